@@ -247,7 +247,8 @@ def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str
     chosen, question = target(launch_for), asked.question
     for path in configs:
         scenario = read_scenario(path, {}, question.lookup_tables, question.formulas)
-        write_atomically(path.with_suffix(chosen.suffix), chosen.write(estimated(scenario, Estimation)))
+        beside = chosen.suffix if chosen.suffix != path.suffix else f".{launch_for}{chosen.suffix}"
+        write_atomically(path.with_suffix(beside), chosen.write(estimated(scenario, Estimation)))
 
 
 def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.estimation.estimation import Estimation
-from amped.interop import automodel, bridge, deepspeed, megatron, slurm, torchtitan
+from amped.interop import automodel, bridge, deepspeed, huggingface_out, megatron, slurm, torchtitan
 from amped.interop.fields import fields
 from amped.interop.outgoing import Outgoing
 
@@ -22,6 +22,7 @@ class Target(NamedTuple):
         write: the text for a configuration.
         fields: its fields, and what the format cannot express.
         says_the_machine: whether its files say how many accelerators there are.
+        says_the_mapping: whether its files say more than the network.
     """
 
     title: str
@@ -30,10 +31,10 @@ class Target(NamedTuple):
     write: Callable[[Estimation], str]
     fields: Callable[[Estimation], Outgoing]
     says_the_machine: bool = True
+    says_the_mapping: bool = True
 
-    def needed(self, e: Estimation) -> dict[str, object]:
+    def needed(self, out: Outgoing) -> dict[str, object]:
         """What the format leaves to its model and its launcher, by amped's names: quantities without a field in it."""
-        out = self.fields(e)
         missing = [
             name
             for name in OF_EVERY_ESTIMATE
@@ -65,6 +66,15 @@ TARGETS = {
     ),
     "automodel": Target(
         f"configuration of {automodel.VERSION}", ".yaml", "automodel", automodel.write, automodel.fields_of
+    ),
+    "huggingface": Target(
+        f"config.json of {huggingface_out.VERSION}",
+        ".json",
+        "huggingface",
+        huggingface_out.write,
+        huggingface_out.fields_of,
+        False,
+        False,
     ),
 }
 

@@ -11,6 +11,8 @@ from amped.interop.records import Reading, Told
 
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
+# torch's names of formats, as a saved config has them.
+OF_TORCH = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}
 SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 # The last name of a kind is the one that is written.
 KINDS = {"p2p": "ring", "allgather": "all_gather", "all_gather": "all_gather", "a2a": "all_to_all"}
@@ -57,7 +59,7 @@ def write_precision(out: Outgoing) -> None:
 def read_gradients(own: Reading) -> dict[str, Any]:
     """Gradients in fp32 unless bf16 is asked for: megatron/training/arguments.py accumulates those of bf16 in fp32."""
     into = "gradient_precision"
-    narrow = own.keys.flag("grad_reduce_in_bf16", into) or own.keys.word("main_grads_dtype", into) in ("bf16", "fp16")
+    narrow = own.keys.flag("grad_reduce_in_bf16", into) or _format(own, "main_grads_dtype", into) in ("bf16", "fp16")
     half = own.values.get("matrix_precision") == "fp16"
     wide = own.keys.flag("accumulate_allreduce_grads_in_fp32", into) or not half
     return {"gradient_precision": 16 if narrow or not wide else 32}
@@ -71,12 +73,18 @@ def write_gradients(out: Outgoing) -> None:
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
 
 
+def _format(own: Reading, name: str, into: str) -> str:
+    """A format of numbers, by Megatron-LM's name of it or by torch's."""
+    word = own.keys.word(name, into, "fp32").removeprefix("torch.")
+    return OF_TORCH.get(word, word)
+
+
 def read_states(own: Reading) -> dict[str, Any]:
     """The format of the optimizer's two states."""
     into = "optimizer_state_precision"
     precise = own.keys.flag("use_precision_aware_optimizer", into)
     formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
-    mean, square, weights = (own.keys.word(name, into, "fp32").removeprefix("torch.") for name in formats)
+    mean, square, weights = (_format(own, name, into) for name in formats)
     if not precise:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":

@@ -283,7 +283,7 @@ def write_experts(out: Outgoing) -> None:
         moe_shared_expert_intermediate_size=out.get("shared_experts_feedforward_dimension") or None,
     )
     out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
-    marks = _marks(out)
+    marks = mixture_marks(out)
     if 0 < sum(marks) < len(marks):
         out.write(
             f"{sum(marks)} of {len(marks)} layers are mixtures",
@@ -304,7 +304,7 @@ def write_experts(out: Outgoing) -> None:
     )
 
 
-def _marks(out: Outgoing) -> list[int]:
+def mixture_marks(out: Outgoing) -> list[int]:
     """For each layer 1 if it is a mixture: as the pattern says, else the last layers, as amped assumes."""
     layers, pattern = out.get("layers", 0), out.get("mixture_layer_pattern")
     known = Pattern(pattern).of(layers) if pattern else None

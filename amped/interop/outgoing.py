@@ -68,11 +68,11 @@ class Rule(NamedTuple):
 
 def outgoing(e: Estimation) -> Outgoing:
     """The values of an estimate, with the layout of its stages."""
-    known, sources = e.scenario.catalogue, e.scenario.sources
+    known, sources, choices = e.scenario.catalogue, e.scenario.sources, e.choices
     values: dict[str, Any] = {}
     for name in {*table("fields")["rows"], *EXTRA, *sources.origins}:
-        if name in e.choices:
-            values[name] = e.choices[name]
+        if name in choices:
+            values[name] = choices[name]
         elif name in e:
             values[name] = _plain(e[name], known[name].mark.unit)
         elif name in sources.given and isinstance(sources.given[name], float):
@@ -82,7 +82,8 @@ def outgoing(e: Estimation) -> Outgoing:
 
 # Quantities that exporters need beside those that formats name.
 EXTRA = ("number_of_nodes", "data_parallel_degree", "norm_position", "causal", "pipeline_schedule", "tensor_parallel_strategy",
-         "number_of_stacks", "embedding_norm", "pooler", "cross_attention_layers", "gated_experts", "kinds_of_layers")  # fmt: skip
+         "number_of_stacks", "embedding_norm", "pooler", "cross_attention_layers", "gated_experts", "kinds_of_layers", "norms_per_layer",
+         "final_norm", "expert_bias", "relative_position_tables")  # fmt: skip
 
 
 def _plain(value: float, unit: str) -> Any:
@@ -114,12 +115,12 @@ def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[Told]:
         about = (NETWORK, MAPPING) if "layers" in carried else (MAPPING,)  # else the network is somewhere else
         instruction = quantity.category in about and name not in table("fields")["no_instructions"]
         instruction = instruction and out.values.get(name) != table(form).get("always", {}).get(name)
-        if isinstance(origin, Given) and instruction and name not in carried and not _is_default(e, name, out):
+        if isinstance(origin, Given) and instruction and name not in carried and not is_default(e, name, out):
             told.append(Told(name, f"{origin.written} has no field here"))
     return told
 
 
-def _is_default(e: Estimation, name: str, out: Outgoing) -> bool:
+def is_default(e: Estimation, name: str, out: Outgoing) -> bool:
     """Whether a value is what the catalogue has where nobody gives one."""
     defaults = [formula.function() for formula in e.scenario.catalogue[name].formulas if not formula.arguments]
     return out.values.get(name) in defaults

@@ -179,18 +179,26 @@ def write_overlap(out: Outgoing) -> None:
 
 
 def read_recomputation(own: Reading) -> dict[str, Any]:
-    """None, every second product (selective, op), or whole layers."""
-    into = "activation_recomputation"
-    section = own.keys.word("activation_checkpoint", into, "selective")
-    mode = own.keys.word("activation_checkpoint.mode", into, section).lower()
-    option = str(own.keys.get("activation_checkpoint.selective_ac_option", into, "op"))
+    """None, every second product (selective, op), or whole layers; a config that 0.3.0 saves names no class, but has its fields."""
+    into, section = "activation_recomputation", "activation_checkpoint"
+    kind = own.keys.word(section, into, _saved_class(own.keys.raw, section))
+    mode = own.keys.word(f"{section}.mode", into, kind).lower()
+    option = str(own.keys.get(f"{section}.selective_ac_option", into, "op"))
     if "selective" in mode and option not in ("op", "2"):
-        own.report.unsupported.append(
-            Told("activation_checkpoint.selective_ac_option", f"{option}: read as every second product")
-        )
-    return {
-        "activation_recomputation": "full" if "full" in mode else "none" if "none" in mode else "alternate_products"
-    }
+        own.report.unsupported.append(Told(f"{section}.selective_ac_option", f"{option}: read as every second product"))
+    if own.keys.get(f"{section}.memory_budget", into) is not None:
+        told = "the compiler chooses within a budget: read as every second product"
+        own.report.unsupported.append(Told(f"{section}.memory_budget", told))
+    return {into: "full" if "full" in mode else "none" if "none" in mode else "alternate_products"}
+
+
+def _saved_class(raw: Mapping[str, Any], section: str) -> str:
+    """The class whose fields a saved config of 0.3.0 has: null for none, those of SelectiveAC, or fewer of FullAC."""
+    if section in raw and raw[section] is None:
+        return "none"
+    full = f"{section}.preserve_rng_state" in raw and f"{section}.mode" not in raw
+    others = ("force_recompute_mm_shapes_by_fqns", "memory_budget")
+    return "full" if full and not any(f"{section}.{name}" in raw for name in others) else "selective"
 
 
 AC = {"none": "none", "full": "full", "alternate_products": "selective"}
@@ -309,7 +317,7 @@ def _or_rest(keys: Keys, name: str, into: str) -> int:
         ConfigError: for another value.
     """
     keys.refuse_section((name,))
-    return REST if keys.raw.get(name, REST) == REST else keys.number(name, into, REST, least=1)
+    return REST if keys.get(name, into, REST) == REST else keys.number(name, into, REST, least=1)
 
 
 # The tokens of a sequence in main and in 0.3.0, and the micro-batches of one run of the pipeline in main.
@@ -327,6 +335,9 @@ def fields_of(e: Estimation) -> Outgoing:
     model, software = (e.scenario.sources.rows.get(category) for category in (NETWORK, MAPPING))
     if software is not None and software.name.endswith("compiled"):
         out.write("blocks are compiled", **{"compile.enable": True})
+    elif out.fields.get("compile.enable_async_tensor_parallel"):
+        out.write("products overlap messages in compiled blocks only", **{"compile.enable": True})
+        out.lose("software", "torchtitan overlaps tensor parallelism only in compiled blocks: compile is switched on")
     if model is None or model.name not in table(FORM)["models"]:
         out.lose(
             "model", "torchtitan trains the networks that it ships; start from the nearest of them and change its sizes"

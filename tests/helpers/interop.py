@@ -6,7 +6,7 @@ the wheel of transformers 5.23.0, which is under the Apache License 2.0 (Copyrig
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -18,16 +18,16 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import Estimation, estimated_each
 from amped.exploration.candidate_config import as_written
 from amped.interop.as_config import as_config
 from amped.interop.exporting import TARGETS
 from amped.interop.fields import fields
-from amped.interop.outgoing import outgoing
+from amped.interop.outgoing import Outgoing, outgoing
 from amped.interop.recognition import read_file
 from amped.interop.records import Imported, Report
 from amped.interop.sections import nested
-from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from tests.helpers import drawn
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import ROOT
@@ -71,34 +71,51 @@ class RoundTrip(NamedTuple):
     lost: set[str]
 
 
-def round_trip(there: Estimation, form: str) -> RoundTrip:
-    """Writes a configuration in a format, reads the text as a user would, and compares every field that the format has."""
-    scenario, target = there.scenario, TARGETS[form]
-    out = target.fields(there)
+def round_trips(there: Sequence[Estimation], form: str) -> list[RoundTrip]:
+    """Writes configurations in a format, reads each text as a user would, and compares every field that the format has."""
     with TemporaryDirectory() as folder:
-        saved = form.startswith("torchtitan")  # a recipe is Python, which is not read; a run saves its fields as JSON
-        path = Path(folder) / f"written{'.json' if saved else target.suffix}"
-        path.write_text(json.dumps(nested(out.fields)) if saved else target.write(there), "utf-8")
-        found = read_file(path)
-    carried = set(fields(target.table))
-    machine = {**_surroundings(scenario, carried), **target.needed(there)}
+        trips = [_there_and_back(each, form, Path(folder)) for each in there]
+    again = estimated_each([scenario for _, scenario in trips], Estimation)
+    return [_compared(each, out, back, form) for each, (out, _), back in zip(there, trips, again, strict=True)]
+
+
+def _there_and_back(there: Estimation, form: str, folder: Path) -> tuple[Outgoing, Scenario]:
+    """What is written of a configuration, and the configuration that is read from it."""
+    target = TARGETS[form]
+    out = target.fields(there)
+    saved = form.startswith("torchtitan")  # a recipe is Python, which is not read; a run saves its fields as JSON
+    path = folder / f"written{'.json' if saved else target.suffix}"
+    path.write_text(json.dumps(nested(out.fields)) if saved else target.write(there), "utf-8")
+    found, carried, lost = read_file(path), set(fields(target.table)), {line.key for line in out.lost}
+    machine = {**_surroundings(there.scenario, carried, target.says_the_mapping), **target.needed(out)}
     machine["pipelined_weight_sharding"] = True  # FSDP inside a pipeline is the framework's business, not the file's
-    lost = {line.key for line in out.lost}
     # What is written in place of these may break a rule: the accelerator has no other format, heads do not divide.
     machine |= {name: there.choices[name] for name in ("matrix_precision", "context_parallel_kind") if name in lost}
-    network = scenario.sources.rows.get(NETWORK)
+    network = there.scenario.sources.rows.get(NETWORK)
     model = network.name if network is not None and "layers" not in carried else None
-    again = estimated(read_scenario(as_config(found, model), machine), Estimation)
+    return out, read_scenario(as_config(found, model), machine)
+
+
+def _compared(there: Estimation, out: Outgoing, again: Estimation | AmpedError, form: str) -> RoundTrip:
+    """What came back.
+
+    Raises:
+        AmpedError: if amped refuses what was read back.
+    """
+    if isinstance(again, AmpedError):
+        raise again
     one, other = outgoing(there).values, outgoing(again).values
+    carried = set(fields(TARGETS[form].table))
     names = [name for name in carried if name in one and (name != "attention_kind" or one[name] == "multi_latent")]
     differing = {name: (one.get(name), other.get(name)) for name in names if not same(one.get(name), other.get(name))}
-    return RoundTrip(set(names) - set(differing), differing, {*out.idle, *lost})
+    return RoundTrip(set(names) - set(differing), differing, {*out.idle, *(line.key for line in out.lost)})
 
 
-def _surroundings(scenario: Scenario, carried: set[str]) -> dict[str, object]:
-    """The machine of a configuration, and its network if the format has none: rows, and what was given beside them."""
+def _surroundings(scenario: Scenario, carried: set[str], says_the_mapping: bool) -> dict[str, object]:
+    """The machine of a configuration, and its network or its mapping if the format has none: rows, and what was given beside them."""
     sources, known = scenario.sources, scenario.catalogue
     wanted = {"system": SYSTEM, "accelerator": ACCELERATOR} | ({} if "layers" in carried else {"": NETWORK})
+    wanted |= {} if says_the_mapping else {"software": MAPPING}
     rows = {name: sources.rows[category].name for name, category in wanted.items() if name and category in sources.rows}
     own = {
         name: as_written(known[name], origin.value, origin.written)
@@ -117,15 +134,18 @@ def same(one: Any, other: Any) -> bool:
     return one == other or (one in (None, 0, False) and other in (None, 0, False))
 
 
-def drawn_estimates(number: int, seed: str) -> Iterator[Estimation]:
+# Mappings of one structure (network, machine, schedule, recomputation), which are estimated together.
+OF_A_STRUCTURE = 8
+
+
+@cache
+def drawn_estimates(number: int, seed: str) -> tuple[Estimation, ...]:
     """Mappings at random that keep all rules."""
-    random, found = Random(seed), 0
-    while found < number:
+    random, found = Random(seed), list[Estimation]()
+    while len(found) < number:
         rows, values, mixture = drawn._structure(random)
-        config = values | drawn._mapping(random, [1, 2, 4] if values["pipeline_schedule"] == "1f1b" else [1], mixture)
-        try:
-            drawn_one = estimated(read_scenario(sectioned(config, rows)), Estimation)
-        except AmpedError:
-            continue
-        found += 1
-        yield drawn_one
+        chunks = [1, 2, 4] if values["pipeline_schedule"] == "1f1b" else [1]
+        configs = [values | drawn._mapping(random, chunks, mixture) for _ in range(OF_A_STRUCTURE)]
+        each = estimated_each([read_scenario(sectioned(config, rows)) for config in configs], Estimation)
+        found += [one for one in each if isinstance(one, Estimation)]
+    return tuple(found[:number])

@@ -179,28 +179,6 @@ def test_every_flag_that_is_written_is_megatrons() -> None:
         )
 
 
-def test_the_dataclasses_of_megatron_core_take_what_is_written() -> None:
-    pytest.importorskip("megatron.core", reason="needs megatron-core 0.16.1")
-    from megatron.core.distributed import DistributedDataParallelConfig
-    from megatron.core.optimizer import OptimizerConfig
-    from megatron.core.transformer import TransformerConfig
-    from megatron.core.transformer.enums import AttnBackend
-
-    arguments = table("megatron")["arguments"]
-    for name in ("llama-3-70b", "megatron-145.6B", "minimal"):
-        fields = megatron.fields_of(estimated(read_scenario(name), Estimation)).fields
-        fields["attention_backend"] = AttnBackend[fields["attention_backend"]]
-        by_home: dict[str, dict[str, object]] = {}
-        for field, value in fields.items():
-            if (row := arguments.get(field)) is not None:
-                by_home.setdefault(row["home"], {})[row.get("field", field)] = value
-        chunks = {"virtual_pipeline_model_parallel_size": fields.get("num_virtual_stages_per_pipeline_rank")}
-        TransformerConfig(**by_home["TransformerConfig"], **by_home["ModelParallelConfig"], **chunks, pipeline_dtype=1)
-        DistributedDataParallelConfig(**by_home["DistributedDataParallelConfig"])
-        made = OptimizerConfig(**by_home["OptimizerConfig"])
-        assert {key: getattr(made, key) for key in by_home["OptimizerConfig"]} == by_home["OptimizerConfig"]
-
-
 def test_a_launch_line_says_why() -> None:
     lines = written("llama-3-70b").splitlines()
     assert lines[1] == "# Everything that amped knows of this mapping is expressed."

@@ -8,23 +8,25 @@ from amped.configuring.config import shipped_configs
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 from amped.interop.exporting import TARGETS
-from tests.helpers.interop import drawn_estimates, round_trip
+from tests.helpers.interop import drawn_estimates, round_trips
 
-READ_BACK = ("megatron", "slurm", "bridge", "torchtitan", "deepspeed", "automodel")
+READ_BACK = ("megatron", "slurm", "bridge", "torchtitan", "deepspeed", "automodel", "huggingface")
+
+
+DRAWN = 200
 
 
 @pytest.mark.parametrize("form", READ_BACK)
-@pytest.mark.parametrize("name", shipped_configs())
-def test_a_shipped_config_comes_back(name: str, form: str) -> None:
-    trip = round_trip(estimated(read_scenario(name), Estimation), form)
-    assert {field: values for field, values in trip.differing.items() if field not in trip.lost} == {}
+def test_shipped_configs_come_back(form: str) -> None:
+    shipped = [estimated(read_scenario(name), Estimation) for name in shipped_configs()]
+    for name, trip in zip(shipped_configs(), round_trips(shipped, form), strict=True):
+        assert (name, {field: pair for field, pair in trip.differing.items() if field not in trip.lost}) == (name, {})
 
 
 @pytest.mark.parametrize("form", READ_BACK)
 def test_drawn_mappings_come_back(form: str) -> None:
     kept, lost, silent = Counter[str](), Counter[str](), Counter[str]()
-    for there in drawn_estimates(200 // len(READ_BACK), form):
-        trip = round_trip(there, form)
+    for trip in round_trips(drawn_estimates(DRAWN, "200 mappings"), form):
         kept.update(trip.kept)
         lost.update(trip.lost)
         silent.update({f"{name}: {values}": 1 for name, values in trip.differing.items() if name not in trip.lost})

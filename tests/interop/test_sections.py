@@ -239,3 +239,53 @@ def test_a_slurm_script_asks_for_the_nodes() -> None:
 def test_no_file_has_paths_of_data() -> None:
     e = estimated(read_scenario("mixtral-8x7b"), Estimation)
     assert all("data_path" not in (text := target.write(e)) and "data-path" not in text for target in TARGETS.values())
+
+
+@pytest.mark.parametrize(
+    ("saved", "kind"),
+    [
+        (None, "none"),
+        ({"preserve_rng_state": True, "determinism_check": "default", "debug": False}, "full"),
+        ({"preserve_rng_state": True, "force_recompute_mm_shapes_by_fqns": ["moe.router.gate"]}, "alternate_products"),
+        ({"preserve_rng_state": True, "memory_budget": 0.5}, "alternate_products"),
+    ],
+)
+def test_a_config_that_torchtitan_saves_says_recomputation_by_its_fields(saved: Any, kind: str) -> None:
+    """Source: torchtitan 0.3.0, distributed/activation_checkpoint.py (the fields of FullAC, SelectiveAC and MemoryBudgetAC)."""
+    found = torchtitan.read({**MAIN, "activation_checkpoint": saved}, "saved.json")
+    assert found.values["activation_recomputation"] == kind
+    told = [line.key for line in found.report.unsupported]
+    assert told == (["activation_checkpoint.memory_budget"] if saved and "memory_budget" in saved else [])
+
+
+def test_the_rest_of_a_machine_and_of_a_batch_is_known() -> None:
+    rest = {
+        "parallelism": {"data_parallel_shard_degree": -1},
+        "training": {"global_batch_size": -1, "local_batch_size": 8, "seq_len": 2048},
+    }
+    found = torchtitan.read(rest, "saved.json")
+    assert found.report.unsupported == []
+    assert {line.key for line in found.report.defaulted} >= {
+        "parallelism.data_parallel_shard_degree",
+        "training.global_batch_size",
+    }
+
+
+def test_overlapped_tensor_parallelism_of_torchtitan_needs_compiled_blocks() -> None:
+    """Source: torchtitan 0.3.0, config/configs.py (CompileConfig refuses async TP without compile)."""
+    over = {"overlap_forward_tensor_communication": True, "tensor_parallel_degree": 2, "sequence_parallel": True}
+    out = torchtitan.fields_of(estimated(read_scenario("minimal", over), Estimation))
+    assert out.fields["compile.enable"] is True
+    assert "software" in {line.key for line in out.lost}
+
+
+def test_formats_by_torch_s_names_are_megatron_s(tmp_path: Path) -> None:
+    text = (
+        BRIDGE
+        + "optimizer:\n  use_precision_aware_optimizer: true\n  exp_avg_dtype: torch.bfloat16\n  exp_avg_sq_dtype: torch.bfloat16\n  main_params_dtype: torch.float32\n"
+    )
+    path = tmp_path / "run.yaml"
+    path.write_text(text, "utf-8")
+    found = read_file(path)
+    assert found.values["optimizer_state_precision"] == 16
+    assert "--exp-avg-dtype" not in {line.key for line in found.report.unsupported}

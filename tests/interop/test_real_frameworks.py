@@ -1,0 +1,263 @@
+"""The frameworks themselves read what amped writes, and amped reads their defaults; each is skipped where it is not installed.
+
+`.ci/run` installs them: transformers 5.23.0, megatron-core 0.16.1, DeepSpeed 0.19.8 and torchtitan 0.3.0, as wheels for processors.
+"""
+
+import json
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from amped.configuring.scenario import read_scenario
+from amped.configuring.values import read_value
+from amped.estimation.estimation import Estimation, estimated
+from amped.interop import huggingface, megatron
+from amped.interop.exporting import TARGETS
+from amped.interop.fields import fields, table
+from amped.interop.recognition import read_file
+from amped.interop.records import Imported, Keys, Report
+from amped.theory.catalogue import catalogue
+from tests.helpers.interop import default_of, drawn_estimates, same
+
+# They warn of what is missing on a processor.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def need(package: str, version: str) -> None:
+    """Skips a test, by name, where a framework is missing or another version is installed."""
+    try:
+        found = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        found = "none"
+    if found != version:
+        pytest.skip(f"needs {package} {version}; {found} is installed")
+    pytest.importorskip("torch", reason=f"{package} needs torch")
+
+
+def estimate(name: str = "llama-3-70b", **overrides: Any) -> Estimation:
+    return estimated(read_scenario(name, overrides), Estimation)
+
+
+def of_model(name: str) -> Estimation:
+    return estimate("minimal", model=name)
+
+
+def fields_differing(one: Imported, other: Imported) -> dict[str, tuple[Any, Any]]:
+    names = {*one.values, *other.values} - {"context", "positions"}
+    pairs = {name: (one.values.get(name), other.values.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if not same(*pair)}
+
+
+def canonical(name: str, found: Imported) -> Any:
+    """An imported value in the unit of results: bits of a format are bytes."""
+    return read_value(catalogue()[name], found.values[name])
+
+
+class TestTransformers:
+    """AutoConfig reads a folder; what it says then, amped reads as what it wrote."""
+
+    MODELS = (
+        "Llama 3 8B", "Qwen2.5 7B", "Qwen3 8B", "Mistral 7B", "Gemma 2 9B", "Gemma 3 12B", "Nemotron-4 15B", "Mixtral 8x7B",
+        "Qwen3 30B-A3B", "gpt-oss-20b", "Llama 4 Scout", "DeepSeek V3", "GPT-3 175B", "GPT-NeoX 20B", "BLOOM 176B",
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("name", MODELS)
+    def test_auto_config_reads_what_amped_wrote(self, tmp_path: Path, name: str) -> None:
+        need("transformers", "5.23.0")
+        from transformers import AutoConfig
+
+        (tmp_path / "config.json").write_text(TARGETS["huggingface"].write(of_model(name)), "utf-8")
+        mine = read_file(tmp_path)
+        made = AutoConfig.from_pretrained(tmp_path)
+        assert made.model_type == json.loads((tmp_path / "config.json").read_text("utf-8"))["model_type"]
+        theirs = huggingface.read(json.loads(json.dumps(made.to_dict(), default=str)), "theirs")
+        assert fields_differing(mine, theirs) == {}
+        assert [line for line in theirs.report.unsupported if line not in mine.report.unsupported] == []
+
+    def test_every_class_that_is_written_has_a_model(self) -> None:
+        need("transformers", "5.23.0")
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
+
+        written = {kind: row["architecture"] for kind, row in table("huggingface")["classes"].items()}
+        assert {kind: CLASSES.get(kind) for kind in written} == written
+
+    @pytest.mark.parametrize("kind", sorted(table("huggingface")["classes"]))
+    def test_amped_reads_the_defaults(self, kind: str) -> None:
+        need("transformers", "5.23.0")
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+        found = huggingface.read(json.loads(json.dumps(CONFIG_MAPPING[kind]().to_dict(), default=str)), kind)
+        assert found.report.unsupported == []
+        if kind != "nemotron":  # the fixture has another network of this class
+            assert fields_differing(found, huggingface.read(default_of(kind), kind)) == {}
+
+
+class TestMegatronCore:
+    """The dataclasses of megatron-core 0.16.1 take the values, and their checks pass."""
+
+    @staticmethod
+    def made(own: dict[str, Any]) -> dict[str, Any]:
+        """The dataclasses of arguments, by home; those of megatron/training are in none."""
+        from megatron.core.distributed import DistributedDataParallelConfig
+        from megatron.core.optimizer import OptimizerConfig
+        from megatron.core.transformer import MLATransformerConfig, TransformerConfig
+        from megatron.core.transformer.enums import AttnBackend
+
+        homes = dict[str, dict[str, Any]]()
+        for name, row in table("megatron")["arguments"].items():
+            if name in own:
+                homes.setdefault(row["home"], {})[row.get("field", name)] = own[name]
+        layers = (
+            homes.get("TransformerConfig", {})
+            | homes.get("ModelParallelConfig", {})
+            | homes.get("MLATransformerConfig", {})
+        )
+        if backend := layers.get("attention_backend"):
+            layers["attention_backend"] = AttnBackend[backend]
+        layers |= {"pipeline_dtype": 1} if layers.get("pipeline_model_parallel_size", 1) > 1 else {}
+        chunks = own.get("num_virtual_stages_per_pipeline_rank")
+        chosen = MLATransformerConfig if "MLATransformerConfig" in homes else TransformerConfig
+        return {
+            "TransformerConfig": chosen(**layers, virtual_pipeline_model_parallel_size=chunks),
+            "DistributedDataParallelConfig": DistributedDataParallelConfig(**homes.get("DistributedDataParallelConfig", {})),
+            "OptimizerConfig": OptimizerConfig(**homes.get("OptimizerConfig", {})),
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"name": "llama-3-70b"}, {"name": "megatron-145.6B"}, {"name": "minimal"}, {"name": "mixtral-8x7b"},
+            {"name": "minimal", "model": "DeepSeek V3"}, {"name": "minimal", "matrix_precision": "fp8"},
+            {"name": "minimal", "zero_stage": 3}, {"name": "minimal", "optimizer_offload": 0.5},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_they_take_what_amped_wrote(self, changed: dict[str, Any]) -> None:
+        need("megatron-core", "0.16.1")
+        written = megatron.fields_of(estimate(**changed)).fields
+        made = self.made(written)
+        assert made["TransformerConfig"].num_layers == written["num_layers"]
+        own = {name: row for name, row in table("megatron")["arguments"].items() if row["home"] == "OptimizerConfig"}
+        assert {name: getattr(made["OptimizerConfig"], name) for name in own if name in written} == {
+            name: written[name] for name in own if name in written
+        }
+
+    def test_amped_reads_the_defaults(self) -> None:
+        need("megatron-core", "0.16.1")
+        made, given = self.made({"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4}), dict[str, Any]()
+        made |= dict.fromkeys(("ModelParallelConfig",), made["TransformerConfig"])
+        for name, row in table("megatron")["arguments"].items():
+            value = getattr(made.get(row["home"]), row.get("field", name), None)
+            if value is not None:
+                given[name] = (
+                    value if isinstance(value, int | float | str | list) else getattr(value, "name", str(value))
+                )
+        found = megatron.imported(Keys(given | {"vocab_size": 1000}), "defaults", Report(), "a default")
+        assert found.report.unsupported == []
+        expected = {
+            "feedforward_dimension": 256, "head_dimension": 16, "mlp_bias": True, "norm_vectors": 2, "dropout": 0.1, "zero_stage": 0,
+            "activation_recomputation": "none", "matrix_precision": "fp32", "optimizer_state_precision": 32, "optimizer": "adam",
+            "tensor_parallel_degree": 1, "sequence_parallel": False, "overlap_data_communication": False,
+        }  # fmt: skip
+        assert {name: found.values[name] for name in expected} == expected
+
+
+class TestDeepSpeed:
+    """DeepSpeedConfig 0.19.8 reads the file, and its checks of the batch pass."""
+
+    @pytest.fixture(autouse=True)
+    def on_a_processor(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+
+    @staticmethod
+    def config(written: str, replicas: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """The configuration of one of some replicas, which no process group tells."""
+        deepspeed = pytest.importorskip("deepspeed.runtime.config", exc_type=ImportError)
+        monkeypatch.setattr(deepspeed.dist, "get_rank", lambda: 0)
+        return deepspeed.DeepSpeedConfig(
+            json.loads(written), SimpleNamespace(get_data_parallel_world_size=lambda: replicas)
+        )
+
+    @pytest.mark.parametrize("stage", [0, 1, 2, 3])
+    def test_it_reads_what_amped_wrote(self, stage: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        need("deepspeed", "0.19.8")
+        own = estimate("minimal", zero_stage=stage, optimizer_offload=1.0 if stage == 3 else 0.0)
+        found = self.config(TARGETS["deepspeed"].write(own), int(own["data_parallel_degree"]), monkeypatch)
+        assert found.zero_config.stage == stage
+        assert (found.train_batch_size, found.train_micro_batch_size_per_gpu) == (
+            own["batch_size"],
+            own["microbatch_size"],
+        )
+        assert found.bfloat16_config.enabled == (own.choices["matrix_precision"] == "bf16")
+        assert (found.zero_config.offload_optimizer is not None) == (stage == 3)
+
+    def test_amped_reads_the_defaults(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        need("deepspeed", "0.19.8")
+        found = self.config('{"train_batch_size": 8}', 8, monkeypatch)
+        own = {
+            "train_batch_size": found.train_batch_size, "train_micro_batch_size_per_gpu": found.train_micro_batch_size_per_gpu,
+            "zero_optimization": found.zero_config.model_dump(mode="json", by_alias=True), "bf16": found.bfloat16_config.model_dump(mode="json"),
+            "fp16": found.float16_config.model_dump(mode="json", by_alias=True),
+            "activation_checkpointing": vars(found.activation_checkpointing_config),
+        }  # fmt: skip
+        (tmp_path / "ds.json").write_text(json.dumps(own, default=str), "utf-8")
+        read = read_file(tmp_path / "ds.json")
+        assert [str(line) for line in read.report.unsupported] == []
+        assert (read.values["zero_stage"], read.values["matrix_precision"]) == (0, "fp32")
+        assert (read.values["batch_size"], read.values["microbatch_size"]) == (8, 1)
+
+
+class TestTorchtitan:
+    """The recipe runs, and gives the Trainer.Config of torchtitan 0.3.0; what that one saves, amped reads."""
+
+    @staticmethod
+    def recipe(own: Estimation) -> Any:
+        pytest.importorskip("torchtitan.trainer", exc_type=ImportError, reason="torchtitan's own packages are missing")
+        space = dict[str, Any]()
+        exec(compile(TARGETS["torchtitan"].write(own), "recipe", "exec"), space)
+        return space["amped_recipe"]()
+
+    @pytest.mark.parametrize("recomputation", ["none", "full", "alternate_products"])
+    def test_a_recipe_is_its_configuration(self, recomputation: str, tmp_path: Path) -> None:
+        need("torchtitan", "0.3.0")
+        own = estimate(activation_recomputation=recomputation)
+        made = self.recipe(own)
+        assert made.training.global_batch_size == own["batch_size"]
+        (tmp_path / "saved.json").write_text(json.dumps(made.to_dict(), default=str), "utf-8")
+        found, out = read_file(tmp_path / "saved.json"), TARGETS["torchtitan"].fields(own)
+        lost = {line.key for line in out.lost} | out.idle
+        named = {name: out.values[name] for name in fields("torchtitan") if name in found.values and name not in lost}
+        assert {name: value for name, value in named.items() if not same(canonical(name, found), value)} == {}
+        assert found.values["activation_recomputation"] == recomputation
+
+    def test_drawn_mappings_are_fields_of_its_dataclasses(self) -> None:
+        need("torchtitan", "0.3.0")
+        config = pytest.importorskip("torchtitan.config", exc_type=ImportError)
+        classes = {
+            "parallelism": config.ParallelismConfig,
+            "training": config.TrainingConfig,
+            "compile": config.CompileConfig,
+        }
+        for own in drawn_estimates(24, "real"):
+            for section, made in classes.items():
+                found = {
+                    place.partition(".")[2]: value
+                    for place, value in TARGETS["torchtitan"].fields(own).fields.items()
+                    if place.startswith(f"{section}.")
+                }
+                assert {name: getattr(made(**found), name) for name in found} == found
+
+    def test_amped_reads_the_defaults(self, tmp_path: Path) -> None:
+        need("torchtitan", "0.3.0")
+        pytest.importorskip("torchtitan.trainer", exc_type=ImportError, reason="torchtitan's own packages are missing")
+        from torchtitan.models.llama3.config_registry import llama3_8b
+
+        (tmp_path / "saved.json").write_text(json.dumps(llama3_8b().to_dict(), default=str), "utf-8")
+        found = read_file(tmp_path / "saved.json")
+        assert [str(line) for line in found.report.unsupported] == []
+        assert {name: found.values[name] for name in ("tensor_parallel_degree", "microbatch_size", "context")} == {
+            "tensor_parallel_degree": 1, "microbatch_size": 1, "context": 8192,
+        }  # fmt: skip
