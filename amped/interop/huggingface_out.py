@@ -106,13 +106,14 @@ def _usual(name: str, own: Outgoing) -> Any:
 def _idle(name: str, own: Outgoing) -> bool:
     """Whether a quantity says nothing about this network."""
     experts = own.get("number_of_experts", 1) > 1
-    return {
+    idle: dict[str, bool] = {
         **dict.fromkeys(OF_EXPERTS, not experts),
         **dict.fromkeys(LATENT, own.get("attention_kind") != "multi_latent"),
         "position_table": own.get("positions", "learned") != "learned",
         "relative_position_tables": own.get("positions") != "relative_bias",
         "mlp_bias": experts and own.get("number_of_MoE_layers") == own.get("layers"),
-    }.get(name, False)
+    }
+    return idle.get(name, False)
 
 
 LATENT = ("query_latent_dimension", "key_value_latent_dimension", "rotary_head_dimension", "value_head_dimension")
