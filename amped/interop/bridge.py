@@ -84,6 +84,10 @@ def read(text: str, file: str) -> Imported:
         found["grad_reduce_in_bf16"] = True
     if found.get("num_query_groups"):
         found["group_query_attention"] = True
+    frozen = [key for key in rest if key.partition(".")[0] == "peft" and given[key] is not None]
+    if frozen:
+        report.unsupported.append(Told(", ".join(frozen), "LoRA: most weights are frozen, which amped does not model"))
+    rest = [key for key in rest if key not in frozen]
     if rest:
         report.ignored.append(Told(", ".join(rest), "data, logs, checkpoints, the learning rate, or not set"))
     return megatron.imported(

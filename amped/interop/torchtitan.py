@@ -105,9 +105,19 @@ def write_batch(out: Outgoing) -> None:
         out.write("sequences of a micro-batch in the pipeline", **{f"{P}pipeline_parallel_microbatch_size": micro})
 
 
+# What changes the format of products; other converters change the layers.
+CONVERTERS = ("float8", "mx", "nvfp4")
+
+
 def read_precision(own: Reading) -> dict[str, Any]:
     """bf16 by FSDP2's mixed precision; fp8 by a converter."""
-    text = " ".join(own.keys.words("model.converters", "matrix_precision")).lower()
+    converters = [word.lower() for word in own.keys.words("model.converters", "matrix_precision")]
+    strange = [word for word in converters if not any(known in word for known in CONVERTERS)]
+    if strange:
+        own.report.unsupported.append(
+            Told("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
+        )
+    text = " ".join(converters)
     for key in (
         "quantize.linear.float8.recipe_name",
         "quantize.linear.float8.enable_fsdp_float8_all_gather",

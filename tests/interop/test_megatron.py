@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, FileError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 from amped.interop import megatron
-from amped.interop.fields import table
+from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
 from tests.helpers.cli import amped, refused
 from tests.helpers.places import DATA
@@ -177,6 +178,29 @@ def test_every_flag_that_is_written_is_megatrons() -> None:
             - {"nnodes", "nproc_per_node"}
             == set()
         )
+
+
+def test_every_argument_of_the_training_names_the_function_that_adds_it() -> None:
+    """What has none is in logs alone: it is read, and never written."""
+    rows = {name: row for name, row in table("megatron")["arguments"].items() if row["home"] == "training"}
+    assert all(row["in"] is None or re.fullmatch(r"_add_\w+_args", row["in"]) for row in rows.values())
+    only_in_logs = {name for name, row in rows.items() if row["in"] is None}
+    assert only_in_logs == {"world_size", "data_parallel_size", "params_dtype"}
+    for config in ("llama-3-70b", "mixtral-8x7b", "default"):
+        assert not only_in_logs & set(megatron.fields_of(estimated(read_scenario(config), Estimation)).fields)
+
+
+def test_megatron_s_spellings_mean_the_same_on_the_command_line() -> None:
+    """`common_aliases.json` is what a person types with --set, `fields.json` what a file says: where both have a name, they agree."""
+    quantities = {key: name for name, field in fields("megatron").items() for key in field.keys}
+    typed = aliases().common
+    both = {key: (quantity, typed[key]) for key, quantity in quantities.items() if key in typed}
+    assert len(both) > 10
+    assert {key: pair for key, pair in both.items() if pair[0] != pair[1]} == {}
+    # An argument that a rule reads, together with others, becomes a quantity that the table marks for Megatron-LM.
+    ruled = {name: typed[name] for name in table("megatron")["arguments"] if name in typed and name not in quantities}
+    elsewhere = {"data_parallel_size": "data_parallel_degree", "train_samples": "samples"}
+    assert {name: quantity for name, quantity in ruled.items() if quantity not in fields("megatron")} == elsewhere
 
 
 def test_a_launch_line_says_why() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
+from amped.interop import bridge, huggingface, torchtitan
 from amped.theory.catalogue import catalogue
 from amped.validation.support import FAR, LAW, MEASURED, NEAR, support, validated_runs_with_values
 from amped.validation.table import read_table
@@ -14,9 +15,22 @@ from tests.helpers.cli import amped, refused
 from tests.helpers.interop import default_of
 from tests.interop.test_huggingface import LLAMA
 from tests.interop.test_megatron import SCRIPT
+from tests.interop.test_sections import BRIDGE
 
-# Files that are hard, and exactly what each has that amped has not, by key.
+# Ten things that are hard, and exactly what amped has not of each, by key: hybrids with state-space layers (jamba), sparse attention
+# (deepseek_v32), attention in fp8 (a launch), an optimizer that amped has not (a launch), further tokens (deepseek_v3), windows
+# (gpt_oss, mistral), encoder and decoder (t5), LoRA (a YAML), keys of other layers (a changed Llama), and linear attention (qwen3_next).
+# What is modeled of these has no key: multi-token prediction, windows, and two stacks.
 HARD = {
+    "jamba": {
+        "model_type",
+        "expert_layer_period",
+        "expert_layer_offset",
+        "attn_layer_period",
+        "attn_layer_offset",
+        "use_mamba_kernels, use_associative_scan",
+        "mamba_d_state, mamba_d_conv, mamba_expand, mamba_dt_rank, mamba_conv_bias",
+    },
     "qwen3_next": {
         "model_type",
         "layer_types",
@@ -28,8 +42,17 @@ HARD = {
     "gemma3": {"vision_config"},
     "olmo2": {"model_type olmo2"},
     "gpt_oss": set[str](),
+    "mistral": set[str](),
     "deepseek_v3": set[str](),
+    "t5": set[str](),
 }
+CHANGED = {"num_kv_shared_layers": 10, "index_topk": 2048, "hc_mult": 4, "moe_latent_size": 1024}
+LORA = """
+distributed: {strategy: fsdp2, dp_size: 64, tp_size: 1}
+step_scheduler: {global_batch_size: 128, local_batch_size: 2, max_steps: 100}
+packed_sequence: {packed_sequence_size: 4096}
+peft: {_target_: nemo_automodel.components._peft.lora.PeftConfig, dim: 8, alpha: 32}
+"""
 LAUNCHES = {
     "--optimizer muon": {"--optimizer"},
     "--bf16 --fp8-format hybrid --fp8-dot-product-attention": {"fp8_dot_product_attention"},
@@ -62,6 +85,38 @@ def test_exactly_what_is_not_modeled_of_a_launch_is_told(tmp_path: Path, flags: 
         3,
         keys,
     ), done.stderr
+
+
+@pytest.mark.parametrize(("key", "value"), CHANGED.items())
+def test_one_key_of_a_network_is_told_alone(key: str, value: int) -> None:
+    """What one key adds to a network like Llama's: keys of other layers, sparse attention, residual streams, narrow experts."""
+    assert [line.key for line in huggingface.read({**LLAMA, key: value}, "f").report.unsupported] == [key]
+
+
+def test_lora_is_told(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(LORA, "utf-8")
+    done = amped(
+        "support",
+        "run.yaml",
+        "--model",
+        "Llama 3 8B",
+        "--system",
+        "DGX H100",
+        "--must",
+        "modelled",
+        "--json",
+        folder=tmp_path,
+    )
+    assert done.returncode == 3, done.stderr
+    assert {line.partition(":")[0] for line in json.loads(done.stdout)["not_modeled"]} == {
+        "peft._target_, peft.dim, peft.alpha"
+    }
+    saved = BRIDGE + "peft: {dim: 8, alpha: 32}\n"
+    assert "peft.dim, peft.alpha" in {line.key for line in bridge.read(saved, "f").report.unsupported}
+    changed = torchtitan.read(
+        {"model": {"converters": ["float8", "lora"]}, "parallelism": {}, "training": {"seq_len": 2048}}, "f"
+    )
+    assert [line.key for line in changed.report.unsupported] == ["model.converters"]
 
 
 def test_a_model_by_path_is_flagged_too(tmp_path: Path) -> None:
