@@ -84,15 +84,20 @@ def read(text: str, file: str) -> Imported:
         found["grad_reduce_in_bf16"] = True
     if found.get("num_query_groups"):
         found["group_query_attention"] = True
-    frozen = [key for key in rest if key.partition(".")[0] == "peft" and given[key] is not None]
-    if frozen:
-        report.unsupported.append(Told(", ".join(frozen), "LoRA: most weights are frozen, which amped does not model"))
-    rest = [key for key in rest if key not in frozen]
-    if rest:
-        report.ignored.append(Told(", ".join(rest), "data, logs, checkpoints, the learning rate, or not set"))
+    _tell_rest(rest, given, report)
     return megatron.imported(
         Keys(found, found_at), file, report, "a default of the dataclass in a saved config", SOFTWARE, FORM
     )
+
+
+def _tell_rest(rest: list[str], given: Mapping[str, Any], report: Report) -> None:
+    """What is no argument of Megatron-LM: an adapter, which changes what is trained; the rest costs nothing."""
+    frozen = [key for key in rest if key.partition(".")[0] == "peft" and given[key] is not None]
+    if frozen:
+        report.unsupported.append(Told(", ".join(frozen), "LoRA: most weights are frozen, which amped does not model"))
+    others = [key for key in rest if key not in frozen]
+    if others:
+        report.ignored.append(Told(", ".join(others), "data, logs, checkpoints, the learning rate, or not set"))
 
 
 def _plain(value: Any) -> Any:
