@@ -94,9 +94,9 @@ def is_chosen(e: Estimation) -> bool:
 # --- what is answered -------------------------------------------------------------------------------------------------
 
 
-def answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
-    """The word that a line begins with, what it says, and its style; whether it fits comes first."""
-    yield fit(e)
+def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str, str]]:
+    """The word that a line begins with, what it says, and its style; whether it fits, with `change`, comes first."""
+    yield fit(e, change)
     band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
@@ -110,17 +110,22 @@ def answers(e: Estimation) -> Iterator[tuple[str, str, str]]:
     yield "TRAINING", f"{tokens} tokens: {', '.join(known)}", ""
 
 
-def fit(e: Estimation) -> tuple[str, str, str]:
-    """Whether it fits, in how much of how much, and if not the smallest change with which it does."""
+def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
+    """Whether it fits, in how much of how much, and if not the smallest change with which it does.
+
+    It is looked for unless `change` says it; an empty text says nothing of it.
+    """
     needed, there = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
     margin, is_close = memory_margin(e)
     told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
     if e["fits_in_memory"]:
         return "FITS", f"{told}{CLOSE if is_close else ''}", ""
-    change = smallest_change(e)
-    advice = f"smallest change that makes it fit: {_as_options(change)}" if " = " in change else change
-    return "NO FIT", f"DOES NOT FIT{CLOSE if is_close else ''}: {told}; {advice}", "bold red"
+    change = smallest_change(e) if change is None else change
+    advice = (
+        f"; smallest change that makes it fit: {_as_options(change)}" if " = " in change else change and f"; {change}"
+    )
+    return "NO FIT", f"DOES NOT FIT{CLOSE if is_close else ''}: {told}{advice}", "bold red"
 
 
 def _as_options(change: str) -> str:

@@ -10,6 +10,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.config_writing import as_json
 from amped.drafting.improvements import improvements
 from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.remedies import smallest_change
 from amped.exploration.answer import Exploration, explored, settings
 from amped.exploration.request import Options
 from amped.exploration.results import Row
@@ -42,6 +43,8 @@ TOLD = {
     SYSTEMS: {"accelerator": "", "number_of_accelerators_per_node": " in a server"},
     SOFTWARE: {},
 }
+# A slider searches nothing, also no change with which it would fit.
+NOT_YET = ""
 Plain = dict[str, Any]
 
 
@@ -78,12 +81,12 @@ class Desk:
         said = state.state_of(asked.get("state"))
         e = self.estimation(said)
         what, how = answer.heading(e)
-        every = [answer.answer(e), step.parts(e), memory.memory(e), answer.all_numbers(e)]
+        every = [answer.answer(e, NOT_YET), step.parts(e), memory.memory(e, NOT_YET), answer.all_numbers(e)]
         found = {"what": what, "how": how, "sections": [section(each) for each in every], **self._beside(asked, e)}
         held = {**said, **controls.held(e)}
         return found | {
             "state": held, "shown": controls.shown(e), "places": controls.places(e), "fits": bool(e["fits_in_memory"]),
-            "command": words("estimate", held), "replicas": human.digits(e["data_parallel_degree"]), "rows": _rows_of(e),
+            "command": words("estimate", held), "replicas": human.digits(e["data_parallel_degree"]), "rows": _rows_of(e), "available": human.value(e["available_memory_bytes"], "byte"),
         }  # fmt: skip
 
     def _beside(self, asked: Plain, e: Estimation) -> Plain:
@@ -98,9 +101,14 @@ class Desk:
         shown = section(Section(found.id, "Beside what you pinned", lines, (), found.pictures, found.tables))
         return {"beside": shown, "reference": {name: n.told for name, n in numbers(pinned).items() if name in HEADLINE}}
 
-    def timeline(self, asked: Plain) -> Plain:
-        """The passes of a step on each stage."""
-        return {"sections": [section(step.timeline(self.estimation(state.state_of(asked.get("state"))), SPANS))]}
+    def after(self, asked: Plain) -> Plain:
+        """What takes longer than a slider may: the passes on each stage; if nothing moves any more, what would make it fit."""
+        e = self.estimation(state.state_of(asked.get("state")))
+        found = [step.timeline(e, SPANS)]
+        if asked.get("settled") and not e["fits_in_memory"]:
+            change = smallest_change(e)
+            found += [answer.answer(e, change), memory.memory(e, change)]
+        return {"sections": [section(each) for each in found]}
 
     # --- what a button asks ---------------------------------------------------------------------------------------
 
@@ -119,7 +127,10 @@ class Desk:
         )  # fmt: skip
         tables = [table("Single changes that make a step faster", columns, rows)] if rows else []
         states = [changed(said, (), {each.name: controls.written(each.value)}) for each in found]
-        return {"sections": [section(Section("why", "Why it is slow", lines, tables=tables))], "states": states}
+        return {
+            "sections": [section(Section("why", f"Why so slow: {screen.what_is_trained(e)}", lines, tables=tables))],
+            "states": states,
+        }
 
     def best(self, asked: Plain) -> Plain:
         """The best mappings that `amped explore` finds, each with the state that it leads to."""
@@ -127,10 +138,10 @@ class Desk:
         scenario, sweeps = asking(said, self.lookup_tables).searched({})
         found = explored(scenario, Options(BEST, SPACE), sweeps)
         states = [changed(said, (), _of_row(found, row, said)) for row in found.best]
-        told = _search_in_words(found)
+        what = screen.what_is_trained(self.estimation(states[0] if states else said))
         command = words("explore", said, "--top", str(BEST))
-        lines = [("", told), ("", f"The same on the command line: {command}")]
-        return {"sections": [section(Section("best", "The best mappings", lines, tables=[_ranked(found)]))],
+        lines = [("", _search_in_words(found)), ("", f"The same on the command line: {command}")]
+        return {"sections": [section(Section("best", f"The best mappings: {what}", lines, tables=[_ranked(found)]))],
                 "states": states, "feasible": found.feasible}  # fmt: skip
 
     # --- what leaves the page -------------------------------------------------------------------------------------
@@ -213,8 +224,11 @@ def _ranked(found: Exploration) -> Any:
     """The best mappings with their results."""
     names = ("step_time", "training_time", "model_flops_utilization", "memory_per_accelerator_bytes")
     columns = (
-        Column("mapping", "mapping"), Column(names[0], "step", "s"), Column(names[1], "training", "s"),
+        Column("mapping", "mapping"), Column(names[0], "step", "s"), Column(names[1], "training"),
         Column(names[2], "MFU", SHARE), Column(names[3], "memory", "byte"), Column("chunks", "virtual stages"),
     )  # fmt: skip
-    rows = [(screen.mapping_in_words(row), *(row[name] for name in names), row.get("virtual_pipeline_stages", 1.0)) for row in found.best]  # fmt: skip
+    rows = [
+        (screen.mapping_in_words(row), row[names[0]], human.duration(row[names[1]]), row[names[2]], row[names[3]],
+         row.get("virtual_pipeline_stages", 1.0)) for row in found.best
+    ]  # fmt: skip
     return table("The best mappings", columns, rows)

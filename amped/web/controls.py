@@ -10,11 +10,12 @@ from amped.base.numbers import settable
 from amped.drafting.chooser import MAPPED
 from amped.estimation.estimation import Estimation
 from amped.estimation.laying_out import LAYOUT
+from amped.report import human
 from amped.theory.catalogue import catalogue
 from amped.theory.conditions import OFFLOADS
 from amped.theory.shardings import SHARDINGS
 
-SLIDER, CHOICE, SHARE = "slider", "choice", "share"
+SLIDER, CHOICE, SHARE, TEXT = "slider", "choice", "share", "words"
 MACHINE, SPLITTING, TRAINING, MEMORY = "Machine", "How the work is divided", "Training", "Memory"
 
 
@@ -24,7 +25,7 @@ class Control(NamedTuple):
     Attributes:
         name: the option of the command line without its hyphens; the canonical name where there is none.
         label: what stands beside it.
-        kind: a slider over whole numbers, a choice of words, or a share of one.
+        kind: a slider over whole numbers, a choice of words, a share of one, or a field for a number with a unit.
         group: the heading below which it stands.
         hint: what it means, in a few words.
     """
@@ -43,15 +44,16 @@ class Control(NamedTuple):
 
 CONTROLS = (
     Control("gpus", "accelerators", SLIDER, MACHINE, "GPUs or TPUs that train together"),
+    Control("precision", "precision", CHOICE, TRAINING, "format of matrix products"),
+    Control("gbs", "global batch", SLIDER, TRAINING, "sequences of one step; empty: amped chooses"),
+    Control("seq", "sequence", SLIDER, TRAINING, "tokens"),
+    Control("tokens_to_train", "tokens of the training", TEXT, TRAINING, "such as 2 trillion; empty: amped chooses"),
     Control("tp", "tensor parallel", SLIDER, SPLITTING, "share every matrix"),
     Control("pp", "pipeline parallel", SLIDER, SPLITTING, "stages of layers"),
     Control("cp", "context parallel", SLIDER, SPLITTING, "share each sequence"),
     Control("ep", "expert parallel", SLIDER, SPLITTING, "share the experts of a mixture"),
     Control("mbs", "micro-batch", SLIDER, SPLITTING, "sequences that go through together"),
     Control("vp", "virtual stages", SLIDER, SPLITTING, "chunks of layers on each stage"),
-    Control("gbs", "global batch", SLIDER, TRAINING, "sequences of one step; empty: amped chooses"),
-    Control("seq", "sequence", SLIDER, TRAINING, "tokens"),
-    Control("precision", "precision", CHOICE, TRAINING, "format of matrix products"),
     Control("recompute", "recomputation", CHOICE, MEMORY, "activations computed again, not kept"),
     Control("zero", "ZeRO", CHOICE, MEMORY, "states that replicas share"),
     Control("optimizer_offload", "optimizer offload", SHARE, MEMORY, "states on the host"),
@@ -82,6 +84,8 @@ def _shown(e: Estimation, control: Control) -> str | None:
     name = control.canonical
     if name in e.choices:
         return str(e.choices[name])
+    if control.kind == TEXT:
+        return human.count(e[name])
     return written(e[name]) if name in e else "0" if name in OFFLOADS else None
 
 

@@ -44,7 +44,7 @@ OWN = (
 )  # fmt: skip
 OF_REPORTS = {"page.css": "page.css", "pictures.js": "pictures.js", "echarts.js": "echarts/echarts.min.js"}
 WRONG_TOKEN = "403: this address has not the token of a running `amped app`. Open the address that it printed, and put what follows # in yours behind it.\n"  # fmt: skip
-QUESTIONS = ("choices", "estimate", "timeline", "why", "best", "export", "report", "network")
+QUESTIONS = ("choices", "estimate", "after", "why", "best", "export", "report", "network")
 
 
 def application(desk: Desk, token: str) -> Starlette:

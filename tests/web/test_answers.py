@@ -11,6 +11,7 @@ pytest.importorskip("starlette")
 
 from amped.base.errors import AmpedError
 from amped.drafting import chooser
+from amped.report import screen
 from amped.web import controls
 from amped.web.answers import Desk
 from amped.web.state import asking, state_of
@@ -108,6 +109,20 @@ def test_a_slider_that_moves_searches_nothing(desk: Desk, monkeypatch: pytest.Mo
         desk.estimate({"state": state | {name: text}})
     assert len(tried) == len(moves)
     assert set(tried) <= {1}
+
+
+def test_what_would_make_it_fit_is_looked_for_when_nothing_moves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {**LLAMA, "tp": "1", "mbs": "8", "recompute": "none"}
+    with monkeypatch.context() as patch:
+        patch.setattr(screen, "smallest_change", None)
+        moving = desk.estimate({"state": state})
+        assert "timeline" in str(desk.after({"state": state})["sections"])
+    assert moving["fits"] is False
+    (line,) = [
+        text for word, text in desk.after({"state": state, "settled": True})["sections"][1]["lines"] if word == "NO FIT"
+    ]
+    assert "; smallest change that makes it fit: --set " in line
+    assert line in " ".join(printed("estimate", *shlex.split(moving["command"])[2:]).split())
 
 
 def test_the_best_mapping_is_that_of_explore(desk: Desk) -> None:

@@ -154,6 +154,14 @@ def test_what_cannot_run_is_told_beside_its_control_and_mended(
     assert step_time(page) == before
 
 
+def test_what_does_not_fit_is_told_with_the_change_that_helps(seen: Opened) -> None:
+    page = seen.page
+    moved(page, "mbs", "8")
+    assert page.locator(".warning").first.inner_text().startswith("NO FIT")
+    assert "smallest change that makes it fit" in page.locator(".warning").first.inner_text()
+    assert "lacking" in page.locator("#now").get_attribute("class")
+
+
 def test_fifty_moves_a_second_keep_it_answering_and_the_last_one_wins(seen: Opened) -> None:
     late, last = seen.page.evaluate(MANY_MOVES, ["tp", 100])
     settled(seen.page)

@@ -15,9 +15,9 @@ def heading(e: Estimation) -> tuple[str, str]:
     return screen.what_is_trained(e), screen.how_it_is_divided(e)
 
 
-def answer(e: Estimation) -> Section:
-    """What a person wants to know first, as `amped estimate` says it."""
-    lines = [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e)]
+def answer(e: Estimation, change: str | None = None) -> Section:
+    """What a person wants to know first, as `amped estimate` says it; `change` as `screen.fit` has it."""
+    lines = [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e, change)]
     lines.append(("WHERE", where(e)))
     wait = screen.longest_wait(e)
     lines += [("SLOW BY", f"{wait}; `amped why` says what helps")] if wait else []

@@ -13,9 +13,9 @@ HEADS = {"weight_bytes": "weights", "gradient_bytes": "gradients", "optimizer_st
          "activation_bytes": "activations", "temporary_bytes": "temporary"}  # fmt: skip
 
 
-def memory(e: Estimation) -> Section:
-    """Bars of the stages with the memory that there is as a line, and the fullest stage by name."""
-    word, told, _ = screen.fit(e)
+def memory(e: Estimation, change: str | None = None) -> Section:
+    """Bars of the stages with the memory that there is as a line, and the fullest stage; `change` as `screen.fit` has it."""
+    word, told, _ = screen.fit(e, change)
     lines = stage_lines(e)
     fullest = f"The fullest of {len(lines)} stages is the {e.fullest_stage} one." if len(lines) > 1 else ""
     room = e["available_memory_bytes"]

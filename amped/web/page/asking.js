@@ -12,18 +12,26 @@ export async function ask(name, question) {
   }
 }
 
-/* Does one piece of work at a time; of those that come in between, only the last one is done. */
-export function latest(work) {
-  let isBusy = false, next = null;
-  return async function run(value) {
-    next = { value };
-    if (isBusy) return;
-    isBusy = true;
-    while (next) {
-      const { value: now } = next;
-      next = null;
-      await work(now, () => next !== null);
+/* Does one piece of work at a time; of those that come in between, only the last one is done. `rested` is called when there is none. */
+export class Latest {
+  constructor(work, rested) {
+    Object.assign(this, { work, rested, isBusy: false, next: null });
+  }
+
+  isOver() {
+    return this.next !== null;
+  }
+
+  async run(value) {
+    this.next = { value };
+    if (this.isBusy) return;
+    this.isBusy = true;
+    while (this.next) {
+      const { value: now } = this.next;
+      this.next = null;
+      await this.work(now);
     }
-    isBusy = false;
-  };
+    this.isBusy = false;
+    this.rested();
+  }
 }

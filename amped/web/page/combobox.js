@@ -17,8 +17,8 @@ class Combobox {
       "aria-autocomplete": "list", "aria-describedby": `hint-${name} problem-${name}`, spellcheck: "false", autocapitalize: "off",
     });
     this.element = make("div", { class: "control row", "data-control": name },
-      make("label", { for: `control-${name}` }, label), make("div", { class: "searching" }, this.input, this.list),
-      make("small", { id: `hint-${name}` }, hint), make("p", { class: "problem", id: `problem-${name}`, role: "alert", hidden: true }));
+      make("div", { class: "naming" }, make("label", { for: `control-${name}` }, label), make("small", { id: `hint-${name}` }, hint)),
+      make("div", { class: "searching" }, this.input, this.list), make("p", { class: "problem", id: `problem-${name}`, role: "alert", hidden: true }));
     this.listen();
   }
 

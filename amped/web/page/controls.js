@@ -73,7 +73,20 @@ function share(control, moved) {
   return field;
 }
 
-const KINDS = { slider, choice, share };
+/* A number with its unit; what amped has where nobody says anything stands there in pale. */
+function words(control, moved) {
+  const { name } = control;
+  const input = make("input", { type: "text", id: `control-${name}`, spellcheck: "false", ...described(name) });
+  input.addEventListener("change", () => moved(name, input.value));
+  const field = { element: frame(control, input) };
+  field.show = (value, _, isSaid, found) => {
+    if (document.activeElement !== input) input.value = isSaid ? value : "";
+    if (found) input.placeholder = found;
+  };
+  return field;
+}
+
+const KINDS = { slider, choice, share, words };
 
 /* All controls, in their groups; `moved` is called with a name and a text. */
 export function build(place, controls, moved) {
@@ -88,7 +101,7 @@ export function build(place, controls, moved) {
 export function show(state, answer) {
   fields.forEach((field, name) => {
     field.value = state[name] || (answer && answer.shown[name]) || field.value || "";
-    field.show(field.value, answer && answer.places[name]);
+    field.show(field.value, answer && answer.places[name], Boolean(state[name]), answer && answer.shown[name]);
   });
 }
 

@@ -4,15 +4,14 @@ import * as actions from "./actions.js";
 import * as address from "./address.js";
 import * as controls from "./controls.js";
 import * as drop from "./drop.js";
-import { ask, latest } from "./asking.js";
+import { Latest, ask } from "./asking.js";
 import { combobox } from "./combobox.js";
 import { fill, isDrawing, numbers } from "./sections.js";
 
 const desk = { state: {}, pinned: null, moved: "", answer: null, before: {} };
 const rows = new Map();
 const ROWS = {
-  model: ["Model", "search by name, such as llama or moe"], system: ["System", "search by accelerator or name, such as H100 or TPU"],
-  software: ["Software", "the framework; its kernels and habits"],
+  model: ["Model", "search: llama, moe, 70B"], system: ["System", "search: H100, TPU, NVL72"], software: ["Software", "the framework"],
 };
 /* What a new model, machine or framework leaves open, so that amped chooses it; and what a layout of stages belongs to. */
 const CHOSEN = ["tp", "pp", "cp", "ep", "expert_tensor_parallel_degree", "mbs", "vp", "recompute", "zero", "pipeline_layout", "gbs", "seq"];
@@ -26,28 +25,46 @@ function mark(word) {
   document.documentElement.dataset.now = word;
 }
 
-const follow = latest(async (_, isOver) => {
-  mark("asking");
+function rested() {
+  if (!numbersFollow.isBusy && !restFollows.isBusy) mark("settled");
+}
+const numbersFollow = new Latest(async () => {
   const question = { state: desk.state, pinned: desk.pinned }, { moved } = desk;
-  const answer = await ask("estimate", question);
+  const answer = await ask("estimate", question), isOver = numbersFollow.isOver();
   controls.refuse(answer.problems || [], moved);
   document.body.classList.toggle("refused", Boolean(answer.problems));
   if (answer.problems) {
     tell(byId("told"), "This cannot run; the numbers are those of before.");
     controls.show(desk.state, null);
-  } else if (!isOver()) {
+    return;
+  }
+  if (isOver) drawNumbers(answer);
+  else {
     desk.state = answer.state;
     draw(answer);
     address.write(desk, false);
-    await drawTimeline(question, isOver);
-  } else drawNumbers(answer);
-  if (!isOver()) mark("settled");
-});
+  }
+  restFollows.run({ state: question.state, settled: !isOver });
+}, rested);
+/* What takes longer than a slider may: the timeline, and what would make it fit. */
+const restFollows = new Latest(async (question) => {
+  const found = await ask("after", question);
+  if (restFollows.isOver() || found.problems) return;
+  found.sections.forEach((each) => fill(byId("drawn"), each.id === "answer" ? withoutNow(each) : each));
+  byId("drawn").append(byId("drawn").querySelector("[data-id=numbers]"));
+}, rested);
+function follow() {
+  mark("asking");
+  return numbersFollow.run();
+}
 
 /* What is told first; beside it, what was told before this control moved, or of what is pinned. */
 function now(answer) {
   const every = new Map(answer.sections.flatMap((each) => each.numbers.map((n) => [n.name, n])));
   return NOW.map((name) => every.get(name)).filter(Boolean);
+}
+function withoutNow(section) {
+  return { ...section, numbers: section.numbers.filter((n) => !NOW.includes(n.name)) };
 }
 function remember() {
   if (desk.answer) desk.before = Object.fromEntries(now(desk.answer).map((n) => [n.name, n.told]));
@@ -55,6 +72,7 @@ function remember() {
 function drawNow(answer) {
   const own = now(answer), [word, other] = answer.reference ? ["pinned", answer.reference] : ["before", desk.before];
   numbers(byId("now"), own);
+  byId("now").querySelector("div:last-child dt").textContent += `, of ${answer.available}`;
   own.forEach((n, at) => {
     if (other[n.name] && other[n.name] !== n.told) byId("now").children[at].append(make("dd", { class: "other" }, `${word}: ${other[n.name]}`));
   });
@@ -66,7 +84,7 @@ function drawNumbers(answer) {
   tell(byId("what"), answer.what);
   tell(byId("how"), answer.how);
   const place = byId("drawn");
-  answer.sections.slice(0, -1).forEach((each) => fill(place, { ...each, numbers: each.numbers.filter((n) => each.id !== "answer" || !NOW.includes(n.name)) }));
+  answer.sections.slice(0, -1).forEach((each) => fill(place, each.id === "answer" ? withoutNow(each) : each));
 }
 function draw(answer) {
   desk.answer = answer;
@@ -81,13 +99,6 @@ function draw(answer) {
   byId("replicas").textContent = answer.replicas;
   speak(answer);
 }
-async function drawTimeline(question, isOver) {
-  const found = await ask("timeline", { state: question.state });
-  if (isOver() || found.problems) return;
-  found.sections.forEach((each) => fill(byId("drawn"), each));
-  byId("drawn").append(byId("drawn").querySelector("[data-id=numbers]"));
-}
-
 /* Says the answer to who listens, when nothing moves any more. */
 let speaking = null;
 function speak(answer) {
@@ -106,6 +117,7 @@ function say(name, text) {
   return state;
 }
 function moved(name, text) {
+  byId("held").hidden = false;
   if (name !== desk.moved) remember();
   Object.assign(desk, { state: say(name, text), moved: name });
   follow();
@@ -114,6 +126,7 @@ function moved(name, text) {
 function take(state, name = "") {
   remember();
   Object.assign(desk, { state, moved: name });
+  byId("held").hidden = true;
   address.write(desk, true);
   return follow();
 }

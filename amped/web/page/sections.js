@@ -34,13 +34,33 @@ export function table(of) {
   const head = make("thead", {}, make("tr", {}, ...of.heads.map((each) => make("th", { scope: "col" }, each))));
   const rows = of.rows.map((row) => make("tr", {}, ...row.map(cell)));
   const whole = make("table", {}, make("caption", {}, of.caption), head, make("tbody", {}, ...rows));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": of.caption }, whole);
+  const made = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": of.caption }, whole);
+  made.shown = of;
+  return made;
+}
+
+/* Tables in a place: where one of the same shape is there, only what differs is written anew. */
+function renew(place, of) {
+  const there = [...place.children];
+  if (there.length !== of.length || !there.every((each, at) => isAlike(each.shown, of[at]))) place.replaceChildren(...of.map(table));
+  else there.forEach((each, at) => rewrite(each, of[at]));
+}
+function isAlike(one, other) {
+  const shape = (each) => JSON.stringify([each.caption, each.heads, each.rows.length]);
+  return one !== undefined && shape(one) === shape(other);
+}
+function rewrite(element, of) {
+  const rows = element.querySelector("tbody").rows;
+  of.rows.forEach((row, y) => row.forEach((now, x) => {
+    if (String(now) !== String(element.shown.rows[y][x])) rows[y].cells[x].replaceWith(cell(now, x));
+  }));
+  element.shown = of;
 }
 
 /* A picture is drawn when the numbers stand: the browser shows them first. */
 const waiting = new Map();
 function later(element, data) {
-  if (waiting.size === 0) requestAnimationFrame(() => setTimeout(drawWaiting));
+  if (waiting.size === 0) requestAnimationFrame(() => requestAnimationFrame(drawWaiting));
   waiting.set(element, data);
 }
 function drawWaiting() {
@@ -69,7 +89,7 @@ function figure(root, of) {
 /* The table of a picture is made where somebody looks at it. */
 function fold(found) {
   const folded = found.querySelector("details");
-  if (folded.open) folded.lastChild.replaceChildren(table(found.tableOf));
+  if (folded.open) renew(folded.lastChild, [found.tableOf]);
 }
 
 /* The section of a topic in a place; it is made where it is not there. */
@@ -86,7 +106,7 @@ export function fill(place, of) {
   numbers(root.querySelector(".numbers"), of.numbers);
   root.querySelector(".numbers").hidden = of.numbers.length === 0;
   arrange(root.querySelector(".figures"), of.pictures.map((each) => figure(root, each)));
-  root.querySelector(".tables").replaceChildren(...of.tables.map(table));
+  renew(root.querySelector(".tables"), of.tables);
   return root;
 }
 function arrange(place, figures) {
