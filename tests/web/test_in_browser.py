@@ -29,6 +29,7 @@ NETWORK = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, 
 HOSTILE = "<script>document.title = 'broken'</script><img src=x onerror=\"alert('broken')\">{{ 7 * 7 }}\u202e"
 # The named numbers of what the page shows now; those beside a pinned state belong to two configurations.
 NAMED = """[...document.querySelectorAll('#now data[data-name], #drawn data[data-name]')].map((e) => [e.dataset.name, e.value])"""
+TEXTS = """[...document.querySelectorAll('[data-picture=memory] svg text')].map((each) => each.textContent)"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # The longest time that no move of a slider may keep the page busy, in milliseconds.
 BUSY = 1000
@@ -121,13 +122,15 @@ def test_numbers_memory_and_timeline_follow_a_slider(seen: Opened) -> None:
     before = step_time(page)
     page.focus("#slider-pp")
     page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
     settled(page)
-    assert page.input_value("#control-pp") == "2"
+    assert page.input_value("#control-pp") == "4"
     assert step_time(page) != before
     assert step_time(page) == command(page)["step_time"]
     drawn = dict(page.evaluate("[...ampedPictures.charts.values()].map(({data}) => [data.id, data])"))
-    assert len(drawn["memory"]["rows"]) == 2
-    assert {row[0] for row in drawn["timeline"]["rows"]} == {0, 1}
+    assert len(drawn["memory"]["rows"]) == 4
+    assert {"1", "2", "3"} <= {*page.evaluate(TEXTS)}
+    assert {row[0] for row in drawn["timeline"]["rows"]} == {0, 1, 2, 3}
     assert "before:" in page.locator("#now").inner_text()
 
 

@@ -125,7 +125,7 @@
     const values = numbers(data.head + " (" + unit + ")", { max: top, nameGap: 44, axisLabel: { formatter: digits, showMaxLabel: false } });
     return data.lying
       ? { series, yAxis: categories(names, { inverse: true }), xAxis: Object.assign(values, { nameGap: 28 }) }
-      : { series, xAxis: categories(names, { name: data.columns[along.place].head, nameGap: 28 }), yAxis: values };
+      : { series, xAxis: axis({ type: "category", data: names, name: data.columns[along.place].head, nameGap: 28 }), yAxis: values };
   }
 
   /* What each stage does, and when. */
