@@ -34,6 +34,7 @@ const numbersFollow = new Latest(async () => {
   controls.refuse(answer.problems || [], moved);
   document.body.classList.toggle("refused", Boolean(answer.problems));
   if (answer.problems) {
+    clearTimeout(speaking);
     tell(byId("told"), "This cannot run; the numbers are those of before.");
     controls.show(desk.state, null);
     return;
