@@ -1,7 +1,7 @@
 """What nobody gave, chosen as an engineer would who knows the model and the machine.
 
-What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds;
-`amped explore` searches more.
+What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds; for it and
+its kin, chunks of layers are tried (`chunks.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
+from amped.drafting.chunks import in_chunks
 from amped.drafting.fastest import fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -170,7 +171,8 @@ def _odd_part(number: Any) -> int:
 
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits; where none does, the one that lacks least memory."""
-    found = fastest(scenario, _microbatches(scenario), SPACE).settings
+    tried = _microbatches(scenario)
+    found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE).settings
     yield from ((name, found[name]) for name in MAPPED if name in found)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from amped.base.record import dataclass
 
 # Whether a stage, given by its place, has room for some ranges of layers (from a layer to before another one).
 Room = Callable[[int, Sequence[tuple[int, int]]], bool]
+# The longest stage and the sums of squares of a layout; and before them, how many of its stages do not fit.
+Uneven = tuple[float, float, float]
+Cost = tuple[int, float, float, float]
 # The most moves of a layer from chunk to chunk.
 MOST_MOVES = 400
 
@@ -36,6 +40,11 @@ class Row:
     first: float
     last: float
     fits: Room = lambda *_: True
+
+    @cached_property
+    def done(self) -> list[float]:
+        """The seconds of all layers before each layer, and of all layers."""
+        return [0.0, *accumulate(self.times)]
 
 
 def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
@@ -64,7 +73,7 @@ def _dealt(row: Row, stages: int, fits: Room) -> list[int]:
 
     Stage by stage, it keeps the best way to place each number of layers. The list is empty if nothing fits.
     """
-    done, layers = np.array([0.0, *accumulate(row.times)]), len(row.times)
+    done, layers = np.array(row.done), len(row.times)
     spans = done[None, :] - done[:, None]  # seconds from a layer to before another
     spans[np.tril_indices(layers + 1, -1)] = np.inf
     ends = [row.first * (s == 0) + row.last * (s == stages - 1) for s in range(stages)]
@@ -132,12 +141,27 @@ def _moved(row: Row, stages: int, homes: Sequence[int], counts: list[int]) -> li
     """The layers of each chunk after all moves that improve the layout."""
     best = _cost(row, stages, homes, counts)
     for _ in range(MOST_MOVES):
-        tried = ((_cost(row, stages, homes, moved), moved) for moved in _moves(homes, counts))
-        cost, moved = min(tried, default=(best, counts))
-        if not cost < best:
+        tried = [(_unevenness(row, stages, homes, moved), moved) for moved in _moves(homes, counts)]
+        if not best[0]:  # all stages fit: of a move that is no better, nobody need know whether they still do
+            tried = [each for each in tried if each[0] < best[1:]]
+        found = _least(row, stages, homes, tried)
+        if found is None or not found[0] < best:
             break
-        best, counts = cost, moved
+        best, counts = found
     return counts
+
+
+def _least(
+    row: Row, stages: int, homes: Sequence[int], tried: list[tuple[Uneven, list[int]]]
+) -> tuple[Cost, list[int]] | None:
+    """The layout with the least cost; as soon as one fits, the others are no better."""
+    least = None
+    for uneven, counts in sorted(tried):
+        found = (_missing(row, stages, homes, counts), *uneven), counts
+        least = found if least is None or found < least else least
+        if not found[0][0]:
+            return found
+    return least
 
 
 def _moves(homes: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
@@ -150,17 +174,25 @@ def _moves(homes: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
                 yield moved
 
 
-def _cost(row: Row, stages: int, homes: Sequence[int], counts: Sequence[int]) -> tuple[int, float, float, float]:
+def _cost(row: Row, stages: int, homes: Sequence[int], counts: Sequence[int]) -> Cost:
     """The cost of a layout: stages that do not fit, the longest stage, sums of squares over stages and chunks."""
-    bounds = [0, *accumulate(counts)]
-    done = [0.0, *accumulate(row.times)]
-    load = [0.0] * stages
+    return _missing(row, stages, homes, counts), *_unevenness(row, stages, homes, counts)
+
+
+def _missing(row: Row, stages: int, homes: Sequence[int], counts: Sequence[int]) -> int:
+    """How many stages do not fit in memory."""
     ranges: list[list[tuple[int, int]]] = [[] for _ in range(stages)]
-    for chunk, home in enumerate(homes):
-        load[home] += done[bounds[chunk + 1]] - done[bounds[chunk]]
-        ranges[home].append((bounds[chunk], bounds[chunk + 1]))
+    for home, two in zip(homes, pairwise([0, *accumulate(counts)]), strict=True):
+        ranges[home].append(two)
+    return sum(not row.fits(stage, own) for stage, own in enumerate(ranges))
+
+
+def _unevenness(row: Row, stages: int, homes: Sequence[int], counts: Sequence[int]) -> Uneven:
+    """The longest stage, and the sums of squares over stages and chunks."""
+    load, start = [0.0] * stages, 0
+    for home, count in zip(homes, counts, strict=True):
+        load[home] += row.done[start + count] - row.done[start]
+        start += count
     load[homes[0]] += row.first
     load[homes[-1]] += row.last
-    missing = sum(not row.fits(stage, own) for stage, own in enumerate(ranges))
-    longest = max(load)
-    return missing, round(longest, 15), round(sum(each * each for each in load), 15), float(sum(c * c for c in counts))
+    return round(max(load), 15), round(sum([each * each for each in load]), 15), float(sum([c * c for c in counts]))

@@ -76,13 +76,15 @@ def how_it_is_divided(e: Estimation) -> str:
 
 
 def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
-    """How the work of an estimate, or of a row of a search, is divided: degrees, sharding, recomputation and micro-batch."""
+    """How the work of an estimate, or of a row of a search, is divided: degrees, chunks, sharding, recomputation and micro-batch."""
     degrees = [f"{kind} {of[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
     shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
+    number = of["virtual_pipeline_stages"] if isinstance(of, Estimation) else of.get("virtual_pipeline_stages") or 1
+    chunks = f", {number:g} chunks a stage" if number > 1 and of["pipeline_parallel_degree"] > 1 else ""
     zero = f", ZeRO {of['zero_stage']:g}" if of["zero_stage"] else ""
     mode = (of.choices if isinstance(of, Estimation) else of).get("activation_recomputation", "none")
     again = "" if mode == "none" else f", {mode} recomputation"
-    return f"{shown}{zero}{again}, micro-batch {of['microbatch_size']:g}"
+    return f"{shown}{chunks}{zero}{again}, micro-batch {of['microbatch_size']:g}"
 
 
 def is_chosen(e: Estimation) -> bool:
@@ -220,7 +222,7 @@ def _unsearched(e: Estimation) -> Iterator[str]:
     if not is_chosen(e):
         return
     named = [
-        *(["virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
+        *(["virtual stages of other mappings"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
         *(["context parallelism"] if not e["fits_in_memory"] or e["recomputation_time"] else []),
         *(["offload"] if not e["fits_in_memory"] else []),
     ]

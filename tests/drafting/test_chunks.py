@@ -1,0 +1,54 @@
+"""The chooser gives the stages of a pipeline several chunks of layers where a step is shorter by a share that matters."""
+
+import pytest
+
+from amped.drafting import chooser
+from amped.drafting.chooser import completed
+from amped.drafting.chunks import LEAST_GAIN
+from amped.estimation.estimation import Estimation, estimated
+
+ONE = {"virtual_pipeline_stages": 1}
+
+
+def chosen(model, system, number, **more):
+    given = {"model": model, "system": system, "number_of_accelerators": number, **more}
+    return estimated(completed(given), Estimation)
+
+
+@pytest.mark.parametrize(
+    ("model", "system", "number"),
+    [
+        ("Llama 3.1 405B", "DGX H100", 512),
+        ("Nemotron-4 340B", "DGX H100", 1024),
+        ("GPT-3 175B", "DGX A100", 128),
+        ("DeepSeek V3", "GB200 NVL72", 256),
+    ],
+)
+def test_chunks_are_chosen_where_they_gain(model, system, number):
+    plain, chunked = chosen(model, system, number, **ONE), chosen(model, system, number)
+    assert (plain["virtual_pipeline_stages"], plain["fits_in_memory"]) == (1, 1)
+    assert chunked["virtual_pipeline_stages"] > 1
+    assert chunked["fits_in_memory"] == 1
+    assert chunked["step_time"] <= (1 - LEAST_GAIN) * plain["step_time"]
+
+
+@pytest.mark.parametrize(
+    ("model", "system", "number"), [("Mixtral 8x7B", "DGX H100", 16), ("GPT-3 175B", "DGX H100", 64), ("BERT large", "DGX-1 V100", 8)]
+)  # fmt: skip
+def test_chunks_that_gain_little_are_not_chosen(model, system, number):
+    assert chosen(model, system, number)["virtual_pipeline_stages"] == 1
+
+
+def test_chunks_and_stages_that_are_given_are_kept():
+    asked = ("Llama 3.1 405B", "DGX H100", 512)
+    assert chosen(*asked, virtual_pipeline_stages=2)["virtual_pipeline_stages"] == 2
+    assert chosen(*asked, pipeline_parallel_degree=8)["pipeline_parallel_degree"] == 8
+    assert chosen(*asked, pipeline_schedule="zero_bubble_h1")["virtual_pipeline_stages"] == 1
+
+
+def test_of_a_mapping_without_stages_nothing_more_is_tried(monkeypatch):
+    tried = []
+    monkeypatch.setattr("amped.drafting.chunks.fastest", lambda *asked: tried.append(asked))
+    assert chosen("Llama 3 70B", "DGX H100", 64)["pipeline_parallel_degree"] == 1
+    assert tried == []
+    assert chooser.is_tried("pipeline_parallel_degree", 2)
