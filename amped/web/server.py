@@ -73,10 +73,10 @@ class Gate:
         """Refuses, or hands the request on."""
         if scope["type"] != "http":
             return
-        first = scope["path"].split("/")[1].encode()
+        first = scope["path"].split("/", 2)[1:2]  # `OPTIONS *` has none
         request = Request(scope)
         sender = request.headers.get("origin")
-        if not hmac.compare_digest(first, self.token):
+        if not hmac.compare_digest("".join(first).encode(), self.token):
             await PlainTextResponse(WRONG_TOKEN, 403)(scope, receive, self._with_headers(send))
         elif sender not in (None, f"http://{request.headers.get('host')}"):
             await PlainTextResponse("403: another page may not ask\n", 403)(scope, receive, self._with_headers(send))

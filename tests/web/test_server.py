@@ -42,7 +42,8 @@ def test_the_page_and_its_files_are_there_with_a_strict_policy(served: Served) -
 @pytest.mark.parametrize(
     ("path", "method", "headers", "status"),
     [
-        ("/", "GET", {}, 403), ("/wrong/", "GET", {}, 403), ("/wrong/estimate", "POST", {}, 403), ("/favicon.ico", "GET", {}, 403),
+        ("/", "GET", {}, 403), ("/wrong/", "GET", {}, 403), ("/wrong/estimate", "POST", {}, 403),
+        ("/favicon.ico", "GET", {}, 403), ("*", "OPTIONS", {}, 403),
         ("TOKEN", "GET", {"Host": "evil.example"}, 400), ("TOKEN", "GET", {"Host": "evil.example:80"}, 400),
         ("TOKENestimate", "POST", {"Host": "rebound.127.0.0.1.example"}, 400),
         ("TOKENestimate", "POST", {"Origin": "http://evil.example"}, 403), ("TOKENestimate", "POST", {"Origin": "null"}, 403),
