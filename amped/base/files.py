@@ -149,17 +149,19 @@ class _Strict:
         return int(written) if len(written) <= MOST_DIGITS else self.refused(f"an integer of {len(written)} digits")
 
 
-def parse_json(text: str, file: str = "", is_ours: bool = False) -> Any:
+def parse_json(text: str, file: str = "", is_ours: bool = False, by_python: bool = False) -> Any:
     """The value of a JSON text without duplicate keys, NaN, infinities and endless nesting.
 
     Of amped's own files, which a test reads strictly, control characters and the size of numbers are not looked at again.
+    In files that Python may have written, NaN and infinities are words, which no quantity takes as its value.
 
     Raises:
         FileError: with line and column if the text is not JSON; with all duplicate keys at once.
     """
     strict = _Strict(is_ours)
     try:
-        value = json.loads(text, object_pairs_hook=strict.unique, parse_constant=strict.refused, **strict.numbers)
+        constant = str if by_python else strict.refused
+        value = json.loads(text, object_pairs_hook=strict.unique, parse_constant=constant, **strict.numbers)
     except json.JSONDecodeError as error:
         raise FileError(_broken(error), file=file) from None
     except RecursionError:

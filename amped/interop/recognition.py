@@ -101,7 +101,7 @@ def _read(path: Path, form: str | None) -> Imported:
     if form is not None and form not in FORMATS:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")
     if text.lstrip()[:1] == "{" or (form in OBJECTS and form not in TEXTS) or (form is None and _is_json(text)):
-        return _object(parse_json(text, str(path)), str(path), form)
+        return _object(parse_json(text, str(path), by_python=True), str(path), form)
     found = form or next((name for name, each in TEXTS.items() if each.fits(text)), None)
     if found is None:
         told = Problem("is of no format that amped knows", "line 1", f"amped reads {_known()}; --from names one")

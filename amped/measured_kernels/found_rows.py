@@ -13,7 +13,7 @@ from amped.measured_kernels.table_reading import MeasuredKernels, grouped
 
 LATENCY_ONLY = "as small as 1 MiB or smaller: their time is the latency"
 # What a driver calls an accelerator begins with its vendor; amped's tables do not.
-VENDOR = "NVIDIA "
+VENDORS = ("NVIDIA ", "AMD Instinct ", "AMD ")
 
 
 @dataclass
@@ -87,4 +87,5 @@ class FileRead:
 
 def without_vendor(device: str) -> str:
     """The name of a device as the tables of accelerators have it."""
-    return device.strip().removeprefix(VENDOR)
+    name = device.strip()
+    return next((name.removeprefix(vendor) for vendor in VENDORS if name.startswith(vendor)), name)

@@ -13,6 +13,7 @@ from amped.base.errors import FileError
 from amped.measured_kernels.found_rows import FileRead
 from amped.measured_kernels.kernel_files import read_all
 from amped.measured_kernels.kinds import KINDS
+from amped.measured_kernels.timed import timed_kernels
 from amped.tables.tables import Tables
 from amped.validation.kernel_errors import kernel_errors, machine
 from tests.helpers.cli import amped, refused
@@ -320,3 +321,11 @@ def test_coefficients_are_fitted_to_another_tool_s_table(tmp_path: Path) -> None
     assert [each["read"] for each in found["files"]] == [{"products": 42}]
     assert found["kernels"][0]["error_kept_out"] < 0.05
     assert "gemm_perf.txt: aiconfigurator: 42 products read" in done.stderr
+
+
+def test_an_estimate_takes_times_from_another_tool_s_table(tmp_path: Path) -> None:
+    text = f"{GEMM}\n{HOPPER},gemm,torch_flow,bfloat16,4096,8192,512,0.125\n"
+    (own,) = timed_kernels(file(tmp_path, text, "gemm_perf.txt"), lambda name: name == "H100 80GB HBM3")
+    assert (own.precision, own.time.tolist()) == ("bf16", [pytest.approx(125e-6)])
+    (same,) = timed_kernels(tmp_path, lambda name: name == "H100 80GB HBM3")
+    assert same.time.tolist() == own.time.tolist()

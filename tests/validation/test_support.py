@@ -17,19 +17,16 @@ from tests.interop.test_huggingface import LLAMA
 from tests.interop.test_megatron import SCRIPT
 from tests.interop.test_sections import BRIDGE
 
-# Ten things that are hard, and exactly what amped has not of each, by key: hybrids with state-space layers (jamba), sparse attention
+# Ten things that are hard, and exactly what amped has not of each, by key: hybrids with state-space layers (falcon_h1, with the Infinity that Python writes), sparse attention
 # (deepseek_v32), attention in fp8 (a launch), an optimizer that amped has not (a launch), further tokens (deepseek_v3), windows
 # (gpt_oss, mistral), encoder and decoder (t5), LoRA (a YAML), keys of other layers (a changed Llama), and linear attention (qwen3_next).
 # What is modeled of these has no key: multi-token prediction, windows, and two stacks.
 HARD = {
-    "jamba": {
+    "falcon_h1": {
         "model_type",
-        "expert_layer_period",
-        "expert_layer_offset",
-        "attn_layer_period",
-        "attn_layer_offset",
-        "use_mamba_kernels, use_associative_scan",
-        "mamba_d_state, mamba_d_conv, mamba_expand, mamba_dt_rank, mamba_conv_bias",
+        "mamba_d_ssm, mamba_n_heads, mamba_d_head, mamba_n_groups, mamba_d_state, mamba_d_conv, mamba_expand, mamba_chunk_size, "
+        "mamba_conv_bias, mamba_norm_before_gate, time_step_limit, ssm_multipliers, ssm_in_multiplier, ssm_out_multiplier",
+        "mlp_multipliers",
     },
     "qwen3_next": {
         "model_type",
