@@ -71,7 +71,8 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise FileError("no such file", file=str(path)) from None
     except UnicodeDecodeError as error:
-        raise FileError(f"is not UTF-8 text (byte {error.start})", file=str(path)) from None
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise FileError(f"is not UTF-8 text (line {line}, byte {error.start})", file=str(path)) from None
     except (OSError, ValueError) as error:
         raise FileError(f"cannot be read: {_reason(error)}", file=str(path)) from None
 

@@ -94,14 +94,15 @@ def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
         header = reader.fieldnames = [_canonical(name, parameters) for name in reader.fieldnames or []]
         lines = [(reader.line_num, cells) for cells in reader]
     except csv.Error as error:
-        raise FileError(f"is no table of comma-separated values: {error}", file=label) from None
+        told = f"is no table of comma-separated values after line {reader.line_num}: {error}"
+        raise FileError(told, "put text with commas or quotation marks in quotation marks", label) from None
     problems = list(_header_problems(header, parameters))
     problems += [_ragged(line) for line, cells in lines if None in cells or None in cells.values()]
     if problems:
         raise ConfigError(problems, file=label)
     drafts = [_Draft(line, cells, parameters) for line, cells in lines]
     problems = [problem for draft in drafts for problem in draft.problems]
-    problems += _twice("id", (draft.texts.get("id", "") for draft in drafts))
+    problems += _same_ids(drafts)
     if problems:
         raise ConfigError(problems, file=label)
     return [draft.row() for draft in drafts]
@@ -141,13 +142,19 @@ def _header_problems(header: list[str], parameters: Parameters) -> Iterator[Prob
                 or "`amped validate --template` and `amped list parameters` show them"
             )
             yield Problem(f"unknown column {quoted(name)}", "header", hint)
-    yield from _twice("column", header)
-
-
-def _twice(what: str, names: Iterable[str]) -> Iterator[Problem]:
-    for name, times in Counter(filter(None, names)).items():
+    for name, times in Counter(filter(None, header)).items():
         if times > 1:
-            yield Problem(f"the {what} {quoted(name)} stands {times} times", advice="give each its own")
+            yield Problem(f"the column {quoted(name)} stands {times} times", "header", "keep one")
+
+
+def _same_ids(drafts: Iterable[_Draft]) -> Iterator[Problem]:
+    lines: dict[str, list[int]] = {}
+    for draft in drafts:
+        lines.setdefault(draft.texts.get("id", ""), []).append(draft.line)
+    for name, places in lines.items():
+        if name and len(places) > 1:
+            where = f"lines {' and '.join(map(str, places))}, column 'id'"
+            yield Problem(f"the id {quoted(name)} stands {len(places)} times", where, "give each its own")
 
 
 def _ragged(line: int) -> Problem:

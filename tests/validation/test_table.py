@@ -125,7 +125,7 @@ def test_what_contradicts_itself_is_told_with_its_line(refused, cells, told):
 
 
 def test_an_id_stands_once(tmp_path):
-    with pytest.raises(ConfigError, match="the id 'mine' stands 2 times"):
+    with pytest.raises(ConfigError, match="lines 2 and 3, column 'id': the id 'mine' stands 2 times"):
         read(tmp_path, RUN, RUN)
 
 
@@ -133,8 +133,8 @@ def test_an_id_stands_once(tmp_path):
     (b"", "the table is empty"),
     (b"id,layers\na,1\n", "no column says what was measured"),
     (b"id,measured_step_time\na,1,2\n", "line 2: has not as many cells as the header"),
-    (b"id,measured_step_time\n\xff\xfe,1\n", "UTF-8"),
-    (b"id,measured_step_time\n" + b"x" * 10_000_000 + b",1\n", "field larger than field limit"),
+    (b"id,measured_step_time\n\xff\xfe,1\n", r"not UTF-8 text \(line 2, byte 22\)"),
+    (b"id,measured_step_time\n" + b"x" * 10_000_000 + b",1\n", "after line 1: field larger than field limit"),
     (b'id,measured_step_time\n"a,1\n', "no table of comma-separated values"),
 ])  # fmt: skip
 def test_a_file_that_is_no_table_is_refused(tmp_path, content, told):
