@@ -14,6 +14,7 @@ from amped.cli.explore_output import BarePlot, Outputs
 from amped.cli.help import SEARCH
 
 if TYPE_CHECKING:
+    from amped.exploration.answer import Exploration
     from amped.exploration.request import Options
     from amped.exploration.running import Run
 
@@ -134,7 +135,7 @@ def _explored(
     if place.shard is not None:
         _share(asked, wanted, sweeping.canonical(sweeps), run)
     else:
-        _whole(asked, wanted, sweeping.canonical(sweeps), run, outputs)
+        outputs.tell_report(asking, _whole(asked, wanted, sweeping.canonical(sweeps), run, outputs))
 
 
 def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:
@@ -147,7 +148,7 @@ def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:
 def _ranked(wanted: Options, outputs: Outputs, place: spreading.Place) -> bool:
     """Whether an option asks for one ranking of all values together."""
     drawn = outputs.plot or outputs.along or outputs.save_best or outputs.keep_all or outputs.written == "parquet"
-    return bool(drawn or wanted.each or wanted.pareto or place.resume or place.shard)
+    return bool(drawn or outputs.report or wanted.each or wanted.pareto or place.resume or place.shard)
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
@@ -157,11 +158,15 @@ def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
     if outputs.keep_all and of_some:
         told = f"--keep-all and {of_some[0]} do not go together: a file of findings has the best of each part, not every row"
         raise ConfigError(told, "leave one of them out")
-    if place.shard is not None and (outputs.save_best or outputs.plot):
-        raise ConfigError("a shard has no winners to save or to plot", "ask `amped merge` of all of them for the best")
+    if place.shard is not None and (outputs.save_best or outputs.plot or outputs.report):
+        raise ConfigError(
+            "a shard has no winners to save, to plot or to report", "ask `amped merge` of all of them for the best"
+        )
 
 
-def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs) -> None:
+def _whole(
+    asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs
+) -> Exploration:
     """Explores, and writes the result where the user wants it."""
     from amped.exploration.answer import explored
 
@@ -171,6 +176,7 @@ def _whole(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], 
         beside = outputs.output.parent if outputs.output else outputs.output_dir
         found = explored(asked, outputs.needed(wanted, drawn), sweeps, replace(run, keep=keep, beside=beside))
     outputs.tell(asked, found, drawn, bool(wanted.each))
+    return found
 
 
 def _share(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:

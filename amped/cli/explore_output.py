@@ -60,6 +60,7 @@ class Outputs:
         Plot | None,
         Option(help="Draw; with no word, what fits the sweep."),
     ] = None
+    report: Annotated[Path | None, Option("--report", metavar="FILE", help="Write a page with charts, too.")] = None
     along: Annotated[str | None, Option(metavar="NAMES", help="Draw along these searched names: A or A,B.")] = None
     output_dir: options.OutputOption = None
 
@@ -89,6 +90,12 @@ class Outputs:
             ConfigError: for a file that exists, a format that is not possible here, or a missing pyarrow.
         """
         options.refuse_existing(self.output, "--output")
+        if self.report is not None:
+            from amped.base.extras import from_extra
+
+            options.refuse_existing(self.report, "--report")
+            options.refuse_unwritable(self.report, "--report")
+            from_extra("jinja2", "report", "a report")
         if self.keep_all and self.written not in ("csv", "parquet"):
             raise ConfigError(f"--keep-all does not write {self.written}", "--format csv or --format parquet")
         if self.written == "parquet":
@@ -169,6 +176,19 @@ class Outputs:
         if drawn is not None:
             (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, found, drawn)))
             options.tell(f"the plot is written to {path}")
+
+    def tell_report(self, asking: options.Asking, found: Exploration) -> None:
+        """Writes the page of the search and of its best mapping, if the user wants it."""
+        if self.report is None:
+            return
+        from amped.cli.report import write_page
+        from amped.exploration.answer import settings
+        from amped.report.page.topics import asked_of, found_topics
+
+        if found.search is None or not found.best:
+            raise ConfigError("no mapping keeps every rule: there is nothing to report", "see what removes them")
+        best = asked_of(asking, settings(found.search, found.best[0]))
+        options.tell(write_page(self.report, [best], found_topics(found, best, options.tell)))
 
     def tell_sweep(self, done: sweeping.Swept) -> None:
         """Shows or writes the table of a sweep."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
+
+if TYPE_CHECKING:
+    from amped.report.page.topics import Asked, Topic
 
 # The largest page in bytes.
 LARGEST = 2_000_000
@@ -35,10 +39,8 @@ def report(
 
     Example: amped report --model "Llama 3 70B" --system "DGX H100" --gpus 64 -o llama.html
     """
-    from amped.base.files import write_atomically
     from amped.report.page.beside import LETTERS
-    from amped.report.page.topics import asked_of, headings, topics
-    from amped.report.page.writing import as_html
+    from amped.report.page.topics import asked_of, topics
 
     options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
@@ -46,8 +48,21 @@ def report(
         raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {len(LETTERS)}")
     every: list[str | None] = [*names] if names else [None]
     asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in every]
-    page = as_html(headings(asked), topics(asked, options.tell), shlex.join(["amped", *sys.argv[1:]]))
+    typer.echo(write_page(output, asked, topics(asked, options.tell)))
+
+
+def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> str:
+    """Writes a page of some configurations, and says where it is.
+
+    Raises:
+        ConfigError: for a page that no browser likes to open.
+    """
+    from amped.base.files import write_atomically
+    from amped.report.page.topics import headings
+    from amped.report.page.writing import as_html
+
+    page = as_html(headings(asked), found, shlex.join(["amped", *sys.argv[1:]]))
     size = len(page.encode())
     if size > LARGEST:
         raise ConfigError(f"the page would have {size / 1e6:.1f} MB", "name fewer configs")
-    typer.echo(f"written to {write_atomically(output, page)} ({size / 1e6:.1f} MB)")
+    return f"written to {write_atomically(output, page)} ({size / 1e6:.1f} MB)"

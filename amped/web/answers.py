@@ -16,7 +16,7 @@ from amped.exploration.request import Options
 from amped.exploration.results import Row
 from amped.interop.exporting import TARGETS, target
 from amped.report import human, screen, why
-from amped.report.page import answer, memory, step
+from amped.report.page import answer, memory, ranked, step
 from amped.report.page.again import whole_config
 from amped.report.page.beside import beside
 from amped.report.page.content import SHARE, Column, Section, table
@@ -141,7 +141,7 @@ class Desk:
         what = screen.what_is_trained(self.estimation(states[0] if states else said))
         command = words("explore", said, "--top", str(BEST))
         lines = [("", _search_in_words(found)), ("", f"The same on the command line: {command}")]
-        return {"sections": [section(Section("best", f"The best mappings: {what}", lines, tables=[_ranked(found)]))],
+        return {"sections": [section(Section("best", f"The best mappings: {what}", lines, tables=[ranked.best(found)]))],
                 "states": states, "feasible": found.feasible}  # fmt: skip
 
     # --- what leaves the page -------------------------------------------------------------------------------------
@@ -214,21 +214,7 @@ def _of_row(found: Exploration, row: Row, said: State) -> dict[str, str]:
 
 def _search_in_words(found: Exploration) -> str:
     """How many mappings were tried, how many fit, and how long the best of them takes."""
-    tried = f"{found.candidates:,} mappings were tried, and {found.feasible:,} keep every rule and fit in memory."
     if found.feasible:
-        return f"{tried} The best takes {human.duration(found.best[0]['step_time'])} a step; it is on the sliders now."
-    return f"{tried} Take more accelerators, fewer bits, or shorter sequences: {found.needs}"
-
-
-def _ranked(found: Exploration) -> Any:
-    """The best mappings with their results."""
-    names = ("step_time", "training_time", "model_flops_utilization", "memory_per_accelerator_bytes")
-    columns = (
-        Column("mapping", "mapping"), Column(names[0], "step", "s"), Column(names[1], "training"),
-        Column(names[2], "MFU", SHARE), Column(names[3], "memory", "byte"), Column("chunks", "virtual stages"),
-    )  # fmt: skip
-    rows = [
-        (screen.mapping_in_words(row), row[names[0]], human.duration(row[names[1]]), row[names[2]], row[names[3]],
-         row.get("virtual_pipeline_stages", 1.0)) for row in found.best
-    ]  # fmt: skip
-    return table("The best mappings", columns, rows)
+        first = human.duration(found.best[0]["step_time"])
+        return f"{ranked.tried(found)} The best takes {first} a step; it is on the sliders now."
+    return f"{ranked.tried(found)} Else take more accelerators, fewer bits or shorter sequences."

@@ -9,9 +9,11 @@ from amped.base.aliases import aliases
 from amped.configuring.scenario import Scenario
 from amped.drafting.asking import Asking
 from amped.estimation.estimation import Estimation, estimated
+from amped.exploration.answer import Exploration
 from amped.report.page import again, answer, grounds, memory, roofline, searched, sensitivity, step
 from amped.report.page.beside import LETTERS, beside
 from amped.report.page.content import Section
+from amped.report.page.ranked import ranked
 from amped.sensitivities.analysis import analyzed
 
 # The names that say how large the machine is.
@@ -26,13 +28,17 @@ class Asked:
     asks: searched.Asks
 
 
-def asked_of(asking: Asking) -> Asked:
+def asked_of(asking: Asking, more: Mapping[str, object] | None = None) -> Asked:
     """The configuration that somebody asks for, with what nobody gave chosen.
+
+    Args:
+        asking: what is asked.
+        more: further values, such as those that a search found; searches from the page do not hold them.
 
     Raises:
         AmpedError: with all that is wrong with it.
     """
-    e = estimated(asking.completed(), Estimation)
+    e = estimated(asking._replace(values={**asking.values, **(more or {})}).completed(), Estimation)
     sizes = {name for name in asking.values if aliases().canonical(name) in SIZES}
     without = asking._replace(values={n: value for n, value in asking.values.items() if n not in sizes})
 
@@ -65,6 +71,12 @@ class Heading:
 def headings(asked: Sequence[Asked]) -> list[Heading]:
     """What each configuration is."""
     return [Heading(letter, *answer.heading(each.estimation)) for letter, each in zip(LETTERS, asked, strict=False)]
+
+
+def found_topics(found: Exploration, asked: Asked, tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
+    """What a search found, and all topics of the best mapping, which is the one that is asked."""
+    section = ranked(found)
+    return [Topic(section.id, section.title, [(0, section)]), *topics([asked], tell)]
 
 
 def topics(asked: Sequence[Asked], tell: Callable[[str], None] = lambda _: None) -> list[Topic]:

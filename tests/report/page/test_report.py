@@ -136,6 +136,43 @@ def test_the_columns_of_one_unit_share_their_scale() -> None:
     assert [cell.told for cell in made.cells[0]] == ["5", "0.003000"]
 
 
+def test_a_search_has_its_ranking_and_its_front_before_the_report_of_its_best_mapping(tmp_path: Path) -> None:
+    done = amped(
+        "explore",
+        *LLAMA,
+        "--zero",
+        "1",
+        "--pareto",
+        "step_time,memory_per_accelerator_bytes",
+        "--json",
+        "--report",
+        "x.html",
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    told, page = json.loads(done.stdout), read((tmp_path / "x.html").read_text("utf-8"))
+    first, best = told["best"][0], {name: values[0] for (_, name), values in page.named.items()}
+    assert {name: best[name] for name in ("step_time", "cost")} == {name: first[name] for name in ("step_time", "cost")}
+    (rows,) = page.tables["The best mappings"]
+    assert [row[1] for row in rows] == [row["step_time"] for row in told["best"]]
+    assert all("ZeRO 1" in row[0] for row in rows)
+    assert [row[:2] for row in page.pictures["picture-front-0"]["rows"]] == [
+        [r["step_time"], r["memory_per_accelerator_bytes"]] for r in told["front"]
+    ]
+    steps = page.pictures["picture-steps-0"]["rows"]
+    assert [sum(row[2:]) for row in steps] == pytest.approx([row["step_time"] for row in told["best"]])
+    assert f"{told['candidates']:,} mappings were tried" in page.text
+
+
+def test_a_report_of_a_sweep_ranks_all_values_and_of_a_shard_is_refused(tmp_path: Path) -> None:
+    done = amped("explore", *LLAMA[:4], "--vary", "gpus=16,32", "--top", "3", "--report", "x.html", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read((tmp_path / "x.html").read_text("utf-8")).tables["The best mappings"][0][0][0] == 32
+    assert "x.html exists" in amped("explore", *LLAMA, "--report", "x.html", folder=tmp_path).stderr
+    told = amped("explore", *LLAMA, "--shard", "1/2", "--report", "y.html", folder=tmp_path)
+    assert (told.returncode, "a shard has no winners" in told.stderr) == (2, True)
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
