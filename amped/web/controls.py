@@ -97,9 +97,10 @@ def written(value: Any) -> str:
 
 
 def held(e: Estimation) -> dict[str, str]:
-    """What a search found for an estimate, by the names of the page."""
+    """What a search found for an estimate, by the names of the page; with it the chunks of the stages, also where it is one."""
     overrides = e.scenario.question.overrides
-    return {BY_CANONICAL.get(n, n): written(v) for n, v in overrides.items() if BY_CANONICAL.get(n, n) in SEARCHED}
+    found = {BY_CANONICAL.get(n, n): written(v) for n, v in overrides.items() if BY_CANONICAL.get(n, n) in SEARCHED}
+    return {"vp": written(e["virtual_pipeline_stages"]), **found} if found else found
 
 
 def places(e: Estimation) -> dict[str, list[int]]:

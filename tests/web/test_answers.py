@@ -107,6 +107,7 @@ def test_a_slider_that_moves_searches_nothing(desk: Desk, monkeypatch: pytest.Mo
              "zero": "0", "vp": "2", "seq": "4096", "activation_offload": "0.5"}  # fmt: skip
     for name, text in moves.items():
         desk.estimate({"state": state | {name: text}})
+    assert state["vp"] == desk.estimate({"state": LLAMA})["state"]["vp"] == "1"  # else chunks would be searched
     assert len(tried) == len(moves)
     assert set(tried) <= {1}
 
