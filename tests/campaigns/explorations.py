@@ -10,7 +10,7 @@ from unittest import mock
 
 import amped.exploration.search as search_module
 from amped.base.errors import AmpedError
-from amped.library import explore
+from amped.library import Estimate, explore
 from tests.campaigns.answers import wrong_refusal
 from tests.campaigns.commands import REFUSED, RIGHT, done, folder, seen_of
 from tests.campaigns.records import Case, Kind, Seen
@@ -19,44 +19,50 @@ from tests.helpers.explore import EVERYTHING, JOINT, SMALL, one_by_one
 # What a small search may differ in: values that are the same in all its mappings.
 SAME: Mapping[str, tuple[Any, ...]] = {
     "layers": (4, 6, 8, 12), "attention_heads": (8, 16, 12), "context": (512, 1024, 1536), "zero_stage": (0, 1, 2, 3), "flash_attention": (True, False),
-    "sequence_parallel": (True, False), "activation_recomputation": ("none", "selective", "full"), "memory_capacity": ("1 GB", "2.2 GB", "40 GB"),
+    "sequence_parallel": (True, False), "activation_recomputation": ("none", "selective", "full"), "memory_capacity": ("1 GB", "5 GB", "40 GB", "80 GB"),
     "performance_model": ("operators", "amped"), "pipeline_schedule": ("1f1b", "gpipe"), "overlap_data_communication": (True, False),
     "overlap_pipeline_communication": (True, False), "number_of_experts": (4,), "gated_mlp": (True, False), "optimizer": ("adam", "sgd"),
     "key_value_heads": (4, 8), "vocabulary_size": (32000, 50257), "inter_node_latency": (1e-6, 1e-4), "dropout": (0, 0.1),
 }  # fmt: skip
+STAGES = "pipeline_parallel_degree"
 COMPARED = ("step_time", "training_time", "memory_per_accelerator_bytes")
 
 
 def draw_search(random: Random) -> Case:
     values = {name: random.choice(SAME[name]) for name in random.sample([*SAME], random.randint(0, 5))}
-    return {"batch": random.choice((4, 6, 8, 16)), "accelerators": random.choice((2, 4, 8, 8, 16)), "values": values}
+    return {"batch": random.choice((4, 6, 8, 16)), "accelerators": random.choice((8, 8, 16)), "values": values}
 
 
 def run_search(case: Case) -> Seen:
-    batch, accelerators, values = case.get("batch", 4), case.get("accelerators", 2), case.get("values", {})
+    batch, accelerators = case.get("batch", 4), case.get("accelerators", 8)
+    values = case.get("values", {}) | {"number_of_accelerators": accelerators}
+    tried, every = one_by_one(batch, accelerators=accelerators, **values)
+    kept = [each for each in every if each["layers"] % each[STAGES] == 0]  # this space has no uneven stages
     try:
-        found = explore(
-            SMALL, space="degrees", top=EVERYTHING, batch_size=batch, number_of_accelerators=accelerators, **values
-        )
+        found = explore(SMALL, space="degrees", top=EVERYTHING, batch_size=batch, **values)
     except AmpedError as error:
-        wrong = wrong_refusal(error)
-        tried, kept = one_by_one(batch, accelerators=accelerators, **values) if not wrong else (0, [])
-        return Seen(wrong or (f"refused, and a loop finds {len(kept)} of {tried}: {error}" if kept else ""), answered=0)
-    tried, kept = one_by_one(batch, accelerators=accelerators, **values)
+        lost = f"refused, and a loop finds {len(kept)} of {tried}: {error}" if kept else ""
+        return Seen(wrong_refusal(error) or lost, answered=0)
     fit = [estimate for estimate in kept if estimate["fits_in_memory"]]
     if len(fit) != found.feasible:
-        return Seen(
-            f"a loop finds another number of mappings: {len(fit)} of {tried}, not {found.feasible} of {found.candidates}"
-        )
-    rows = {tuple(row[name] for name in JOINT): row for row in found.best} if found.feasible else {}
+        told = f"{len(fit)} of {tried}, not {found.feasible} of {found.candidates}"
+        return Seen(f"a loop finds another number of mappings: {told}")
+    best = [row[COMPARED[1]] for row in found.best]
+    if fit and best != sorted(best):
+        return Seen(f"the best do not come first: {best[:5]}")
+    return Seen(_other_row(fit, found.best) if fit else "", answered=bool(fit))
+
+
+def _other_row(fit: list[Estimate], best: list[dict[str, Any]]) -> str:
+    """Where a loop over estimates and the rows of a search differ."""
+    rows = {tuple(row[name] for name in JOINT): row for row in best}
     for estimate in fit:
         row = rows.get(tuple(estimate[name] for name in JOINT))
         unequal = [name for name in COMPARED if row is None or row[name] != estimate[name]]
         if unequal:
             told = {name: (row and row[name], estimate[name]) for name in (*JOINT, *unequal)}
-            return Seen(f"a loop finds another {unequal[0]}: {told}")
-    best = [row[COMPARED[1]] for row in found.best]
-    return Seen("" if best == sorted(best) or not fit else f"the best do not come first: {best[:5]}")
+            return f"a loop finds another {unequal[0]}: {told}"
+    return ""
 
 
 # --- findings --------------------------------------------------------------------------------------------------------
