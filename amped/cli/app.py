@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import inspect
+import io
 import json
 import os
 import sys
@@ -183,8 +184,16 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'amped.cli.app' has no attribute '{name}'")
 
 
+def _write_what_can_be_written() -> None:
+    """Lets the output have a question mark for a letter that it cannot have, such as half of a pair of surrogates."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main(*first: str) -> None:
     """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
+    _write_what_can_be_written()
     gc.set_threshold(MOST_NEW_OBJECTS)
     atexit.register(gc.freeze)
     words = [*first, *sys.argv[1:]]

@@ -30,6 +30,7 @@ COMPARED = ("step_time", "training_time", "memory_per_accelerator_bytes")
 
 def draw_search(random: Random) -> Case:
     values = {name: random.choice(SAME[name]) for name in random.sample([*SAME], random.randint(0, 5))}
+    values["memory_capacity"] = random.choice(SAME["memory_capacity"])
     return {"batch": random.choice((4, 6, 8, 16)), "accelerators": random.choice((8, 8, 16)), "values": values}
 
 
@@ -172,5 +173,5 @@ def _believed(run: Any, text: bytes, where: Path, wanted: str) -> Seen:
     return seen
 
 
-SEARCHES_BY_HAND = Kind("explorations", draw_search, run_search, hourly=200, slice=3, seconds=60.0)
+SEARCHES_BY_HAND = Kind("explorations", draw_search, run_search, hourly=200, slice=4, seconds=60.0)
 FINDINGS = Kind("findings", draw_damage, run_damage, hourly=1_300, slice=15)

@@ -1,6 +1,7 @@
 """Explorations that are killed at any moment, on every engine: what was finished is kept, and nothing is left behind."""
 
 import atexit
+import contextlib
 import importlib.util
 import json
 import os
@@ -51,13 +52,15 @@ def scheduler() -> str:
     script = Path(os.environ.get("TMPDIR", "/tmp")) / f"campaign-cluster-{os.getpid()}.py"
     script.write_text(CLUSTER, "utf-8")
     cluster = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               stderr=subprocess.DEVNULL, env=_environment(script.parent, 0.02))  # fmt: skip
+                               stderr=subprocess.DEVNULL, env=_environment(script.parent, 0.0))  # fmt: skip
     assert cluster.stdin is not None
     assert cluster.stdout is not None
     atexit.register(cluster.wait)
     atexit.register(cluster.stdin.close)
-    address = cluster.stdout.readline().strip()
+    address = next((line.strip() for line in cluster.stdout if line.startswith("tcp://")), "")
     script.unlink()
+    if not address:
+        raise RuntimeError("no dask scheduler can be started here")
     return address
 
 
@@ -136,7 +139,8 @@ def run_kill(case: Case) -> Seen:
         if engine == "mpi" or how != "INT":
             run.send_signal(getattr(signal, f"SIG{how}"))
         else:
-            os.killpg(run.pid, signal.SIGINT)  # a terminal interrupts all
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(run.pid, signal.SIGINT)  # a terminal interrupts all
         wrong = _ended(run, engine, how)
         return Seen(wrong or _resumed(case, where, more, how))
 
@@ -151,7 +155,8 @@ def _ended(run: subprocess.Popen[str], engine: str, how: str) -> str:
     except subprocess.TimeoutExpired:
         left, told = of_session(run.pid), ""
     for process in left:
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     if left:
         run.communicate()
         return f"processes go on after {how}: {len(left)} of engine {engine}"

@@ -34,6 +34,11 @@ FOUND = {
     "kernels in a folder with an endless name": ("lines", {"words": ["calibrate", "--kernels", LONG]}, 0),
     "a model with an endless name": ("tables", {"content": {"table": "transformer_network_parameters", "rows": {LONG: {}}}}, 0),
     "a measured step of ten billion years": ("tables", {"measurements": [RUN | {"measured_step_time": "100000000000000000000"}]}, 1),
+    "half of a pair of surrogates in a table": (
+        "tables",
+        {"content": {"rows": {"Mine": {"inter_accelerator_bandwidth": "\ud800"}}}, "verb": "show"},
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 
