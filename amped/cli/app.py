@@ -184,8 +184,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'amped.cli.app' has no attribute '{name}'")
 
 
-def _write_what_can_be_written() -> None:
-    """Lets the output have a question mark for a letter that it cannot have, such as half of a pair of surrogates."""
+def _prepare() -> None:
+    """Lets Python look for garbage rarely, and write a question mark for a letter that the output cannot have.
+
+    Such a letter is half of a pair of surrogates.
+    """
+    gc.set_threshold(MOST_NEW_OBJECTS)
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -193,9 +198,7 @@ def _write_what_can_be_written() -> None:
 
 def main(*first: str) -> None:
     """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
-    _write_what_can_be_written()
-    gc.set_threshold(MOST_NEW_OBJECTS)
-    atexit.register(gc.freeze)
+    _prepare()
     words = [*first, *sys.argv[1:]]
     if not MEASURING & {*words[:1]}:
         os.environ.setdefault(*ONE_THREAD)

