@@ -206,6 +206,15 @@ def test_the_best_mapping_is_put_on_the_sliders(seen: Opened) -> None:
     assert page.locator("#asked section").count() == 0
 
 
+def test_on_a_narrow_window_the_answer_of_a_button_comes_into_sight(chrome: Any, served: Served) -> None:
+    with visited(chrome, served.address, WIDTHS[1]) as found:
+        settled(found.page)
+        found.page.click("#why")
+        found.page.wait_for_selector("#asked section")
+        top = found.page.evaluate("document.getElementById('asked').getBoundingClientRect().top")
+        assert 0 < top < found.page.viewport_size["height"]
+
+
 def test_why_offers_changes_that_can_be_taken(seen: Opened) -> None:
     page = seen.page
     page.click("#why")

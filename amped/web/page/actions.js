@@ -31,6 +31,7 @@ function offer(found, take) {
     });
     root.querySelectorAll("thead tr").forEach((row) => row.append(make("td")));
   });
+  if (place.getBoundingClientRect().top > window.innerHeight) place.scrollIntoView(); // on a narrow window it is below the controls
 }
 
 export function build(desk, take) {
