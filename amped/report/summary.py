@@ -151,7 +151,8 @@ def _memory(e: Estimation) -> Iterator[RenderableType]:
     yield Text(_verdict(e) + stage, style="" if held else "bold red")
     if e["host_memory_bytes"]:
         yield Text(_host(e), style="" if e["fits_in_host_memory"] else "bold red")
-    yield Text(f"largest micro-batch that fits: {_largest(e)}", style="" if held else "bold red")
+    where = "" if e["fits_in_host_memory"] else " in an accelerator, without the host's memory"
+    yield Text(f"largest micro-batch that fits{where}: {_largest(e)}", style="" if held else "bold red")
 
 
 def _verdict(e: Estimation) -> str:

@@ -12,6 +12,7 @@ from amped.estimation.graph import as_json, compute_graph
 from amped.report import human
 from amped.report.graph_text import as_dot, as_text
 from amped.report.layers import layer_table
+from amped.report.summary import summary
 from amped.report.text import config_summary, gemm_breakdown
 
 
@@ -109,6 +110,15 @@ def test_the_mixture_dispatches_before_its_experts_and_combines_after():
     assert waits["experts_up"] == ("expert_sorting",)
     assert waits["expert_combine all_to_all"] == ("experts_down",)
     assert "feedforward_up" not in waits
+
+
+def test_no_micro_batch_is_said_to_fit_where_the_hosts_memory_does_not_suffice():
+    """Below "DOES NOT FIT" of the host stood the largest micro-batch that fits, without the word where."""
+    offloaded = {"model": "Llama 3 70B", "system": "DGX H100", "gpus": 64, "optimizer_offload": 1}
+    told = plain(summary(amped.estimate(**offloaded, host_memory_capacity="100 MB")))
+    assert "of a server's 100 MB: DOES NOT FIT" in told
+    assert "largest micro-batch that fits in an accelerator, without the host's memory: " in told
+    assert "largest micro-batch that fits: " in plain(summary(amped.estimate(**offloaded)))
 
 
 def test_the_config_summary_says_where_each_input_comes_from(estimate):
