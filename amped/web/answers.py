@@ -32,8 +32,6 @@ from amped.web.state import State, asking, changed, words
 
 # The estimates that are kept, for the pinned one and for the timeline that is asked for after the numbers.
 KEPT = 64
-# What the page shows where nobody names anything.
-FIRST = {"model": "Llama 3 70B", "system": "DGX H100", "gpus": "64"}
 # What a page shows of a search, and the most spans of a timeline that follows a slider.
 BEST, SPANS = 5, 1000
 SPACE = "default"
@@ -52,7 +50,7 @@ class Desk:
     """What answers a page: the tables that it looks into, and the estimates of its last states."""
 
     def __init__(self, lookup_tables: Path | None = None, first: State | None = None) -> None:
-        self.lookup_tables, self.first = lookup_tables, dict(first or FIRST)
+        self.lookup_tables, self.first = lookup_tables, dict(first or state.first())
         self._kept = lru_cache(maxsize=KEPT)(self._estimation)
 
     def estimation(self, said: State) -> Estimation:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,11 @@ def state_of(raw: object) -> dict[str, str]:
     if KERNEL_TABLE in named or "formulas" in named:
         raise ConfigError("the page reads no files", f"use `amped estimate --set {KERNEL_TABLE}=FILE`")
     return {BY_CANONICAL.get(name, name): text for name, text in named.items()}
+
+
+def first() -> dict[str, str]:
+    """What the page shows where nobody names anything."""
+    return dict(json.loads(resources.files("amped.web").joinpath("page", "first.json").read_text("utf-8")))
 
 
 def asking(state: State, lookup_tables: Path | None = None) -> Asking:
