@@ -49,7 +49,7 @@ def _changed(base: Estimate, case: Case) -> Iterator[tuple[Case, str, int]]:
 
     The mapping stays: also a layout of the pipeline that amped found for the base, and would find anew for another run.
     """
-    layout = {LAYOUT: str(base.choices[LAYOUT])} if LAYOUT in base.choices else {}
+    layout = _layout(base)
     for entry in case.get("changes", []):
         name, times = [*entry, 2][:2]
         if name not in base or not base[name] > 0 or (layout and name == "layers"):
@@ -59,6 +59,11 @@ def _changed(base: Estimate, case: Case) -> Iterator[tuple[Case, str, int]]:
         yield case["given"] | layout | grown, f"{name} times {times}", 1 if name in WORSE else -1
 
 
+def _layout(base: Estimate) -> Case:
+    """The layout of the pipeline that amped found, as a given one."""
+    return {LAYOUT: str(base.choices[LAYOUT])} if LAYOUT in base.choices else {}
+
+
 def draw_switches(random: Random) -> Case:
     return {"given": drawn_run(random) | NOTHING_INTERFERES, "switches": [*random.sample(SWITCHES, 4)]}
 
@@ -66,8 +71,10 @@ def draw_switches(random: Random) -> Case:
 def run_switches(case: Case) -> Seen:
     given, found = case.get("given", {}) | NOTHING_INTERFERES, Seen(count=0, answered=0)
     for name in case.get("switches", []):
-        turned_on = (given | {name: True}, f"{name} turned on", -1)
-        own = _beside(given | {name: False}, lambda _, on=turned_on: [on])
+        on = given | {name: True}
+        own = _beside(
+            given | {name: False}, lambda base, on=on, name=name: [(on | _layout(base), f"{name} turned on", -1)]
+        )
         found = Seen(found.wrong or own.wrong, found.answered + own.answered, found.count + own.count)
     return found
 

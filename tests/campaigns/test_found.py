@@ -39,6 +39,22 @@ FOUND = {
         {"content": {"rows": {"Mine": {"inter_accelerator_bandwidth": "\ud800"}}}, "verb": "show"},
         1,
     ),
+    "a layout that is found anew for another switch": (
+        "switches",
+        {
+            "given": {
+                "model": "DeepSeek V3",
+                "data_parallel_degree": 2,
+                "pipeline_parallel_degree": 4,
+                "microbatch_size": 2,
+                "expert_parallel_degree": 8,
+                "optimizer_offload": 1,
+                "host_memory_bandwidth": 40000000000.0,
+            },
+            "switches": ["overlap_expert_communication"],
+        },
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 
