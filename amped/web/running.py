@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -39,6 +41,7 @@ def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str]
             application(Desk(lookup_tables, said), token), log_level="error", access_log=False, lifespan="off", ws="none",
             server_header=False, timeout_graceful_shutdown=PATIENCE,
         ))  # fmt: skip
+        logging.getLogger("uvicorn.error").addFilter(is_no_end)
         gc.set_threshold(*GARBAGE)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         tell(f"open {address(listens.getsockname()[1], token, said)}\nOnly this machine can; Ctrl-C ends it.")
@@ -47,6 +50,12 @@ def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str]
         except KeyboardInterrupt:
             tell("ended")
     _end()
+
+
+def is_no_end(record: logging.LogRecord) -> bool:
+    """Whether a message of the server is about something else than an answer that its end has cut off."""
+    cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cut_off and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 def listening(port: int) -> socket.socket:

@@ -136,7 +136,7 @@ def test_a_signal_ends_it_also_while_it_searches_and_nothing_is_left(by: signal.
         time.sleep(0.5)
         code, rest = one.end(by)
         searching.join()
-        assert (code, rest.splitlines()[-1]) == (0, "ended")
+        assert (code, rest.splitlines()[-1:], "Traceback" in rest) == (0, ["ended"], False), rest
         with pytest.raises(ProcessLookupError):
             os.killpg(one.process.pid, 0)
         with socket.socket() as free:
