@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_told_with_the_change_that_helps(seen: Opened) -> N
 
 
 def test_fifty_moves_a_second_keep_it_answering_and_the_last_one_wins(seen: Opened) -> None:
-    late, last = seen.page.evaluate(MANY_MOVES, ["tp", 100])
+    late, last = seen.page.evaluate(MANY_MOVES, ["tp", 500])
     settled(seen.page)
     assert late < BUSY
     assert seen.page.input_value("#control-tp") == last

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import random
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from amped.base.errors import ConfigError
+from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import shipped_text
 from amped.configuring.scenario import read_scenario
 from amped.drafting.asking import Asking
@@ -18,6 +19,8 @@ from amped.report.page.content import Column, Picture, Section, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.topics import Heading, Topic, asked_of, headings, topics
 from amped.report.page.writing import as_html, shipped
+from amped.tables.table_files import MODELS, SYSTEMS
+from amped.tables.tables import user_tables
 from tests.helpers.cli import amped, printed
 from tests.helpers.pages import Page, read
 
@@ -61,6 +64,25 @@ def test_every_number_is_that_of_json_with_all_its_digits(config: str, values: d
     e = estimated(read_scenario(config, values), Estimation)
     every = section_page(answer.all_numbers(e)).named
     assert {name: found for (_, name), found in every.items()} == {n: [v] for n, v in e.to_dict().items()}
+
+
+def test_every_number_of_configs_that_chance_draws_is_that_of_json() -> None:
+    """Twenty networks on machines with mappings that amped chooses; what cannot be trained there is drawn again."""
+    tables, chance, compared = user_tables(None), random.Random(20261123), 0
+    while compared < 20:
+        drawn = {
+            "model": chance.choice(tables.names(MODELS)), "system": chance.choice(tables.names(SYSTEMS)),
+            "number_of_accelerators": chance.choice((8, 16, 64, 256)), "matrix_precision": chance.choice(("bf16", "fp8")),
+            "activation_recomputation": chance.choice(("none", "selective", "full")),
+        }  # fmt: skip
+        try:
+            e = estimated(Asking(None, drawn).completed(), Estimation)
+        except AmpedError:
+            continue
+        every = section_page(answer.all_numbers(e)).named
+        assert len(every) >= 40
+        assert {name: found for (_, name), found in every.items()} == {n: [v] for n, v in e.to_dict().items()}, drawn
+        compared += 1
 
 
 def test_a_whole_page_names_at_least_forty_numbers_and_each_is_that_of_json() -> None:
