@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import logging
@@ -45,10 +46,9 @@ def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str]
         gc.set_threshold(*GARBAGE)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         tell(f"open {address(listens.getsockname()[1], token, said)}\nOnly this machine can; Ctrl-C ends it.")
-        try:
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn may return, or hand the signal on
             server.run(sockets=[listens])
-        except KeyboardInterrupt:
-            tell("ended")
+        tell("ended")
     _end()
 
 
