@@ -50,12 +50,14 @@ def like(shown: str, printed: str) -> str:
     """The shown lines, each replaced by a printed line after those before: the first with the same words, or the nearest."""
     rest, lines = printed.splitlines(), []
     for line in shown.splitlines():
-        words = [words_of(each) for each in rest]
-        alike = [] if line in ("...", "") else difflib.get_close_matches(words_of(line), words, 1, 0.6)
-        wanted = words_of(line) if words_of(line) in words else next(iter(alike), None)
-        place = words.index(wanted) if wanted is not None and line not in ("...", "") else None
-        lines.append(line if place is None else rest[place].rstrip())
-        rest = rest if place is None else rest[place + 1 :]
+        words, own = [words_of(each) for each in rest], words_of(line)
+        alike = [own] if own in words else difflib.get_close_matches(own, words, 1, 0.6)
+        if line in ("...", "") or not alike:
+            lines.append(line)
+            continue
+        place = words.index(alike[0])
+        lines.append(rest[place].rstrip())
+        rest = rest[place + 1 :]
     return "\n".join(lines) + "\n"
 
 
@@ -93,7 +95,8 @@ def refresh_notebook() -> None:
     """Writes the texts again that the cells of the notebook print."""
     mpl.use("Agg")
     page = DOCS / "worked-example.ipynb"
-    notebook, names = json.loads(page.read_text("utf-8")), {}  # type: ignore[var-annotated]
+    notebook = json.loads(page.read_text("utf-8"))
+    names: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for cell in (cell for cell in notebook["cells"] if cell["cell_type"] == "code"):
             printed = io.StringIO()

@@ -45,9 +45,10 @@ def refusals_told(verb: str, path: Path, advice: str = "") -> Iterator[None]:
         raise FileError(f"cannot be {verb}: {_reason(error)}", advice, str(path)) from None
 
 
+# os.path is meant in these three: Path's own methods raise for a name that is too long.
 def is_file(path: Path) -> bool:
     """Whether it is a file; a name that no system takes, such as one of thousands of letters, is none."""
-    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for such names)
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_folder(path: Path) -> bool:
@@ -258,7 +259,7 @@ def without_leftovers(folder: Path) -> None:
 
 
 def _machine() -> str:
-    """Where the numbers of processes mean what they mean here: the machine, and the container; of letters, digits and _."""
+    """The machine, and the container on it: a process has its number only within these. Of letters, digits and _ only."""
     name = os.uname().nodename if hasattr(os, "uname") else ""
     with contextlib.suppress(OSError):  # only Linux has such spaces of numbers
         name += f"_{Path('/proc/self/ns/pid').stat().st_ino}"

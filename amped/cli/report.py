@@ -64,5 +64,7 @@ def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> 
     page = as_html(headings(asked), found, shlex.join(["amped", *sys.argv[1:]]))
     size = len(page.encode())
     if size > LARGEST:
-        raise ConfigError(f"the page would have {size / 1e6:.1f} MB", "name fewer configs")
+        raise ConfigError(
+            f"the page would have {size / 1e6:.1f} MB", "name fewer configs, or rank fewer mappings with --top"
+        )
     return f"written to {write_atomically(output, page)} ({size / 1e6:.1f} MB)"

@@ -1,7 +1,7 @@
 """What nobody gave, chosen as an engineer would who knows the model and the machine.
 
-What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds; for it and
-its kin, chunks of layers are tried (`chunks.py`). `amped explore` searches more.
+What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds; for it, and
+for the fastest ones of half and of twice as many stages, chunks of layers are tried (`chunks.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations

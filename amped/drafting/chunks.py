@@ -1,7 +1,7 @@
 """Chunks of layers on each pipeline stage (virtual stages), which the chooser tries for a few mappings.
 
-A search of all mappings with chunks would take seconds, because a layout whose chunks are unlike is gone through pass by
-pass.
+A search of all mappings with chunks would take seconds, because a layout with chunks of different sizes is executed
+pass by pass.
 """
 
 from __future__ import annotations
@@ -12,19 +12,13 @@ from dataclasses import replace
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario, asked_again
 from amped.drafting.fastest import AGAIN, Fastest, fastest
+from amped.estimation.laying_out import ENDS, LAYOUT, STAGES
 from amped.exploration.search_space import CHUNKS, wholes
 from amped.exploration.sweep_axes import is_set
 from amped.theory.divisors import divisors
 
-STAGES = "pipeline_parallel_degree"
 # Who gives one of these has chosen the chunks.
-HOLDING = (
-    CHUNKS,
-    "pipeline_layout",
-    "pipeline_schedule",
-    "number_of_first_stage_layers",
-    "number_of_last_stage_layers",
-)
+HOLDING = (CHUNKS, LAYOUT, "pipeline_schedule", *ENDS)
 # What is held while chunks are tried.
 KEPT = (*wholes(), "expert_parallel_degree", "expert_tensor_parallel_degree", "microbatch_size", "zero_stage", AGAIN)
 # The chunks that are tried where layers do not divide by the stages.

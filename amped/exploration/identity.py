@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from amped.base import version
 from amped.base.errors import ConfigError, quoted
-from amped.base.files import read_text
+from amped.base.files import read_text, shipped_folder
 from amped.configuring.config import Config, Entry
 from amped.configuring.scenario import Question
 from amped.exploration.request import Options, Request
@@ -114,7 +113,7 @@ def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 @lru_cache(maxsize=1)
 def code() -> str:
     """A digest of the code and the tables that findings depend on, so that an edited formula gives other findings."""
-    package, tables = Path(__file__).resolve().parent.parent, Path(str(resources.files("amped.lookup_tables")))
+    package, tables = Path(__file__).resolve().parent.parent, shipped_folder("lookup_tables")
     files = [
         (path.relative_to(package).as_posix(), path)
         for path in (*package.rglob("*.py"), package / "base" / "units.txt")

@@ -62,12 +62,13 @@ def read_findings(path: Path) -> Findings:
     Raises:
         FileError: if the file cannot be read, is not a file of findings, or is damaged before its last line.
     """
-    with refusals_told("read", path), path.open("rb") as stream:
-        return _read(stream, str(path))
+    with refusals_told("read", path):
+        _refuse_devices(path.stat(), str(path))  # before it is opened: to open a pipe may wait for ever
+        with path.open("rb") as stream:
+            return _read(stream, str(path))
 
 
 def _read(stream: IO[bytes], file: str) -> Findings:
-    _refuse_others(stream, file)
     first = stream.readline(LONGEST_LINE)
     top = _line(first)
     if not isinstance(top, dict) or top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
@@ -89,9 +90,9 @@ def _read(stream: IO[bytes], file: str) -> Findings:
     return findings
 
 
-def _refuse_others(stream: IO[bytes], file: str) -> None:
-    """Refuses a device, and a pipe, from which to read may wait for ever."""
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+def _refuse_devices(about: os.stat_result, file: str) -> None:
+    """Refuses a device or a pipe: to read from one may take for ever."""
+    if not stat.S_ISREG(about.st_mode):
         raise FileError("is no regular file", "give one that --resume or --shard of `amped explore` wrote", file)
 
 
@@ -123,11 +124,10 @@ class Journal:
         Raises:
             FileError: if the disk is full; the file then ends with the part before.
         """
-        self.write({"part": part, "seconds": seconds, "found": found.to_dict()})
+        self.write(_written({"part": part, "seconds": seconds, "found": found.to_dict()}, self._start))
 
-    def write(self, entry: Mapping[str, Any]) -> None:
+    def write(self, line: bytes) -> None:
         """Adds a line, as a whole or not at all."""
-        line = _written(entry, self._start)
         with refusals_told("written", self.path, "what was finished before is in it: make room, then --resume it"):
             try:
                 written = 0
@@ -140,10 +140,6 @@ class Journal:
                     self._stream.truncate(self._end)
                 raise
         self._end += len(line)
-
-    def follow(self, first: bytes) -> None:
-        """Ties all further lines to the first."""
-        self._start = zlib.crc32(first)
 
     def sync(self) -> None:
         """Waits until the lines are on the disk."""
@@ -162,7 +158,7 @@ def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     with os.fdopen(handle, "r+b", buffering=0) as stream:
-        _refuse_others(stream, str(path))
+        _refuse_devices(os.fstat(stream.fileno()), str(path))
         _lock(stream, path)
         opened = _continued(stream, path, top)
         try:
@@ -177,9 +173,8 @@ def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal
     if len(begun) < len(first) and first.startswith(begun):  # empty, or killed while it began
         stream.seek(0)
         stream.truncate(0)
-        new = Journal(path, stream, Findings(top))
-        new.write(top)
-        new.follow(first)
+        new = Journal(path, stream, Findings(top, start=zlib.crc32(first)))
+        new.write(first)
         return new
     known = read_findings(path)
     refuse_other(known.header["asked"], top["asked"], path)

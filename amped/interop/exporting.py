@@ -8,7 +8,6 @@ from typing import NamedTuple
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.estimation.estimation import Estimation
 from amped.interop import automodel, bridge, deepspeed, huggingface_out, megatron, slurm, torchtitan
-from amped.interop.fields import fields
 from amped.interop.outgoing import Outgoing
 
 
@@ -21,8 +20,6 @@ class Target(NamedTuple):
         table: the column of fields.json.
         write: the text for a configuration.
         fields: its fields, and what the format cannot express.
-        says_the_machine: whether its files say how many accelerators there are.
-        says_the_mapping: whether its files say more than the network.
     """
 
     title: str
@@ -30,31 +27,12 @@ class Target(NamedTuple):
     table: str
     write: Callable[[Estimation], str]
     fields: Callable[[Estimation], Outgoing]
-    says_the_machine: bool = True
-    says_the_mapping: bool = True
-
-    def needed(self, out: Outgoing) -> dict[str, object]:
-        """What the format leaves to its model and its launcher, by amped's names: quantities without a field in it."""
-        missing = [
-            name
-            for name in OF_EVERY_ESTIMATE
-            if name not in fields(self.table) or not (self.says_the_machine or name not in MACHINE)
-        ]
-        return {name: value for name in missing if (value := out.values.get(name)) is not None}
 
 
-# What every estimate needs of a network and a training, whatever a format says.
-OF_EVERY_ESTIMATE = (
-    "layers", "dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension", "gated_mlp",
-    "vocabulary_size", "context", "batch_size", "number_of_accelerators", "number_of_accelerators_per_node",
-)  # fmt: skip
-MACHINE = ("number_of_accelerators", "number_of_accelerators_per_node")
 TARGETS = {
     "megatron": Target(f"launch script of {megatron.VERSION}", ".sh", "megatron", megatron.write, megatron.fields_of),
     "slurm": Target(f"Slurm script of {megatron.VERSION}", ".sh", "megatron", slurm.write, megatron.fields_of),
-    "bridge": Target(
-        f"overrides of a recipe of {bridge.VERSION}", ".yaml", "megatron", bridge.write, bridge.fields_of, False
-    ),
+    "bridge": Target(f"overrides of a recipe of {bridge.VERSION}", ".yaml", "megatron", bridge.write, bridge.fields_of),
     "torchtitan": Target(
         f"recipe of {torchtitan.VERSION}", ".py", "torchtitan", torchtitan.write, torchtitan.fields_of
     ),
@@ -73,8 +51,6 @@ TARGETS = {
         "huggingface",
         huggingface_out.write,
         huggingface_out.fields_of,
-        False,
-        False,
     ),
 }
 

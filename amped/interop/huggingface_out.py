@@ -10,13 +10,13 @@ from typing import Any
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import fields, table
 from amped.interop.huggingface import FORM, family
+from amped.interop.huggingface_rules import FULL, WINDOWED
 from amped.interop.megatron_model import mixture_marks
 from amped.interop.outgoing import Outgoing, is_default, outgoing
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import NETWORK
 
 VERSION = "transformers 5.23.0"
-WINDOWED, FULL = "sliding_attention", "full_attention"
 # How weights are stored, by the format of products.
 STORED = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}
 # What is said of the training, not of the network.
@@ -24,6 +24,11 @@ TRAINING = ("context", "batch_size", "number_of_steps", "flash_attention")
 # Only mixtures of experts have these.
 OF_EXPERTS = ("expert_feedforward_dimension", "experts_per_token", "expert_bias", "router_bias", "number_of_MoE_layers",
               "mixture_layer_pattern", "number_of_shared_experts", "shared_experts_feedforward_dimension")  # fmt: skip
+# Only latent attention has these.
+LATENT = ("query_latent_dimension", "key_value_latent_dimension", "rotary_head_dimension", "value_head_dimension")
+# What windows, and the places of mixtures, say.
+WINDOWS = ("attention_window", "number_of_windowed_layers")
+PLACES = ("number_of_MoE_layers", "mixture_layer_pattern")
 # What follows from other quantities where nobody gives it.
 FOLLOWING = {
     "key_value_heads": "attention_heads",
@@ -49,15 +54,10 @@ def fields_of(e: Estimation) -> Outgoing:
     rows = [row for kind in table(FORM)["classes"] if (row := class_of(kind))["needs"] == needs]
     found = min((_in_class(out, row) for row in rows), key=lambda own: len(own.lost))
     found.lose("the training", "the sequence, the batch and the mapping: config.json has the network alone")
+    said = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
     for name, origin in e.scenario.sources.origins.items():
-        about = e.scenario.catalogue[name].category == NETWORK and name not in (*_compared(), *TRAINING)
-        if (
-            about
-            and name in out.given
-            and not is_default(e, name, out)
-            and name not in table("fields")["no_instructions"]
-        ):
-            found.lose(name, f"{getattr(origin, 'written', out.values.get(name))} has no key here")
+        if e.scenario.catalogue[name].category == NETWORK and name not in said and not is_default(e, name, out):
+            found.lose(name, f"{origin.written} has no key here")
     return found
 
 
@@ -116,9 +116,6 @@ def _idle(name: str, own: Outgoing) -> bool:
     return idle.get(name, False)
 
 
-LATENT = ("query_latent_dimension", "key_value_latent_dimension", "rotary_head_dimension", "value_head_dimension")
-
-
 def _same(one: Any, other: Any) -> bool:
     return one == other or (not one and not other)
 
@@ -154,7 +151,7 @@ def latent(own: Outgoing) -> Said:
         qk_nope_head_dim=own.get("head_dimension", 0) - own.get("rotary_head_dimension", 0),
     )
     if not own.get("query_latent_dimension"):
-        own.fields["q_lora_rank"] = None
+        own.fields["q_lora_rank"] = None  # null is a value here, and `write` leaves None out
     return ("head_dimension", "key_value_heads")
 
 
@@ -177,13 +174,9 @@ def windows(own: Outgoing) -> Said:
     own.fields["sliding_window"], own.why["sliding_window"] = width or None, "tokens that a windowed layer attends to"
     own.write("whether layers have a window", use_sliding_window=bool(number))
     own.write(
-        f"{number} of {layers} layers have a window", layer_types=[WINDOWED] * number + [FULL] * (layers - number)
+        f"{number} of {layers} layers have a window", layer_types=[WINDOWED[0]] * number + [FULL[0]] * (layers - number)
     )
     return WINDOWS
-
-
-WINDOWS = ("attention_window", "number_of_windowed_layers")
-PLACES = ("number_of_MoE_layers", "mixture_layer_pattern")
 
 
 def only_experts(own: Outgoing) -> Said:

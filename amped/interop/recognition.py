@@ -96,7 +96,7 @@ def read_file(path: Path, form: str | None = None) -> Imported:
 
 
 def _read(path: Path, form: str | None) -> Imported:
-    """A file of another tool; what is told of a wrong value does not name the file yet."""
+    """A file of another tool. An error about a wrong value does not name the file; the caller adds it."""
     text = _text(path)
     if form is not None and form not in FORMATS:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")

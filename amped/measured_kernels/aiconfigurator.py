@@ -19,8 +19,9 @@ from amped.measured_kernels.kinds import BYTES
 TOOL = "aiconfigurator"
 # Milliseconds, and who measured what: every table has these columns.
 LATENCY, DEVICE, ABOUT = "latency", "device", ("framework", "version", "device", "op_name", "latency")
-# Formats by their names in these tables, and in amped's.
-PRECISIONS = {
+# Formats by their names in these tables, and in amped's. Its `float16` means that both factors have 16 bits (w16a16), which
+# runs as fast as bf16.
+FORMATS = {
     "bfloat16": "bfloat16", "float16": "bfloat16", "fp8": "fp8", "fp8_static": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4",
 }  # fmt: skip
 INFERENCE = "a shape of inference: amped's laws are for training"
@@ -45,7 +46,8 @@ class TableForm:
     plain: Mapping[str, int] = field(default_factory=dict)
 
 
-# The kinds of kernels that amped has laws of. Products of fewer rows and prompts of fewer tokens than these wait for the host.
+# The kinds of kernels that amped has laws of. The least sizes are amped's choice: smaller kernels are those of a decoder that
+# writes one token after another, and wait for the host.
 FORMS = {
     "products": TableForm("gemm_dtype", {"m": "m", "n": "n", "k": "k"}, {"kernel": "kernel_source"}, {"m": 256, "n": 256, "k": 256}),
     "attention_forward": TableForm(
@@ -139,7 +141,7 @@ def _left_because(kind: str | None, cells: Cells) -> str | None:
     written = str(cells[form.format])
     if kind == "collectives" and written not in BYTES:
         return f"elements of type {written}"
-    if kind != "collectives" and written not in PRECISIONS:
+    if kind != "collectives" and written not in FORMATS:
         return f"the format {written}"
     small = [column for column, least in form.least.items() if _number(cells, form.shape[column], least=1) < least]
     return f"{INFERENCE} ({' or '.join(f'{column} below {form.least[column]}' for column in small)})" if small else None
@@ -159,7 +161,7 @@ def _row(kind: str, cells: Cells) -> dict[str, object]:
     if kind == "collectives":
         found["element"] = written
     else:
-        found |= {"software": f"{cells['framework']} {cells['version']}", "precision": PRECISIONS[written]}
+        found |= {"software": f"{cells['framework']} {cells['version']}", "precision": FORMATS[written]}
     return found | {"time_us": _time(cells)}
 
 

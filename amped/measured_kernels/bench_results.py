@@ -10,11 +10,11 @@ import numpy as np
 
 from amped.base.errors import FileError, quoted
 from amped.base.files import read_json
+from amped.measured_kernels.found_rows import without_vendor
 from amped.measured_kernels.kinds import KINDS, MICRO
 from amped.measured_kernels.table_reading import MeasuredKernels
 
 ENDING, SCHEMA = ".json", "kernel-bench/1"
-VENDOR = "NVIDIA "
 Record = Mapping[str, Any]
 # The precisions of the tables by torch's names of formats, where these differ.
 PRECISION_OF_DTYPE = {"float8_e4m3fn": "fp8"}
@@ -36,8 +36,8 @@ TABLES: Mapping[tuple[str, str], tuple[str, Mapping[str, str], Mapping[str, obje
 
 
 def results_of(folder: Path) -> list[Path]:
-    """The files of a folder that are results of `amped bench run`."""
-    return [path for path in sorted(folder.glob(f"*{ENDING}")) if is_bench_result(path)]
+    """The files below a folder that are results of `amped bench run`."""
+    return [path for path in sorted(folder.rglob(f"*{ENDING}")) if is_bench_result(path)]
 
 
 def is_bench_result(path: Path) -> bool:
@@ -107,7 +107,7 @@ def accelerator_name(result: Mapping[str, Any]) -> str:
     That of a processor has the number of its threads in it.
     """
     cpu = result["device"]["kind"] == "cpu"
-    return processor_name(result) if cpu else str(result["device"]["name"]).removeprefix(VENDOR)
+    return processor_name(result) if cpu else without_vendor(str(result["device"]["name"]))
 
 
 def processor_name(result: Mapping[str, Any]) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from amped.measured_kernels.kinds import KINDS
+from amped.measured_kernels.kinds import KINDS, NAME_OF_KIND
 from amped.measured_kernels.table_reading import MeasuredKernels, grouped
 
-LATENCY_ONLY = "as small as 1 MiB or smaller: their time is the latency"
+LATENCY_ONLY = "payloads of 1 MiB or less: their time is the latency"
 # What a driver calls an accelerator begins with its vendor; amped's tables do not.
 VENDORS = ("NVIDIA ", "AMD Instinct ", "AMD ")
 
@@ -70,9 +70,8 @@ class FileRead:
     def read(self) -> dict[str, int]:
         """The number of rows of each kind of kernel."""
         found = Counter[str]()
-        names = {id(kind): name for name, kind in KINDS.items()}
         for each in self.kernels:
-            found[names[id(each.kind)]] += len(each)
+            found[NAME_OF_KIND[id(each.kind)]] += len(each)
         return dict(found)
 
     def __str__(self) -> str:

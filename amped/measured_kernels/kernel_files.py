@@ -21,6 +21,7 @@ SUFFIXES = (".txt", ".log", ".out", ".json", *ENDINGS)
 OWN = "amped's own form"
 # What Git leaves in place of a large file that was not fetched.
 POINTER = "version https://git-lfs.github.com/spec/"
+NOT_FETCHED = "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
 Reader = Callable[[], FoundRows]
 
 
@@ -81,7 +82,11 @@ def kernels_of(files: Sequence[FileRead]) -> list[MeasuredKernels]:
 
 
 def _read_or_leave(path: Path) -> FileRead:
-    """A file of a folder; one of another form is left out, as a damaged one is not."""
+    """A file of a folder. One of another form is left out.
+
+    Raises:
+        FileError: for a damaged file.
+    """
     reader = _reader(path)
     if isinstance(reader, str):
         return FileRead(str(path), "not read", (), {reader: 1})
@@ -123,7 +128,7 @@ def _reader(path: Path) -> Reader | str | None:
         return None
     text = read_text(path)
     if text.startswith(POINTER):
-        return "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
+        return NOT_FETCHED
     if path.suffix == ".json" or text.lstrip()[:1] == "{":
         return _reader_of_json(text, path)
     tool = next((each for each in TEXTS if each.fits(text)), None)
@@ -133,7 +138,7 @@ def _reader(path: Path) -> Reader | str | None:
 def _reader_of_columns(path: Path) -> Reader | str | None:
     """The reader of a Parquet file."""
     if path.read_bytes()[: len(POINTER)] == POINTER.encode():
-        return "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
+        return NOT_FETCHED
     columns = columns_of(path)
     if aiconfigurator.fits(list(columns)):
         return partial(aiconfigurator.read_columns, columns, path)

@@ -214,3 +214,5 @@ KINDS = {
     "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, ("collective", "nccl"),
                               ("element", "time_us"), is_compared=lambda c: _sizes_of(c) > SMALLEST_PAYLOAD),
 }  # fmt: skip
+# The names of kinds, by identity: a kind holds functions, and is no key.
+NAME_OF_KIND = {id(kind): name for name, kind in KINDS.items()}

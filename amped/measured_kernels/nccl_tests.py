@@ -25,7 +25,8 @@ VERSION = re.compile(r"nccl-library=(\d+)|NCCL version (\d+(?:\.\d+)+)")
 KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 # Time, two bandwidths and wrong results, out of place and then in place.
 MEASURED = 4
-# Bandwidths are printed with two digits behind the point.
+# Bandwidths are printed with two digits after the point, which ROUNDED allows for; beyond that, they may differ from size / time
+# by the share AGREEING.
 ROUNDED, AGREEING = 0.02, 0.02
 IN_PLACE = "times in place: amped's laws of benchmarks are those of the column out of place"
 
@@ -112,7 +113,7 @@ def _lines(text: str, named: str | None) -> Iterator[tuple[int, list[str], Run]]
 
 
 def _release(code: str) -> str:
-    """A version of NCCL as text: 22907 is 2.29.7."""
+    """A version of NCCL as text: 22907 is 2.29.7. Source: NVIDIA/nccl, src/nccl.h.in (NCCL_VERSION)."""
     return f"{int(code) // 10000}.{int(code) // 100 % 100}.{int(code) % 100}"
 
 

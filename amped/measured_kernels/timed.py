@@ -21,6 +21,7 @@ from amped.measured_kernels.bench_results import is_bench_result, read_bench_res
 from amped.measured_kernels.kernel_files import SUFFIXES, read_kernels
 from amped.measured_kernels.kinds import (
     KINDS,
+    NAME_OF_KIND,
     OF_WEIGHTS,
     PRECISIONS,
     grouped_operators,
@@ -96,12 +97,11 @@ def timed_kernels(
     Raises:
         FileError: if a file cannot be read or is no such table.
     """
-    names = {id(kind): name for name, kind in KINDS.items()}
     found = [
         _record(own, phases, made, where, cores, frequency)
         for own in _read(path, _changed(path))
-        if is_asked(own.accelerator) and own.precision in PRECISIONS and names[id(own.kind)] in PARTS
-        for phases, made, where in PARTS[names[id(own.kind)]](own)
+        if is_asked(own.accelerator) and own.precision in PRECISIONS and NAME_OF_KIND[id(own.kind)] in PARTS
+        for phases, made, where in PARTS[NAME_OF_KIND[id(own.kind)]](own)
         if np.any(where)
     ]
     return tuple(found)
@@ -123,8 +123,8 @@ def _read(path: Path, changed: int) -> list[MeasuredKernels]:
 
 
 def _changed(path: Path) -> int:
-    """When a file, or a file of a folder, last changed."""
-    files = [path, *path.iterdir()] if path.is_dir() else [path]
+    """When a file, or a file below a folder, last changed."""
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
     return max((each.stat().st_mtime_ns for each in files if each.exists()), default=0)
 
 

@@ -115,7 +115,7 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
 def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
     """Whether it fits, in how much of how much, and if not the smallest change with which it does.
 
-    It is looked for unless `change` says it; an empty text says nothing of it.
+    The change is searched for, unless `change` gives it; if `change` is empty, no change is named.
     """
     needed, there = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)

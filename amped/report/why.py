@@ -22,6 +22,7 @@ SAID = {
 # What changes more than time and memory; and what the chooser does not try, so that its mapping lacks it.
 CAREFUL = {"matrix_precision": "(other numerics)"}
 LEFT_OUT = "(only if asked)"
+NONE = "No change of one parameter that was tried makes a step faster and fits in memory."
 MORE = "`amped explore` changes several parameters at once."
 
 
@@ -35,7 +36,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
         yield Text(f"{told}.\n", style)
     yield Text(f"{bottleneck(e)} {at_the_peak(e)}\n")
     if not changes:
-        yield Text(f"No change of one parameter that was tried makes a step faster and fits in memory. {MORE}")
+        yield Text(f"{NONE} {MORE}")
         return
     more = f", of {number} that do" if number > len(changes) else ""
     yield Text(f"The single changes that gain most{more}:\n")

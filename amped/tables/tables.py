@@ -204,7 +204,8 @@ def user_tables(extra: str | Path | None = None) -> Tables:
 
 
 _INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}
-# A program that runs for long reads a user's tables again and again; more indexes than these are of tables that nobody has.
+# A program that runs for long reads a user's tables again and again; without a limit, indexes of tables that nobody uses any more
+# would pile up.
 MOST_INDEXES = 64
 
 

@@ -282,7 +282,7 @@ class Products(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Mask(Record):
+class AttentionMask(Record):
     """Which scores of an attention its mask leaves.
 
     Attributes:

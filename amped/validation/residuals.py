@@ -23,7 +23,8 @@ from amped.theory.catalogue import catalogue
 from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
 from amped.validation.table import STEP, Row, read_table
 
-# The least of errors: no prediction is zero, though rounding may say so beside a measurement that is far too large.
+# The smallest error. A prediction is above 0, so that its error is above -1; but beside a measurement that is far too large,
+# rounding gives -1.
 LEAST_ERROR = math.nextafter(-1.0, 0.0)
 FITS = "fits_in_memory"
 # The page about how well a software stack does: its values come from the stack's row, so they are no assumption.
@@ -150,7 +151,10 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
 
 
 def _parts(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of one software, with or without experts: most configs of one structure; the part with the most rows first."""
+    """The rows by software and by whether they have experts, as most configs of such a part have one structure.
+
+    The largest part is first.
+    """
     alike: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         key = str(row.settings.get("software")), "number_of_experts" in row.settings

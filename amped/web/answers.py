@@ -41,9 +41,9 @@ TOLD = {
     SYSTEMS: {"accelerator": "", "number_of_accelerators_per_node": " in a server"},
     SOFTWARE: {},
 }
-# A slider searches nothing, also no change with which it would fit.
+# While a slider moves nothing is searched, not even the change with which it would fit.
 NOT_YET = ""
-Plain = dict[str, Any]
+Json = dict[str, Any]
 
 
 class Desk:
@@ -62,11 +62,12 @@ class Desk:
 
     # --- what there is to choose from -----------------------------------------------------------------------------
 
-    def choices(self, _: Plain) -> Plain:
+    def choices(self, _: Json) -> Json:
         """The rows of tables with a few words on each, the controls, and the formats that are written."""
-        rows = {name: self._rows(table) for name, table in zip(controls.ROWS, TOLD, strict=True)}
+        rows = {name: self._rows(of) for name, of in zip(controls.ROWS, TOLD, strict=True)}
         formats = {name: each.title for name, each in TARGETS.items()}
-        return {"rows": rows, "controls": controls.described(), "formats": formats, "first": self.first}
+        return {"rows": rows, "controls": controls.described(), "formats": formats, "first": self.first,
+                "mapping": controls.SEARCHED_ANEW}  # fmt: skip
 
     def _rows(self, of: str) -> list[tuple[str, str]]:
         tables = user_tables(self.lookup_tables)
@@ -74,7 +75,7 @@ class Desk:
 
     # --- what follows a slider ------------------------------------------------------------------------------------
 
-    def estimate(self, asked: Plain) -> Plain:
+    def estimate(self, asked: Json) -> Json:
         """Every number, the parts of a step and the memory by stage; beside a pinned state, what differs."""
         said = state.state_of(asked.get("state"))
         e = self.estimation(said)
@@ -87,7 +88,7 @@ class Desk:
             "command": words("estimate", held), "replicas": human.digits(e["data_parallel_degree"]), "rows": _rows_of(e), "available": human.value(e["available_memory_bytes"], "byte"),
         }  # fmt: skip
 
-    def _beside(self, asked: Plain, e: Estimation) -> Plain:
+    def _beside(self, asked: Json, e: Estimation) -> Json:
         if not asked.get("pinned"):
             return {}
         try:
@@ -99,8 +100,8 @@ class Desk:
         shown = section(Section(found.id, "Beside what you pinned", lines, (), found.pictures, found.tables))
         return {"beside": shown, "reference": {name: n.told for name, n in numbers(pinned).items() if name in HEADLINE}}
 
-    def after(self, asked: Plain) -> Plain:
-        """What takes longer than a slider may: the passes on each stage; if nothing moves any more, what would make it fit."""
+    def after(self, asked: Json) -> Json:
+        """What takes too long to follow a slider: the passes on each stage, and when nothing moves what would make it fit."""
         e = self.estimation(state.state_of(asked.get("state")))
         found = [step.timeline(e, SPANS)]
         if asked.get("settled") and not e["fits_in_memory"]:
@@ -110,14 +111,14 @@ class Desk:
 
     # --- what a button asks ---------------------------------------------------------------------------------------
 
-    def why(self, asked: Plain) -> Plain:
+    def why(self, asked: Json) -> Json:
         """What a step waits for, and the single changes that make it faster, each with the state that it leads to."""
         said = state.state_of(asked.get("state"))
         e = self.estimation(said)
         found = improvements(e.scenario, e)
         lines = [("", why.bottleneck(e)), ("", why.at_the_peak(e))]
         if not found:
-            lines.append(("", "No change of one parameter that was tried makes a step faster and fits in memory."))
+            lines.append(("", why.NONE))
         rows = [(f"{each.name} = {controls.written(each.value)}", each.step_time, each.gain, each.bytes, why.remark(e, each)) for each in found]  # fmt: skip
         columns = (
             Column("change", "change"), Column("step_time", "time of a step", "s"), Column("gain", "less", SHARE),
@@ -130,9 +131,9 @@ class Desk:
             "states": states,
         }
 
-    def best(self, asked: Plain) -> Plain:
+    def best(self, asked: Json) -> Json:
         """The best mappings that `amped explore` finds, each with the state that it leads to."""
-        said = changed(state.state_of(asked.get("state")), controls.MAPPING, {})
+        said = changed(state.state_of(asked.get("state")), controls.SEARCHED_ANEW, {})
         scenario, sweeps = asking(said, self.lookup_tables).searched({})
         found = explored(scenario, Options(BEST, SPACE), sweeps)
         states = [changed(said, (), _of_row(found, row, said)) for row in found.best]
@@ -144,7 +145,7 @@ class Desk:
 
     # --- what leaves the page -------------------------------------------------------------------------------------
 
-    def export(self, asked: Plain) -> Plain:
+    def export(self, asked: Json) -> Json:
         """The config of a state, or the launch line of a framework."""
         form = str(asked.get("form"))
         e = self.estimation(state.state_of(asked.get("state")))
@@ -153,13 +154,13 @@ class Desk:
         chosen = target(form)
         return {"text": chosen.write(e), "file": f"amped-{form.replace('@', '-')}{chosen.suffix}"}
 
-    def report(self, asked: Plain) -> Plain:
+    def report(self, asked: Json) -> Json:
         """The page that `amped report` writes."""
         said = state.state_of(asked.get("state"))
         every = [asked_of(asking(said, self.lookup_tables))]
         return {"text": as_html(headings(every), topics(every), words("report", said)), "file": "amped-report.html"}
 
-    def network(self, asked: Plain) -> Plain:
+    def network(self, asked: Json) -> Json:
         """What a config.json that is dropped on the page says."""
         found = state.network(str(asked.get("text", "")))
         told = [

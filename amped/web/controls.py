@@ -13,6 +13,7 @@ from amped.estimation.laying_out import LAYOUT
 from amped.report import human
 from amped.theory.catalogue import catalogue
 from amped.theory.conditions import OFFLOADS
+from amped.theory.divisors import divisors
 from amped.theory.shardings import SHARDINGS
 
 SLIDER, CHOICE, SHARE, TEXT = "slider", "choice", "share", "words"
@@ -62,15 +63,16 @@ CONTROLS = (
 )
 BY_CANONICAL = {control.canonical: control.name for control in CONTROLS}
 # Rows of tables that the page chooses, and the network of a file that is dropped on it.
-ROWS, NETWORK = ("model", "system", "software"), "network"
+ROWS, DROPPED = ("model", "system", "software"), "network"
 # What a search finds; the page holds it, so that a slider that moves searches nothing. A layout belongs to one number of stages
 # and chunks, and an estimate finds it by itself.
 SEARCHED = tuple(BY_CANONICAL.get(name, name) for name in MAPPED if name != LAYOUT)
 # What *best mapping* searches anew.
-MAPPING = (*SEARCHED, "cp", LAYOUT)
-# The most places of a slider, and how far it goes beyond what it shows.
+SEARCHED_ANEW = (*SEARCHED, "cp", LAYOUT)
+# The largest degree and number of accelerators on a slider; how many times the batch is halved and doubled; the powers of two of
+# sequences, and the most chunks.
 MOST_DEGREE, MOST_ACCELERATORS, AROUND = 64, 2**15, 5
-SHORTEST, LONGEST = 9, 20
+SHORTEST, LONGEST, MOST_CHUNKS = 9, 20, 16
 
 
 def shown(e: Estimation) -> dict[str, str]:
@@ -97,7 +99,7 @@ def written(value: Any) -> str:
 
 
 def held(e: Estimation) -> dict[str, str]:
-    """What a search found for an estimate, by the names of the page; with it the chunks of the stages, also where it is one."""
+    """What a search found for an estimate, by the names of the page, and the number of chunks of a stage, even if it is 1."""
     overrides = e.scenario.question.overrides
     found = {BY_CANONICAL.get(n, n): written(v) for n, v in overrides.items() if BY_CANONICAL.get(n, n) in SEARCHED}
     return {"vp": written(e["virtual_pipeline_stages"]), **found} if found else found
@@ -113,13 +115,13 @@ def places(e: Estimation) -> dict[str, list[int]]:
         "gpus": _doublings(1, MOST_ACCELERATORS),
         "tp": degrees, "cp": degrees, "pp": [d for d in degrees if d <= layers],
         "ep": _divisors(experts, number),
-        "mbs": _divisors(replica, MOST_DEGREE), "vp": [*range(1, (max(layers // stages, 1) if stages > 1 else 1) + 1)][:16],
+        "mbs": _divisors(replica, MOST_DEGREE), "vp": [*range(1, (max(layers // stages, 1) if stages > 1 else 1) + 1)][:MOST_CHUNKS],
         "gbs": _around(int(e["batch_size"])), "seq": [2**power for power in range(SHORTEST, LONGEST)],
     }  # fmt: skip
 
 
 def _divisors(number: int, most: int) -> list[int]:
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+    return [each for each in divisors(number) if 0 < each <= most]
 
 
 def _doublings(first: int, last: int) -> list[int]:

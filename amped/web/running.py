@@ -42,7 +42,7 @@ def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str]
             application(Desk(lookup_tables, said), token), log_level="error", access_log=False, lifespan="off", ws="none",
             server_header=False, timeout_graceful_shutdown=PATIENCE,
         ))  # fmt: skip
-        logging.getLogger("uvicorn.error").addFilter(is_no_end)
+        logging.getLogger("uvicorn.error").addFilter(is_worth_telling)
         gc.set_threshold(*GARBAGE)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         tell(f"open {address(listens.getsockname()[1], token, said)}\nOnly this machine can; Ctrl-C ends it.")
@@ -52,8 +52,8 @@ def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str]
     _end()
 
 
-def is_no_end(record: logging.LogRecord) -> bool:
-    """Whether a message of the server is about something else than an answer that its end has cut off."""
+def is_worth_telling(record: logging.LogRecord) -> bool:
+    """Whether a message of the server is to be shown; one about an answer that was cut off at the server's end is not."""
     cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut_off and "timeout graceful shutdown exceeded" not in record.getMessage()
 

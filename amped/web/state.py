@@ -23,7 +23,7 @@ from amped.interop.records import Imported
 from amped.tables.table_files import MODELS
 from amped.tables.tables import user_tables
 from amped.theory.parallelisms import OPTIONS
-from amped.web.controls import BY_CANONICAL, CONTROLS, NETWORK, ROWS
+from amped.web.controls import BY_CANONICAL, CONTROLS, DROPPED, ROWS
 
 State = Mapping[str, str]
 # The most names that the page says, and the longest text of one of them.
@@ -61,13 +61,13 @@ def asking(state: State, lookup_tables: Path | None = None) -> Asking:
     """
     values: dict[str, object] = {}
     for name, text in state.items():
-        if name == NETWORK:
+        if name == DROPPED:
             values["model"] = as_row(network(text))
         elif name in ROWS:
             values[name] = text
         else:
             values |= aliases().given(name, setting(text))
-    if "model" in state and NETWORK not in state:
+    if "model" in state and DROPPED not in state:
         values["model"] = _row_alone(state["model"], lookup_tables)
     return Asking(None, values, lookup_tables)
 
@@ -99,7 +99,7 @@ def words(verb: str, state: State, *more: str) -> str:
     """The command line that asks the same."""
     found = ["amped", verb]
     for name, text in state.items():
-        if name == NETWORK:
+        if name == DROPPED:
             found += ["--model", f"./{CONFIG}"]
         elif name in ROWS or name in SHORT:
             found += [f"--{name}", text]

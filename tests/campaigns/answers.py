@@ -66,7 +66,7 @@ def wrong_words(told: str) -> str:
     return next((f"words of an exception, {words}: {told[:300]}" for words in FOREIGN if words in told), "")
 
 
-def seen_of(ask: Callable[[], Estimate]) -> Seen:
+def seen_of_estimate(ask: Callable[[], Estimate]) -> Seen:
     """What an estimate led to."""
     try:
         return Seen(wrong_estimate(ask()))

@@ -1,7 +1,6 @@
 """Running the command in this process or in one of its own, and what must not come of it."""
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,15 +23,10 @@ def folder() -> Iterator[Path]:
 
 def done(words: list[str], where: Path, own_process: bool = False) -> CompletedProcess[str]:
     """The command, ended."""
-    before = os.environ.get("COLUMNS")
-    try:
-        return apart(*words, folder=where) if own_process else amped(*words, folder=where)
-    finally:
-        if before is None:
-            os.environ.pop("COLUMNS", None)
+    return apart(*words, folder=where) if own_process else amped(*words, folder=where)
 
 
-def seen_of(run: CompletedProcess[str], where: Path, own_codes: tuple[int, ...] = ()) -> Seen:
+def seen_of_command(run: CompletedProcess[str], where: Path, own_codes: tuple[int, ...] = ()) -> Seen:
     """What is wrong with a command that ended."""
     answered = int(run.returncode == RIGHT)
     if run.returncode not in (RIGHT, REFUSED, *own_codes):

@@ -12,8 +12,8 @@ from amped.library import estimate
 from amped.tables.table_files import ACCELERATORS, MODELS, SYSTEMS
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
-from tests.campaigns.answers import seen_of, wrong_refusal
-from tests.campaigns.records import Case, Kind, Seen, places_of
+from tests.campaigns.answers import seen_of_estimate, wrong_refusal
+from tests.campaigns.records import Case, Kind, Seen, around, places_of
 from tests.campaigns.runs import drawn_run
 from tests.campaigns.values import all_names, config_of, drawn_value, fitting, inputs, nasty, row_of
 
@@ -59,7 +59,7 @@ def _give(config: Case, category: str, name: str, entry: Any) -> None:
 def _replace(random: Random, config: Case) -> None:
     """Something else in any place."""
     place = random.choice(places_of(config) or [("description",)])
-    _inner(config, place)[place[-1]] = nasty(random)
+    around(config, place)[place[-1]] = nasty(random)
 
 
 def _remove(random: Random, config: Case) -> None:
@@ -67,15 +67,15 @@ def _remove(random: Random, config: Case) -> None:
     places = places_of(config)
     if places:
         place = random.choice(places)
-        del _inner(config, place)[place[-1]]
+        del around(config, place)[place[-1]]
 
 
 def _misspell(random: Random, config: Case) -> None:
     """Another key."""
-    places = [place for place in places_of(config) if isinstance(_inner(config, place), dict)]
+    places = [place for place in places_of(config) if isinstance(around(config, place), dict)]
     if places:
         place = random.choice(places)
-        inner = _inner(config, place)
+        inner = around(config, place)
         at = random.randrange(len(place[-1]) + 1)
         inner[place[-1][:at] + random.choice("aZ_ -\n[é") + place[-1][at + random.randint(0, 1) :]] = inner.pop(
             place[-1]
@@ -91,13 +91,6 @@ def _other_row(random: Random, config: Case) -> None:
         section["lookup_config"] = {"lookup_table_row": row_of(random, table)}
 
 
-def _inner(config: Case, place: tuple[Any, ...]) -> Any:
-    inner: Any = config
-    for step in place[:-1]:
-        inner = inner[step]
-    return inner
-
-
 CHANGES = (_set, _set, _set, _set, _other_row, _other_row, _set_any, _replace, _remove, _misspell)
 
 
@@ -110,8 +103,7 @@ def draw_config(random: Random) -> Case:
 
 def run_config(case: Case) -> Seen:
     config = case.get("config", {})
-    json.dumps(config)
-    return seen_of(lambda: estimate(config))
+    return seen_of_estimate(lambda: estimate(config))
 
 
 def draw_settings(random: Random) -> Case:
@@ -129,7 +121,7 @@ def run_settings(case: Case) -> Seen:
         given: dict[str, Any] = overrides(case.get("set", []))
     except AmpedError as error:
         return Seen(wrong_refusal(error), answered=0)
-    return seen_of(lambda: estimate(case.get("config", "default"), **given))
+    return seen_of_estimate(lambda: estimate(case.get("config", "default"), **given))
 
 
 CONFIGS = Kind("configs", draw_config, run_config, hourly=60_000, slice=120)

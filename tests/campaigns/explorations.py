@@ -12,12 +12,12 @@ import amped.exploration.search as search_module
 from amped.base.errors import AmpedError
 from amped.library import Estimate, explore
 from tests.campaigns.answers import wrong_refusal
-from tests.campaigns.commands import REFUSED, RIGHT, done, folder, seen_of
+from tests.campaigns.commands import REFUSED, RIGHT, done, folder, seen_of_command
 from tests.campaigns.records import Case, Kind, Seen
-from tests.helpers.explore import EVERYTHING, JOINT, SMALL, one_by_one
+from tests.helpers.explore import EVERYTHING, JOINT, SAME, SMALL, one_by_one
 
 # What a small search may differ in: values that are the same in all its mappings.
-SAME: Mapping[str, tuple[Any, ...]] = {
+VARIED: Mapping[str, tuple[Any, ...]] = {
     "layers": (4, 6, 8, 12), "attention_heads": (8, 16, 12), "context": (512, 1024, 1536), "zero_stage": (0, 1, 2, 3), "flash_attention": (True, False),
     "sequence_parallel": (True, False), "activation_recomputation": ("none", "selective", "full"), "memory_capacity": ("1 GB", "5 GB", "40 GB", "80 GB"),
     "performance_model": ("operators", "amped"), "pipeline_schedule": ("1f1b", "gpipe"), "overlap_data_communication": (True, False),
@@ -25,12 +25,11 @@ SAME: Mapping[str, tuple[Any, ...]] = {
     "key_value_heads": (4, 8), "vocabulary_size": (32000, 50257), "inter_node_latency": (1e-6, 1e-4), "dropout": (0, 0.1),
 }  # fmt: skip
 STAGES = "pipeline_parallel_degree"
-COMPARED = ("step_time", "training_time", "memory_per_accelerator_bytes")
 
 
 def draw_search(random: Random) -> Case:
-    values = {name: random.choice(SAME[name]) for name in random.sample([*SAME], random.randint(0, 5))}
-    values["memory_capacity"] = random.choice(SAME["memory_capacity"])
+    values = {name: random.choice(VARIED[name]) for name in random.sample([*VARIED], random.randint(0, 5))}
+    values["memory_capacity"] = random.choice(VARIED["memory_capacity"])
     return {"batch": random.choice((4, 6, 8, 16)), "accelerators": random.choice((8, 8, 16)), "values": values}
 
 
@@ -48,7 +47,7 @@ def run_search(case: Case) -> Seen:
     if len(fit) != found.feasible:
         told = f"{len(fit)} of {tried}, not {found.feasible} of {found.candidates}"
         return Seen(f"a loop finds another number of mappings: {told}")
-    best = [row[COMPARED[1]] for row in found.best]
+    best = [row["training_time"] for row in found.best]
     if fit and best != sorted(best):
         return Seen(f"the best do not come first: {best[:5]}")
     return Seen(_other_row(fit, found.best) if fit else "", answered=bool(fit))
@@ -59,7 +58,7 @@ def _other_row(fit: list[Estimate], best: list[dict[str, Any]]) -> str:
     rows = {tuple(row[name] for name in JOINT): row for row in best}
     for estimate in fit:
         row = rows.get(tuple(estimate[name] for name in JOINT))
-        unequal = [name for name in COMPARED if row is None or row[name] != estimate[name]]
+        unequal = [name for name in SAME if row is None or row[name] != estimate[name]]
         if unequal:
             told = {name: (row and row[name], estimate[name]) for name in (*JOINT, *unequal)}
             return f"a loop finds another {unequal[0]}: {told}"
@@ -163,7 +162,7 @@ def run_damage(case: Case) -> Seen:
 
 def _believed(run: Any, text: bytes, where: Path, wanted: str) -> Seen:
     """What is wrong with a search that went on from damaged findings."""
-    seen = seen_of(run, where)
+    seen = seen_of_command(run, where)
     if seen.wrong:
         return seen
     if run.returncode == RIGHT and _answer(run.stdout) != wanted:

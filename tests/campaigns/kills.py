@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from random import Random
 
 from tests.campaigns.commands import folder
 from tests.campaigns.records import Case, Kind, Seen
-from tests.helpers.executors import MPIRUN, answer, arguments, mpi_runs
+from tests.helpers.executors import AS_ROOT, MPIRUN, answer, arguments, listens, mpi_runs
 from tests.helpers.places import ROOT
 
 SIGNALS = {"KILL": (-9, 137), "TERM": (143,), "INT": (130,)}
@@ -49,7 +50,7 @@ def engines() -> tuple[str, ...]:
 @cache
 def scheduler() -> str:
     """The address of a scheduler with one worker, which lasts as long as this process."""
-    script = Path(os.environ.get("TMPDIR", "/tmp")) / f"campaign-cluster-{os.getpid()}.py"
+    script = Path(tempfile.gettempdir()) / f"campaign-cluster-{os.getpid()}.py"
     script.write_text(CLUSTER, "utf-8")
     cluster = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                stderr=subprocess.DEVNULL, env=_environment(script.parent, 0.0))  # fmt: skip
@@ -65,8 +66,7 @@ def scheduler() -> str:
 
 
 def _environment(where: Path, pause: float) -> dict[str, str]:
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return os.environ | root | {"PYTHONPATH": str(ROOT), "PAUSE": str(pause), "TMPDIR": str(where)}
+    return os.environ | AS_ROOT | {"PYTHONPATH": str(ROOT), "PAUSE": str(pause), "TMPDIR": str(where)}
 
 
 def started(engine: str, where: Path, pause: float, *more: str) -> subprocess.Popen[str]:
@@ -76,12 +76,7 @@ def started(engine: str, where: Path, pause: float, *more: str) -> subprocess.Po
     address = [scheduler()] if engine == "dask" else []
     words = [*mpi, sys.executable, "-m", "amped", *arguments(where), *ENGINES[engine], *address, *more]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=where, start_new_session=True,
-                            env=_environment(where / "temporary", pause), preexec_fn=_listens)  # fmt: skip
-
-
-def _listens() -> None:
-    """Ctrl-C ends it, also where this process does not listen."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+                            env=_environment(where / "temporary", pause), preexec_fn=listens)  # fmt: skip
 
 
 def of_session(session: int) -> list[int]:

@@ -8,23 +8,22 @@ from typing import Any
 
 import typer
 
+from amped.base.files import shipped_text
 from amped.cli.app import VERBS, built
 from amped.configuring.config import shipped_configs
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SHIPPED, SOFTWARE, SYSTEMS
-from tests.campaigns.commands import LACKING, done, folder, seen_of
+from tests.campaigns.commands import LACKING, done, folder, seen_of_command
 from tests.campaigns.records import Case, Kind, Seen
-from tests.campaigns.tables import MEASUREMENTS
 from tests.campaigns.values import NASTY, all_names, drawn_value, examples, inputs, row_of
-from tests.helpers.explore import SMALL as SMALL_CONFIG
-from tests.helpers.places import ROOT
+from tests.helpers.explore import SMALL
 
-# Verbs that serve until somebody stops them.
-SERVE = {"app", "web", "serve"}
-# Verbs that take seconds and more: they are drawn a tenth as often. What measures runs minutes.
+# The verb that serves until somebody stops it.
+SERVE = {"app"}
+# Verbs that take seconds and more: they are drawn a fifth as often. What measures runs minutes.
 SLOW = {"validate", "calibrate", "recommend", "report", "scenario-summary", "explore", "bench", "layouts", "memory"}
 MEASURE = {"bench", "layouts", "memory"}
 # A search of what many accelerators may do takes as long as the user allows it.
-SMALL = {
+FEW = {
     "--gpus": ("2", "4", "8", "16"),
     "--nodes": ("1", "2"),
     "--workers": ("1",),
@@ -35,13 +34,8 @@ SMALL = {
 OF_MEASUREMENTS = {"validate", "calibrate"}
 # Of so many lines, one runs in a process of its own.
 APART = 40
-FILES = {
-    "small.json": "config",
-    "damaged.json": '{"a":',
-    "mine.csv": MEASUREMENTS,
-    "empty.json": "",
-    "form.py": "x = 1\n",
-}
+FILES = {"small.json": json.dumps(SMALL), "damaged.json": '{"a":', "empty.json": "", "form.py": "x = 1\n",
+         "mine.csv": shipped_text("lookup_tables", "measurements_template.csv")}  # fmt: skip
 WORDS: Mapping[str, tuple[str, ...]] = {
     "--space": ("quick", "default", "degrees", "memory"), "--objective": ("step_time", "cost", "memory", "MFU", "training_time"),
     "--where": ("memory < 70 GB", "tp <= 8 and pp == 1", "tp <", "x" * 1001), "--pareto": ("step_time,memory", "step_time", "a,b"),
@@ -60,10 +54,10 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 @cache
 def options_of(verb: str) -> tuple[tuple[tuple[str, ...], bool], ...]:
     """The spellings of each option of a verb, and whether it takes a value; and each argument, which has no spelling."""
-    command: Any = typer.main.get_command(built(verb)).commands[verb]  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(built(verb))
     told = [
         (p.opts + p.secondary_opts if p.param_type_name == "option" else [], not getattr(p, "is_flag", False))
-        for p in command.params
+        for p in group.commands[verb].params
     ]
     return tuple((tuple(opts), takes) for opts, takes in told)
 
@@ -127,7 +121,7 @@ def _value(random: Random, option: str) -> str:
         return f"{name}={value if isinstance(value, str) else json.dumps(value)}" if option == "--set" else name[:4]
     if option == "--config":
         return random.choice((*shipped_configs(), "small.json", "damaged.json", "nowhere"))
-    return random.choice({**WORDS, **SMALL}.get(option) or ("1", "2", "4", "8", "0", "-1", "3", "1e3", "x"))
+    return random.choice({**WORDS, **FEW}.get(option) or ("1", "2", "4", "8", "0", "-1", "3", "1e3", "x"))
 
 
 def _text(random: Random) -> str:
@@ -141,15 +135,9 @@ def run_line(case: Case) -> Seen:
     words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in case.get("words", [])]
     with folder() as where:
         for name, content in FILES.items():
-            (where / name).write_text(_content(content), "utf-8")
+            (where / name).write_text(content, "utf-8")
         run = done(words, where, own_process=bool(case.get("apart")))
-        return seen_of(run, where, own_codes=(LACKING,) if "--must" in words else ())
-
-
-def _content(written: str) -> str:
-    if written == MEASUREMENTS:
-        return (ROOT / "lookup_tables" / "measurements_template.csv").read_text("utf-8")
-    return json.dumps(SMALL_CONFIG) if written == "config" else written
+        return seen_of_command(run, where, own_codes=(LACKING,) if "--must" in words else ())
 
 
 LINES = Kind("lines", draw_line, run_line, hourly=2_600, slice=30)

@@ -5,12 +5,12 @@ from random import Random
 from typing import Any
 
 from amped.base.errors import AmpedError
+from amped.estimation.gate import ROUNDING
 from amped.library import Estimate
 from tests.campaigns.answers import wrong_estimate, wrong_refusal
 from tests.campaigns.records import Case, Kind, Seen
 from tests.campaigns.runs import SWITCHES, asked, drawn_run
 
-ROUNDING = 1 + 1e-9
 # More of these is a better machine.
 BETTER = (
     "bf16_peak_flop_rate", "fp16_peak_flop_rate", "memory_bandwidth", "vector_flop_rate", "inter_accelerator_bandwidth", "bandwidth_per_network_card",
@@ -93,7 +93,7 @@ def _beside(given: Case, changed: Any) -> Seen:
             wrong = wrong or wrong_refusal(error)
             continue
         compared += 1
-        slower, faster = step > base["step_time"] * ROUNDING, step * ROUNDING < base["step_time"]
+        slower, faster = step > base["step_time"] * (1 + ROUNDING), step * (1 + ROUNDING) < base["step_time"]
         if (may < 0 and slower) or (may > 0 and faster):
             wrong = (
                 wrong

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -35,17 +35,17 @@ def with_less(case: Case) -> Iterator[Case]:
     places = sorted(_places(case), key=len)
     for place in places:
         smaller = copy.deepcopy(case)
-        del _around(smaller, place)[place[-1]]
+        del around(smaller, place)[place[-1]]
         yield smaller
     for place in places:
-        text = _around(case, place)[place[-1]]
+        text = around(case, place)[place[-1]]
         if isinstance(text, str) and len(text) > LONG:
             smaller = copy.deepcopy(case)
-            _around(smaller, place)[place[-1]] = text[: len(text) // 2]
+            around(smaller, place)[place[-1]] = text[: len(text) // 2]
             yield smaller
 
 
-def _around(value: Any, place: tuple[Any, ...]) -> Any:
+def around(value: Any, place: tuple[Any, ...]) -> Any:
     """What holds the entry at a place."""
     for step in place[:-1]:
         value = value[step]
@@ -75,8 +75,6 @@ class Kind:
         hourly: how many answers a campaign of an hour should have.
         slice: how many cases CI runs.
         seconds: the time of a processor that a case may take.
-        smaller: what to try of a case that fails, so that it fails with less.
-        ready: whether it can run here.
     """
 
     name: str
@@ -85,8 +83,6 @@ class Kind:
     hourly: int
     slice: int
     seconds: float = 10.0
-    smaller: Callable[[Case], Iterable[Case]] = with_less
-    ready: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True)

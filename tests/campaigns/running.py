@@ -75,5 +75,5 @@ def campaign(kinds: Sequence[Kind], seed: str, seconds: float, told: Callable[[s
 
 def in_one_process(number: int, seed: str, seconds: float, names: list[str]) -> Tally:
     """The share of one of several processes."""
-    kinds = [KINDS[name] for name in names if KINDS[name].ready()]
+    kinds = [KINDS[name] for name in names]
     return campaign(kinds, f"{seed}/{number}", seconds, partial(print, flush=True))

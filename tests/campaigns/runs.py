@@ -6,8 +6,7 @@ from typing import Any
 
 from amped.configuring.config import Config
 from amped.library import Estimate, estimate, load_config
-from amped.tables.table_files import SYSTEMS as ROWS
-from amped.tables.table_files import shipped
+from amped.tables.table_files import SYSTEMS, shipped
 from amped.theory.catalogue import catalogue
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import SYSTEM
@@ -33,7 +32,7 @@ MIXTURES = (
     "gpt-oss-20b",
     "GLaM 64B/64E",
 )
-SYSTEMS = ("DGX H100", "DGX A100", "DGX-2", "DGX B200", "DGX H100")
+MACHINES = ("DGX H100", "DGX A100", "DGX-2", "DGX B200", "DGX H100")
 SWITCHES = (
     *(f"overlap_{kind}_communication" for kind in (*PARALLELISMS, "offload")),
     "overlap_forward_tensor_communication",
@@ -58,7 +57,7 @@ def drawn_run(random: Random) -> dict[str, Any]:
     microbatches = pipeline * random.choice([1, 2, 4])
     size = random.choice([1, 1, 2])
     mixture = random.random() < 0.4
-    systems = SYSTEMS if random.random() < 0.6 else [*shipped(ROWS)]
+    systems = MACHINES if random.random() < 0.6 else [*shipped(SYSTEMS)]
     given: dict[str, Any] = {
         "model": random.choice(MIXTURES if mixture else DENSE), "system": random.choice(systems), "tensor_parallel_degree": tensor, "data_parallel_degree": data,
         "pipeline_parallel_degree": pipeline, "microbatch_size": size, "batch_size": microbatches * data * size, "tokens_to_train": "1 T",

@@ -8,12 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from amped.base.errors import AmpedError
 from amped.base.files import shipped_text
 from amped.library import estimate
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS, shipped
-from tests.campaigns.answers import wrong_estimate, wrong_refusal
-from tests.campaigns.commands import done, folder, seen_of
+from tests.campaigns.answers import seen_of_estimate
+from tests.campaigns.commands import done, folder, seen_of_command
 from tests.campaigns.records import Case, Kind, Seen
 from tests.campaigns.values import drawn_value, examples, nasty, row_of
 
@@ -109,7 +108,7 @@ def run_table(case: Case) -> Seen:
         if "measurements" in case:
             path = where / "mine.csv"
             path.write_bytes(damaged(_as_csv(case["measurements"]), damages))
-            return seen_of(done([*case.get("words", ["validate"]), "--table", str(path)], where), where)
+            return seen_of_command(done([*case.get("words", ["validate"]), "--table", str(path)], where), where)
         path = where / "mine.json"
         path.write_bytes(damaged(json.dumps(case.get("content")).encode(), damages))
         return _asked(case, path, where)
@@ -129,15 +128,12 @@ def _asked(case: Case, path: Path, where: Path) -> Seen:
     table, row = _first_row(case.get("content"))
     verb = case.get("verb", "estimate")
     if verb == "check-tables":
-        return seen_of(done([verb, str(path)], where), where)
+        return seen_of_command(done([verb, str(path)], where), where)
     if verb != "estimate":
         words = [verb, {"list": "accelerators"}.get(verb, row), "--lookup-tables", str(path)]
-        return seen_of(done([word for word in words if "\0" not in word], where), where)
+        return seen_of_command(done([word for word in words if "\0" not in word], where), where)
     given = {ASKED_AS[table]: row} if table in ASKED_AS else {}
-    try:
-        return Seen(wrong_estimate(estimate("minimal", lookup_tables=path, **given)))
-    except AmpedError as error:
-        return Seen(wrong_refusal(error), answered=0)
+    return seen_of_estimate(lambda: estimate("minimal", lookup_tables=path, **given))
 
 
 def _first_row(content: Any) -> tuple[str, str]:

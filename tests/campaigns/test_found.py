@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 from tests.campaigns.kinds import KINDS
 from tests.campaigns.trying import tried
 
 LONG = "x" * 400
-NETWORK, MAPPING, SYSTEM = "neural_network_training_parameters", "mapping_parameters", "system_architecture_parameters"
 
 
 def config(model: str, system: str, batch: int, **mapping: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import warnings
 from itertools import islice
 
 from tests.campaigns.limits import TooLongError, limited
-from tests.campaigns.records import Case, Failure, Kind, Seen
+from tests.campaigns.records import Case, Failure, Kind, Seen, with_less
 
 # So long a failure is made smaller at most.
 MOST_SECONDS = 60.0
@@ -33,12 +33,9 @@ def _place(error: BaseException) -> str:
     """The innermost line of amped's that an error came through."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name != "late"]
     own = [f for f in frames if f"{os.sep}amped{os.sep}" in f.filename and "site-packages" not in f.filename] or frames
-    inside = (
-        own[-1].filename.rpartition(f"{os.sep}amped{os.sep}")[2].rpartition(f"{os.sep}campaigns{os.sep}")[2]
-        if own
-        else "?"
-    )
-    return f"{inside}:{own[-1].name}" if own else inside
+    last = own[-1]
+    inside = last.filename.rpartition(f"{os.sep}amped{os.sep}")[2].rpartition(f"{os.sep}campaigns{os.sep}")[2]
+    return f"{inside}:{last.name}"
 
 
 def smallest(kind: Kind, failure: Failure) -> Failure:
@@ -48,7 +45,7 @@ def smallest(kind: Kind, failure: Failure) -> Failure:
     while shrank:
         shrank, place = False, 0
         while time.monotonic() < end:
-            less = next(islice(kind.smaller(failure.case), place, None), None)
+            less = next(islice(with_less(failure.case), place, None), None)
             if less is None:
                 break
             _, other = tried(kind, less)

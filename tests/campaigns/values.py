@@ -10,7 +10,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.files import shipped_json
 from amped.configuring.config import shipped_configs
-from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SHIPPED, SOFTWARE, SYSTEMS, shipped
+from amped.tables.table_files import SHIPPED, shipped
 from amped.theory.catalogue import Quantity, catalogue
 
 NASTY: tuple[Any, ...] = (
@@ -33,7 +33,6 @@ SIZES = {
     "J": 1e3,
     "dollar": 1e4,
 }
-TABLES = (ACCELERATORS, SYSTEMS, MODELS, SOFTWARE, KERNELS, LINKS)
 
 
 def nasty(random: Random) -> Any:

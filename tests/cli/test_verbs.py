@@ -12,6 +12,7 @@ import pytest
 from amped.cli.app import app
 from amped.estimation.comparison import EXPERIMENT
 from tests.helpers.cli import printed
+from tests.helpers.config import LLAMA_CONFIG
 from tests.helpers.places import ROOT
 from tests.helpers.validation import estimated_once
 
@@ -20,10 +21,6 @@ VERBS = {command.name: command.callback for command in app.registered_commands}
 ENDLESS = {"app"}
 # What an example needs to be there.
 PREPARED = {"merge": [["explore", "--space", "degrees", "--shard", shard] for shard in ("1/2", "2/2")]}
-# A network in the form of Hugging Face, which examples call ./config.json.
-NETWORK = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
-           "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": False,
-           "max_position_embeddings": 8192, "hidden_act": "silu", "rms_norm_eps": 1e-5}  # fmt: skip
 
 
 @pytest.fixture
@@ -37,7 +34,7 @@ def test_the_example_of_every_verb_runs(amped, verb):
     example = re.split(r"Example: ", VERBS[verb].__doc__)[1]
     words = shlex.split(" ".join(example.split("\n\n")[0].split()).partition(" > ")[0])
     assert words[:2] == ["amped", verb]
-    Path("config.json").write_text(json.dumps(NETWORK))
+    Path("config.json").write_text(json.dumps(LLAMA_CONFIG))
     for command in PREPARED.get(verb, ()):
         amped(*command)
     with estimated_once():  # of the measurements that `validate` and `calibrate` compare with

@@ -281,3 +281,5 @@ def test_a_pipe_is_no_file_of_findings(folder: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileError, match="is no regular file"):
         found_in(search(folder), Run(findings=tmp_path / "pipe"))
+    with pytest.raises(FileError, match="is no regular file"):
+        read_findings(tmp_path / "pipe")

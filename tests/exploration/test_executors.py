@@ -17,7 +17,18 @@ from amped.exploration import executors, running
 from amped.exploration.executors import Engine, Serial, Spread, opened
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.running import TRIES, Run, Watch, evaluated, found_in
-from tests.helpers.executors import MPIRUN, alone, answer, arguments, exactly, files, mpi_runs, search, small_parts
+from tests.helpers.executors import (
+    AS_ROOT,
+    MPIRUN,
+    alone,
+    answer,
+    arguments,
+    exactly,
+    files,
+    mpi_runs,
+    search,
+    small_parts,
+)
 
 needs_mpi = pytest.mark.skipif(
     not mpi_runs(), reason="engine mpi: no mpi4py, no library of MPI or no mpirun (pip install mpi4py mpich)"
@@ -93,8 +104,7 @@ def test_interrupted_processes_leave_nothing_that_still_runs() -> None:
 @needs_mpi
 def test_mpi_finds_the_same(folder: Path) -> None:
     line = [MPIRUN, "-np", "2", sys.executable, "-m", "amped", *arguments(folder), "--executor", "mpi"]
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=50, env=os.environ | root)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=50, env=os.environ | AS_ROOT)
     assert done.returncode == 0, done.stderr
     told = answer(done.stdout)
     assert told["candidates"] == alone(folder).candidates

@@ -12,6 +12,8 @@ import pytest
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
 WIDTHS = (1280, 390)
+# By how much a page is wider than its window.
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @dataclass

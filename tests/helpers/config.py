@@ -15,6 +15,10 @@ from tests.helpers.places import DATA
 
 Config = dict[str, Any]
 KNOWN = catalogue()
+# A network in the form of Hugging Face: what a config.json says of Llama 3 8B.
+LLAMA_CONFIG = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+                "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": False,
+                "max_position_embeddings": 8192, "hidden_act": "silu", "rms_norm_eps": 1e-5}  # fmt: skip
 OLD_STYLE = json.loads((DATA / "amped_old_style.json").read_text("utf-8"))
 
 

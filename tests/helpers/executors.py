@@ -53,6 +53,8 @@ def nobody_asks_for_this():
 '''
 TOP = 5
 MPIRUN = next((str(p) for p in (Path(sys.executable).parent / "mpirun", shutil.which("mpirun")) if p and Path(p).exists()), "")  # fmt: skip
+# What lets Open MPI run for root.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @cache
@@ -109,10 +111,10 @@ def started(folder: Path, *more: object, stderr: int = subprocess.PIPE, **variab
     line = [sys.executable, "-m", "amped", *arguments(folder), *map(str, more)]
     environment = os.environ | {name: str(value) for name, value in variables.items()}
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder, env=environment,
-                            preexec_fn=_listens)  # fmt: skip
+                            preexec_fn=listens)  # fmt: skip
 
 
-def _listens() -> None:
+def listens() -> None:
     """Ctrl-C ends it, also where the tests run in the background, which do not listen."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

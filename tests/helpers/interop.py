@@ -29,6 +29,7 @@ from amped.interop.records import Imported, Report
 from amped.interop.sections import nested
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from tests.helpers import drawn
+from tests.helpers.cli import amped
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import ROOT
 
@@ -63,6 +64,16 @@ def keys_told(report: Report) -> set[str]:
     return {key for _, lines in report.groups() for line in lines for key in line.key.split(", ")}
 
 
+# What every estimate needs of a network and a training, whatever a format says.
+OF_EVERY_ESTIMATE = (
+    "layers", "dimensionality", "attention_heads", "key_value_heads", "head_dimension", "feedforward_dimension", "gated_mlp",
+    "vocabulary_size", "context", "batch_size", "number_of_accelerators", "number_of_accelerators_per_node",
+)  # fmt: skip
+MACHINE = ("number_of_accelerators", "number_of_accelerators_per_node")
+# Formats whose files do not say how many accelerators there are, and those that say the network alone.
+NO_MACHINE, NO_MAPPING = ("bridge", "huggingface"), ("huggingface",)
+
+
 class RoundTrip(NamedTuple):
     """A configuration that was written in a format and read back: what the format said is lost, and what differs."""
 
@@ -87,13 +98,20 @@ def _there_and_back(there: Estimation, form: str, folder: Path) -> tuple[Outgoin
     path = folder / f"written{'.json' if saved else target.suffix}"
     path.write_text(json.dumps(nested(out.fields)) if saved else target.write(there), "utf-8")
     found, carried, lost = read_file(path), set(fields(target.table)), {line.key for line in out.lost}
-    machine = {**_surroundings(there.scenario, carried, target.says_the_mapping), **target.needed(out)}
+    machine = {**_surroundings(there.scenario, carried, form not in NO_MAPPING), **_needed(out, form)}
     machine["pipelined_weight_sharding"] = True  # FSDP inside a pipeline is the framework's business, not the file's
     # What is written in place of these may break a rule: the accelerator has no other format, heads do not divide.
     machine |= {name: there.choices[name] for name in ("matrix_precision", "context_parallel_kind") if name in lost}
     network = there.scenario.sources.rows.get(NETWORK)
     model = network.name if network is not None and "layers" not in carried else None
     return out, read_scenario(as_config(found, model), machine)
+
+
+def _needed(out: Outgoing, form: str) -> dict[str, object]:
+    """What a format leaves to its model and its launcher, by amped's names: quantities without a field in it."""
+    carried = fields(TARGETS[form].table)
+    missing = [name for name in OF_EVERY_ESTIMATE if name not in carried or (form in NO_MACHINE and name in MACHINE)]
+    return {name: value for name in missing if (value := out.values.get(name)) is not None}
 
 
 def _compared(there: Estimation, out: Outgoing, again: Estimation | AmpedError, form: str) -> RoundTrip:
@@ -149,3 +167,11 @@ def drawn_estimates(number: int, seed: str) -> tuple[Estimation, ...]:
         each = estimated_each([read_scenario(sectioned(config, rows)) for config in configs], Estimation)
         found += [one for one in each if isinstance(one, Estimation)]
     return tuple(found[:number])
+
+
+def winners(folder: Path, number: int, form: str) -> list[str]:
+    """The names of the files that an exploration saves of its best mappings, with their files in a format."""
+    asked = ("minimal", "--space", "degrees", "--top", number, "--save-best", "best", "--for", form)
+    found = amped("explore", *asked, folder=folder)
+    assert found.returncode == 0, found.stderr
+    return sorted(path.name for path in (folder / "best").iterdir())

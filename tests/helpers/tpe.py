@@ -103,9 +103,8 @@ def machine(name: str) -> Values:
         "vector_flop_rate": tool["vector_flops_fp16"] * 1e12,
         "memory_bandwidth": tool["hbm_bandwidth"] * 1e9,
         "memory_capacity": tool["hbm_capacity"] * 1e9,
-        **dict.fromkeys(
-            ("attention_head_ramp", "attention_backward_head_ramp"), 0
-        ),  # its attention is as fast whatever the width of a head
+        "attention_head_ramp": 0,  # its attention is as fast whatever the width of a head
+        "attention_backward_head_ramp": 0,
     }
 
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from tests.helpers.places import ROOT
 from tests.helpers.validation import validate
 
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>bash|json|text)\n(?P<body>.*?)```", re.S)
-EXITS = re.compile(r"\s+# exits with (\d+)$")
+# What a page is cut by, as what writes its outputs again cuts it.
+REFRESH = runpy.run_path(str(DOCS / "refresh.py"))
+BLOCK, EXITS = REFRESH["BLOCK"], REFRESH["EXITS"]
 # What no two runs have in common: times of day, and how long a search took.
 VOLATILE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d|\([\d.]+ m?s\)")
 

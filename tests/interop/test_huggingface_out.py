@@ -13,7 +13,7 @@ from amped.interop import huggingface, huggingface_out
 from amped.interop.exporting import TARGETS
 from amped.interop.fields import table
 from tests.helpers.cli import amped, refused
-from tests.helpers.interop import counted_parameters, default_of
+from tests.helpers.interop import counted_parameters, default_of, winners
 
 
 def of(model: str, **overrides: Any) -> Estimation:
@@ -92,21 +92,7 @@ def test_the_command_writes_a_file_that_stands_for_a_model(tmp_path: Path) -> No
 
 def test_winners_have_a_file_of_their_own_beside_their_config(tmp_path: Path) -> None:
     """Where a framework's file is JSON, too, it does not take the name of the config."""
-    found = amped(
-        "explore",
-        "minimal",
-        "--space",
-        "degrees",
-        "--top",
-        1,
-        "--save-best",
-        "best",
-        "--for",
-        "deepspeed",
-        folder=tmp_path,
-    )
-    assert found.returncode == 0, found.stderr
-    assert sorted(path.name for path in (tmp_path / "best").iterdir()) == ["best-01.deepspeed.json", "best-01.json"]
+    assert winners(tmp_path, 1, "deepspeed") == ["best-01.deepspeed.json", "best-01.json"]
 
 
 def test_every_shipped_config_is_written() -> None:

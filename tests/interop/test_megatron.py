@@ -14,6 +14,7 @@ from amped.interop import megatron
 from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
 from tests.helpers.cli import amped, refused
+from tests.helpers.interop import winners
 from tests.helpers.places import DATA
 
 SCRIPT = """#!/bin/bash
@@ -270,21 +271,7 @@ def test_an_unknown_framework_is_refused() -> None:
 
 
 def test_winners_have_launch_lines(tmp_path: Path) -> None:
-    found = amped(
-        "explore",
-        "minimal",
-        "--space",
-        "degrees",
-        "--top",
-        2,
-        "--save-best",
-        "best",
-        "--for",
-        "megatron",
-        folder=tmp_path,
-    )
-    assert found.returncode == 0, found.stderr
-    assert sorted(path.name for path in (tmp_path / "best").iterdir()) == [
+    assert winners(tmp_path, 2, "megatron") == [
         "best-01.json",
         "best-01.sh",
         "best-02.json",

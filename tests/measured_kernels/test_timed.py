@@ -1,6 +1,7 @@
 """Tables of measured kernels and results of benchmarks become times of operators, where a shape is near."""
 
 import json
+import os
 from dataclasses import asdict
 
 import numpy as np
@@ -55,6 +56,14 @@ class TestAnOperator:
         assert line.time_by == "measured"
         assert line.measured_distance == 0
         assert line.time / line.count == pytest.approx(300e-6, rel=1e-12)
+
+    def test_of_a_table_below_a_folder_that_has_changed_is_read_again(self, tmp_path):
+        (tmp_path / "kernels" / "of_mine").mkdir(parents=True)
+        for time in (300.0, 600.0):
+            path = table(tmp_path / "kernels" / "of_mine", product(time))
+            os.utime(path, (4e9 + time, 4e9 + time))  # later than all that was made here
+            line = lines_of(tmp_path / "kernels", training_clock_fraction=1, clock_spread_fraction=0)[QUERIES]
+            assert line.time / line.count == pytest.approx(time * 1e-6, rel=1e-12)
 
     def test_in_training_is_slower_by_the_law(self, tmp_path):
         path, fast = table(tmp_path, product(300.0)), {"training_clock_fraction": 1, "clock_spread_fraction": 0}

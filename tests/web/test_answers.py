@@ -16,11 +16,9 @@ from amped.web import controls
 from amped.web.answers import Desk
 from amped.web.state import asking, state_of
 from tests.helpers.cli import printed, refused
+from tests.helpers.config import LLAMA_CONFIG
 
 LLAMA = {"model": "Llama 3 8B", "system": "DGX H100", "gpus": "16"}
-NETWORK = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
-           "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": False,
-           "max_position_embeddings": 8192, "hidden_act": "silu", "rms_norm_eps": 1e-5}  # fmt: skip
 # States of several networks, machines and mappings, and one of a file.
 DRAWN: tuple[dict[str, str], ...] = (
     LLAMA, {**LLAMA, "tp": "4", "pp": "2", "precision": "fp8", "gbs": "256"}, {"model": "Mixtral 8x7B", "gpus": "16", "ep": "4"},
@@ -53,7 +51,7 @@ def test_the_numbers_are_those_of_the_command_that_the_page_shows(desk: Desk, st
 
 
 def test_a_config_that_is_dropped_is_a_model(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = {"network": json.dumps(NETWORK), "gpus": "16"}
+    state = {"network": json.dumps(LLAMA_CONFIG), "gpus": "16"}
     answer = desk.estimate({"state": state})
     (tmp_path / "config.json").write_text(state["network"], "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -79,10 +77,8 @@ def test_what_is_wrong_is_said_as_the_command_line_says_it(desk: Desk, state: di
 def _option(name: str, text: str) -> tuple[str, str]:
     if name in controls.ROWS or (name in ("gpus", "tp", "pp") and text.isdigit()):
         return f"--{name}", text
-    return (
-        "--set",
-        f"{dict(zip(controls.BY_CANONICAL.values(), controls.BY_CANONICAL, strict=True)).get(name, name)}={text}",
-    )
+    canonical = {control.name: control.canonical for control in controls.CONTROLS}
+    return "--set", f"{canonical.get(name, name)}={text}"
 
 
 def test_what_is_wrong_names_its_controls() -> None:
@@ -131,14 +127,12 @@ def test_the_best_mapping_is_that_of_explore(desk: Desk) -> None:
     best = json.loads(
         printed("explore", "--model", LLAMA["model"], "--system", LLAMA["system"], "--gpus", "16", "--json")
     )
-    assert [round(s["time"], 9) for s in _times(desk, found)] == [
-        round(row["step_time"], 9) for row in best["best"][:5]
-    ]
+    assert [round(s, 9) for s in _times(desk, found)] == [round(row["step_time"], 9) for row in best["best"][:5]]
     assert "batch_size" not in found["states"][0]
 
 
-def _times(desk: Desk, found: Any) -> list[dict[str, float]]:
-    return [{"time": told(desk.estimate({"state": state}))["step_time"]} for state in found["states"]]
+def _times(desk: Desk, found: Any) -> list[float]:
+    return [told(desk.estimate({"state": state}))["step_time"] for state in found["states"]]
 
 
 def test_a_change_of_why_leads_to_the_time_that_it_promises(desk: Desk) -> None:
@@ -146,7 +140,7 @@ def test_a_change_of_why_leads_to_the_time_that_it_promises(desk: Desk) -> None:
     rows = found["sections"][0]["tables"][0]["rows"]
     assert len(rows) == len(found["states"]) > 0
     promised = [json.loads(row[1][1]) for row in rows]
-    assert [each["time"] for each in _times(desk, found)] == pytest.approx(promised, rel=1e-12)
+    assert _times(desk, found) == pytest.approx(promised, rel=1e-12)
 
 
 def test_what_is_pinned_stands_beside(desk: Desk) -> None:
@@ -185,7 +179,7 @@ def test_a_state_of_another_form_is_refused(raw: object) -> None:
 )
 def test_the_page_names_no_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps(NETWORK), "utf-8")
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG), "utf-8")
     (tmp_path / "secret.json").write_text('{"password": "known"}', "utf-8")
     with pytest.raises(AmpedError, match="has no row") as found:
         asking({"model": name})

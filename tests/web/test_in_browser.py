@@ -14,8 +14,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from tests.helpers.app import Served, serving
-from tests.helpers.browser import WIDTHS, Opened, browser, serious, visited
+from tests.helpers.browser import OVERFLOW, WIDTHS, Opened, browser, serious, visited
 from tests.helpers.cli import printed
+from tests.helpers.config import LLAMA_CONFIG
 
 pytestmark = pytest.mark.xdist_group("browser")
 FIRST = {"model": "Llama 3 8B", "system": "DGX H100", "gpus": "16"}
@@ -23,14 +24,10 @@ DRAWN = (
     {"model": "Mixtral 8x7B", "system": "DGX A100", "gpus": "16", "ep": "4"}, {**FIRST, "tp": "4", "pp": "2", "precision": "fp8"},
     {**FIRST, "seq": "32768", "recompute": "full", "activation_offload": "0.5", "overlap_data_communication": "true"},
 )  # fmt: skip
-NETWORK = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
-           "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": False,
-           "max_position_embeddings": 8192, "hidden_act": "silu", "rms_norm_eps": 1e-5}  # fmt: skip
 HOSTILE = "<script>document.title = 'broken'</script><img src=x onerror=\"alert('broken')\">{{ 7 * 7 }}\u202e"
 # The named numbers of what the page shows now; those beside a pinned state belong to two configurations.
 NAMED = """[...document.querySelectorAll('#now data[data-name], #drawn data[data-name]')].map((e) => [e.dataset.name, e.value])"""
 TEXTS = """[...document.querySelectorAll('[data-picture=memory] svg text')].map((each) => each.textContent)"""
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # The longest time that no move of a slider may keep the page busy, in milliseconds.
 BUSY = 1000
 # The seconds after which a wait is given up.
@@ -290,7 +287,7 @@ def page_title(page: Any) -> str:
 def test_a_config_is_dropped_and_a_hostile_name_in_it_is_text(seen: Opened, tmp_path: Path) -> None:
     page = seen.page
     (tmp_path / "config.json").write_text(
-        json.dumps({**NETWORK, "_name_or_path": HOSTILE + "x" * 10_000}, indent=2), "utf-8"
+        json.dumps({**LLAMA_CONFIG, "_name_or_path": HOSTILE + "x" * 10_000}, indent=2), "utf-8"
     )
     page.set_input_files("#file", tmp_path / "config.json")
     page.wait_for_selector("#dropped:visible")
@@ -332,6 +329,17 @@ def test_any_other_value_is_set_and_removed(seen: Opened) -> None:
     page.fill("#other", "nonsense")
     page.keyboard.press("Enter")
     assert "NAME=VALUE" in page.locator("#problem-other").inner_text()
+
+
+def test_enter_in_the_field_of_a_control_sets_nothing_else(seen: Opened) -> None:
+    page = seen.page
+    page.fill("#other", "flash_attention=false")
+    page.focus("#control-gpus")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.input_value("#other") == "flash_attention=false"
+    assert page.locator("#problem-other").inner_text() == ""
+    assert page.locator("#chips li").count() == 0
 
 
 # --- who sees it, and where -------------------------------------------------------------------------------------------

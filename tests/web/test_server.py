@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -117,7 +118,7 @@ def test_a_port_in_use_is_told_in_one_sentence(served: Served, tmp_path: Path) -
 
 @pytest.mark.parametrize("module", ["starlette", "uvicorn", "jinja2"])
 def test_a_missing_extra_is_told(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, module, None)
+    monkeypatch.setitem(sys.modules, module, None)
     told = amped("app", folder=tmp_path)
     assert (told.returncode, "pip install 'amped[app]'" in told.stderr) == (2, True)
 

@@ -15,8 +15,6 @@ from amped.report.plots import KINDS
 from amped.report.screen import mapping_in_words
 from amped.report.verdicts import kind_of
 
-TIMES = ("step_time", "training_time", "model_flops_utilization", "memory_per_accelerator_bytes")
-
 
 def ranked(found: Exploration) -> Section:
     """The ranking of a search, as `amped explore` prints it, with the steps of the best mappings as bars."""
@@ -35,12 +33,12 @@ def best(found: Exploration) -> Table:
     """The best mappings with their results."""
     columns = (
         *(Column(name, axis_label(name)) for name in _swept(found)), Column("mapping", "mapping"),
-        Column(TIMES[0], "step", "s"), Column(TIMES[1], "training"), Column(TIMES[2], "MFU", SHARE),
-        Column(TIMES[3], "memory", "byte"), Column("chunks", "virtual stages"),
+        Column("step_time", "step", "s"), Column("training_time", "training"),
+        Column("model_flops_utilization", "MFU", SHARE), Column("memory_per_accelerator_bytes", "memory", "byte"), Column("chunks", "virtual stages"),
     )  # fmt: skip
     rows = [
-        (*(row.get(name) for name in _swept(found)), _in_words(found, row), row[TIMES[0]], human.duration(row[TIMES[1]]),
-         row[TIMES[2]], row[TIMES[3]], row.get("virtual_pipeline_stages", 1.0)) for row in found.best
+        (*(row.get(name) for name in _swept(found)), _in_words(found, row), row["step_time"], human.duration(row["training_time"]),
+         row["model_flops_utilization"], row["memory_per_accelerator_bytes"], row.get("virtual_pipeline_stages", 1.0)) for row in found.best
     ]  # fmt: skip
     return table("The best mappings", columns, rows)
 

@@ -8,6 +8,7 @@ from amped.estimation.breakdown import OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.report.page.content import SHARE, Column, Picture, Section, Table, said, table
+from amped.report.screen import LEAST_SHARE
 
 COLUMNS = (
     Column("name", "operator"), Column("phase", "pass"), Column("bound", "bound by"),
@@ -15,8 +16,6 @@ COLUMNS = (
     Column("share", "share of the layer", SHARE), Column("peak_fraction", "of the peak", SHARE),
     Column("time_by", "time from"),
 )  # fmt: skip
-# Less than this is 0 % in the sentence, and left out.
-LEAST_SHARE = 0.005
 
 
 def roofline(e: Estimation) -> Section:

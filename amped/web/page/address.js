@@ -10,7 +10,7 @@ export function read() {
   return { state, pinned };
 }
 
-export function written({ state, pinned }) {
+function written({ state, pinned }) {
   const found = new URLSearchParams(state);
   if (pinned) found.set("pinned", new URLSearchParams(pinned).toString());
   return "#" + found.toString();

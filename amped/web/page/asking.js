@@ -1,6 +1,6 @@
 /* Asks the program that serves the page. */
 
-export const GONE = { problems: [{ text: "The program that serves this page has ended. Start `amped app` again, and open the address that it prints.", controls: [] }] };
+const GONE = { problems: [{ text: "The program that serves this page has ended. Start `amped app` again, and open the address that it prints.", controls: [] }] };
 
 export async function ask(name, question) {
   try {

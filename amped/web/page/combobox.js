@@ -8,7 +8,7 @@ function fits(text, words) {
   return words.every((word) => plain.includes(word));
 }
 
-class Combobox {
+export class Combobox {
   constructor({ name, label, hint, rows, chosen }) {
     Object.assign(this, { name, rows, chosen, shown: "", place: -1 });
     this.list = make("ul", { id: `list-${name}`, role: "listbox", "aria-label": label, class: "options", hidden: true });
@@ -16,7 +16,7 @@ class Combobox {
       id: `control-${name}`, type: "text", role: "combobox", "aria-expanded": "false", "aria-controls": `list-${name}`,
       "aria-autocomplete": "list", "aria-describedby": `hint-${name} problem-${name}`, spellcheck: "false", autocapitalize: "off",
     });
-    this.element = make("div", { class: "control row", "data-control": name },
+    this.element = make("div", { class: "control", "data-control": name },
       make("div", { class: "naming" }, make("label", { for: `control-${name}` }, label), make("small", { id: `hint-${name}` }, hint)),
       make("div", { class: "searching" }, this.input, this.list), make("p", { class: "problem", id: `problem-${name}`, role: "alert", hidden: true }));
     this.listen();
@@ -54,7 +54,7 @@ class Combobox {
     const options = found.slice(0, MOST).map(([name, more], place) => make("li",
       { role: "option", id: `option-${this.name}-${place}`, "aria-selected": "false", "data-value": name }, make("span", {}, name), make("small", {}, more)));
     const rest = found.length - options.length;
-    const told = found.length === 0 ? "nothing has these words" : rest > 0 ? `${rest} more: type a word of the name` : "";
+    const told = found.length === 0 ? "no name has these words" : rest > 0 ? `${rest} more: type a word of the name` : "";
     if (told) options.push(make("li", { class: "rest", role: "option", "aria-disabled": "true", "aria-selected": "false" }, told));
     this.list.replaceChildren(...options);
     this.place = -1;
@@ -88,8 +88,4 @@ class Combobox {
     this.shown = value;
     this.input.value = value;
   }
-}
-
-export function combobox(options) {
-  return new Combobox(options);
 }

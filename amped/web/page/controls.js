@@ -73,7 +73,7 @@ function share(control, moved) {
   return field;
 }
 
-/* A number with its unit; what amped has where nobody says anything stands there in pale. */
+/* A number with its unit. Where nobody gave one, the number of the answer stands there as a pale placeholder. */
 function words(control, moved) {
   const { name } = control;
   const input = make("input", { type: "text", id: `control-${name}`, spellcheck: "false", ...described(name) });

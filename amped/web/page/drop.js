@@ -27,7 +27,7 @@ export function build(taken) {
 async function read(file, taken) {
   const problem = byId("problem-model");
   if (file.size > LARGEST) {
-    tell(problem, `${file.name} has ${file.size} bytes, and no config.json has so many`);
+    tell(problem, `${file.name} is too large for a config.json: ${file.size} bytes, at most ${LARGEST}`);
     return;
   }
   const text = shortened(await file.text());

@@ -5,7 +5,7 @@ import * as address from "./address.js";
 import * as controls from "./controls.js";
 import * as drop from "./drop.js";
 import { Latest, ask } from "./asking.js";
-import { combobox } from "./combobox.js";
+import { Combobox } from "./combobox.js";
 import { fill, isDrawing, numbers } from "./sections.js";
 
 const desk = { state: {}, pinned: null, moved: "", answer: null, before: {} };
@@ -13,8 +13,9 @@ const rows = new Map();
 const ROWS = {
   model: ["Model", "search: llama, moe, 70B"], system: ["System", "search: H100, TPU, NVL72"], software: ["Software", "the framework"],
 };
-/* What a new model, machine or framework leaves open, so that amped chooses it; and what a layout of stages belongs to. */
-const CHOSEN = ["tp", "pp", "cp", "ep", "expert_tensor_parallel_degree", "mbs", "vp", "recompute", "zero", "pipeline_layout", "gbs", "seq"];
+/* What a new model, machine or framework leaves open beside the mapping, so that amped chooses it; and what a layout of stages
+   belongs to. */
+const SIZES = ["gbs", "seq"];
 const OF_LAYOUT = ["pp", "vp"];
 const NOW = ["step_time", "training_time", "model_flops_utilization", "memory_per_accelerator_bytes"];
 const SPEAK_AFTER = 900;
@@ -35,7 +36,7 @@ const numbersFollow = new Latest(async () => {
   document.body.classList.toggle("refused", Boolean(answer.problems));
   if (answer.problems) {
     clearTimeout(speaking);
-    tell(byId("told"), "This cannot run; the numbers are those of before.");
+    tell(byId("told"), "This cannot run; the numbers are those of the last state that could run.");
     controls.show(desk.state, null);
     return;
   }
@@ -100,7 +101,7 @@ function draw(answer) {
   byId("replicas").textContent = answer.replicas;
   speak(answer);
 }
-/* Says the answer to who listens, when nothing moves any more. */
+/* Says the answer to a screen reader, when nothing moves any more. */
 let speaking = null;
 function speak(answer) {
   clearTimeout(speaking);
@@ -133,7 +134,7 @@ function take(state, name = "") {
 }
 /* Another model, machine or framework: all that nobody said of it is chosen anew. */
 function chosen(name, text) {
-  const state = Object.fromEntries(Object.entries(say(name, text)).filter(([each]) => !CHOSEN.includes(each)));
+  const state = Object.fromEntries(Object.entries(say(name, text)).filter(([each]) => ![...desk.mapping, ...SIZES].includes(each)));
   if (name === "network") delete state.model;
   if (name === "model") delete state.network;
   take(state, name === "network" ? "model" : name);
@@ -143,7 +144,7 @@ function chosen(name, text) {
 
 function buildRows(found) {
   Object.entries(ROWS).forEach(([name, [label, hint]]) => {
-    rows.set(name, combobox({ name, label, hint, rows: found[name], chosen }));
+    rows.set(name, new Combobox({ name, label, hint, rows: found[name], chosen }));
     byId("rows").append(rows.get(name).element);
     if (name === "model") rows.get(name).element.append(drop.build((text, told) => {
       chosen("network", text);
@@ -167,6 +168,7 @@ function showChips() {
 }
 function setOther(event) {
   event.preventDefault();
+  if (document.activeElement.closest("[data-control]")) return; // Enter in the field of a control sets nothing else
   const [name, ...text] = byId("other").value.split("=");
   if (!text.join("=").trim()) {
     tell(byId("problem-other"), "write NAME=VALUE, as --set takes it; `amped parameters` lists the names");
@@ -191,7 +193,7 @@ async function start() {
     controls.refuse(found.problems, "");
     return;
   }
-  desk.first = found.first;
+  Object.assign(desk, { first: found.first, mapping: found.mapping });
   buildRows(found.rows);
   controls.build(byId("groups"), found.controls, moved);
   byId("control-gpus").closest(".control").append(make("p", { class: "replicas" }, "data parallel: ", make("output", { id: "replicas" }), " replicas"));

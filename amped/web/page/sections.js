@@ -30,7 +30,7 @@ function cell([told, exact, name, config, isNumber], place) {
   return kind;
 }
 
-export function table(of) {
+function table(of) {
   const head = make("thead", {}, make("tr", {}, ...of.heads.map((each) => make("th", { scope: "col" }, each))));
   const rows = of.rows.map((row) => make("tr", {}, ...row.map(cell)));
   const whole = make("table", {}, make("caption", {}, of.caption), head, make("tbody", {}, ...rows));

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amped.base.files import shipped_text
-from tests.helpers.browser import WIDTHS, browser, opened, serious
+from tests.helpers.browser import OVERFLOW, WIDTHS, browser, opened, serious
 from tests.helpers.cli import amped, printed
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -20,7 +20,6 @@ NAMED = """[...document.querySelectorAll('data[data-name]')]
 UNNAMED = """[...ampedPictures.charts].filter(([, {data}]) => data.kind === 'bars').flatMap(([element, {data}]) =>
   data.rows.map((row) => String(row[data.columns.findIndex((c) => c.name === data.along)]))
     .filter((name) => !element.textContent.replace(/\\s/g, '').includes(name.replace(/\\s/g, ''))))"""
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # For each picture: its kind, how many shapes or whether pixels are drawn, and the sum of the values that are drawn.
 DRAWN = """[...ampedPictures.charts].map(([element, {chart, data}]) => ({
   kind: data.kind, id: data.id, rows: data.rows.length,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.quantity import quantity, records
-from amped.theory.records import Mask
+from amped.theory.records import AttentionMask
 
 
 @quantity("count")
@@ -76,4 +76,4 @@ def attention_masks(computed_score_fraction, causal, context, effective_attentio
     Source: arXiv 2307.08691, section 3.1 (blocks on the diagonal); arXiv 2310.06825, section 2 (windows).
     """
     is_near = windowed_layer_fraction * (effective_attention_window < context)
-    return (Mask("mask", computed_score_fraction, 1.0 * causal + is_near * (2 - causal)),)
+    return (AttentionMask("mask", computed_score_fraction, 1.0 * causal + is_near * (2 - causal)),)
