@@ -67,17 +67,18 @@ THEORY = {
 }
 
 
-def strings(value: object) -> list[str]:
-    """The strings in the values of a JSON file; a text that is a list of lines counts as one string."""
+def strings(value: object, are_lines: bool) -> list[str]:
+    """The strings in the values of a JSON file; if lists are the lines of a text, such a list counts as one string."""
     if isinstance(value, dict):
-        return [text for part in value.values() for text in strings(part)]
+        return [text for part in value.values() for text in strings(part, are_lines)]
     if isinstance(value, list):
         lines = [part for part in value if isinstance(part, str)]
-        return [" ".join(lines)] + [text for part in value if not isinstance(part, str) for text in strings(part)]
+        others = [text for part in value if not isinstance(part, str) for text in strings(part, are_lines)]
+        return ([" ".join(lines)] if are_lines else lines) + others
     return [value] if isinstance(value, str) else []
 
 
-# What docstrings, and the JSON files in amped/, say of sources; the tables in lookup_tables/ are not among them.
+# What docstrings, and the JSON files of the package and of the tables, say of sources.
 SAID = {
     place: text
     for folder in ("amped", "kernels")
@@ -86,8 +87,9 @@ SAID = {
 }
 SAID |= {
     f"{file.relative_to(ROOT)}:{number}": text
-    for file in sorted((ROOT / "amped").rglob("*.json"))
-    for number, text in enumerate(strings(json.loads(file.read_text("utf-8"))))
+    for folder in ("amped", "lookup_tables")
+    for file in sorted((ROOT / folder).rglob("*.json"))
+    for number, text in enumerate(strings(json.loads(file.read_text("utf-8")), folder == "amped"))
 }
 
 
