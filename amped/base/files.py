@@ -72,8 +72,12 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise FileError("no such file", file=str(path)) from None
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise FileError(f"is not UTF-8 text (line {line}, byte {error.start})", file=str(path)) from None
+        line, column = (
+            error.object.count(b"\n", 0, error.start) + 1,
+            error.start - error.object.rfind(b"\n", 0, error.start),
+        )
+        told = f"line {line}, column {column}: is not UTF-8 text (byte {error.start} of the file)"
+        raise FileError(told, "save it as UTF-8", file=str(path)) from None
     except (OSError, ValueError) as error:
         raise FileError(f"cannot be read: {_reason(error)}", file=str(path)) from None
 

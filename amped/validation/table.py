@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.base.aliases import aliases
-from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
+from amped.base.errors import ConfigError, FileError, Problem, collected, did_you_mean, quoted
 from amped.base.files import read_text
 from amped.base.units import parse
 from amped.configuring.gathering import ROW_NAMES
@@ -24,6 +25,7 @@ from amped.configuring.settings import setting
 from amped.configuring.values import read_value
 from amped.drafting.open_cells import OPEN
 from amped.theory.catalogue import Catalogue, Quantity
+from amped.theory.parallelisms import PLACED
 from amped.validation.facts import FACTS
 
 SHIPPED = "published_measurements.csv"
@@ -47,6 +49,8 @@ WORDS = {
     "confidence": CONFIDENCES, "kind": (STEP, LAYER), "assume": ("fastest", "default"), "ran_out_of_memory": ("true", "false"), "fitted": ("true", "false"),
     "memory_reading": ("allocated", "reserved", "device"), "memory_rank": ("first", "last", "fullest"),
 }  # fmt: skip
+# What no table can do without.
+NEEDED = "a first line with the names of its columns, one of them for what was measured (such as measured_step_time)"
 # The columns for people, which no prediction reads.
 TEXTS = ("id", "group", "source", "source_ref", "network", "notes")
 # The columns that hold several things, separated by semicolons.
@@ -60,12 +64,19 @@ Parameters = Mapping[str, Quantity]
 HEADS = {"model_name": "network", "measured_step_time_s": "measured_step_time"}
 
 
+# A cell with more characters than this is a mistake, such as a quotation mark that was never closed.
+LONGEST_CELL = 100_000
+ACCELERATORS, DATA = "number_of_accelerators", "data_parallel_degree"
+# The degrees whose product is the number of accelerators.
+DEGREES = tuple(f"{kind}_parallel_degree" for kind in PLACED)
+
+
 @dataclass(frozen=True)
 class Row:
     """One row of a table of measurements.
 
     Attributes:
-        line: the number of the line in the file, for messages.
+        line: the number of its first line in the file, for messages.
         texts: the filled cells of columns for people and of columns that hold one of a few words.
         settings: parameters and rows of lookup tables by name, in the form of `--set`.
         open: parameters that the source leaves open, so that amped chooses them.
@@ -74,11 +85,15 @@ class Row:
     """
 
     line: int
-    texts: Mapping[str, str]
-    settings: Mapping[str, Any]
-    open: tuple[str, ...]
-    facts: Mapping[str, str]
-    measured: Mapping[str, float]
+    texts: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
+
+    def place(self, *columns: str) -> str:
+        """Where some of its cells stand, for messages."""
+        return f"line {self.line}, {_columns(columns)}"
 
 
 def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
@@ -89,23 +104,37 @@ def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
     """
     parameters = {n: q for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains}
     text, label = (shipped_text(SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
+    (_, heads), *lines = _lines(text, label) or [(1, [])]
+    header = [_canonical(name, parameters) for name in heads]
+    problems = [*_header_problems(header, parameters)]
+    problems += [_ragged(line, cells, header) for line, cells in lines if len(cells) != len(header)]
+    rows = (
+        []
+        if problems
+        else [_row(line, dict(zip(header, cells, strict=True)), parameters, problems) for line, cells in lines]
+    )
+    problems += _same_ids(rows)
+    if problems:
+        raise ConfigError(problems, file=label)
+    return rows
+
+
+def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
+    """The cells of each line that is not blank, with the number of the line in which they begin."""
+    found, line = [], 1
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    # The library refuses a long cell without its column, so that `_take` refuses it.
+    before = csv.field_size_limit(len(text) + 1)
     try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        header = reader.fieldnames = [_canonical(name, parameters) for name in reader.fieldnames or []]
-        lines = [(reader.line_num, cells) for cells in reader]
+        for cells in reader:
+            found += [(line, cells)] if cells else []
+            line = reader.line_num + 1
     except csv.Error as error:
-        told = f"is no table of comma-separated values after line {reader.line_num}: {error}"
+        told = f"line {line}: is no table of comma-separated values: {error}"
         raise FileError(told, "put text with commas or quotation marks in quotation marks", label) from None
-    problems = list(_header_problems(header, parameters))
-    problems += [_ragged(line) for line, cells in lines if None in cells or None in cells.values()]
-    if problems:
-        raise ConfigError(problems, file=label)
-    drafts = [_Draft(line, cells, parameters) for line, cells in lines]
-    problems = [problem for draft in drafts for problem in draft.problems]
-    problems += _same_ids(drafts)
-    if problems:
-        raise ConfigError(problems, file=label)
-    return [draft.row() for draft in drafts]
+    finally:
+        csv.field_size_limit(before)
+    return found
 
 
 def shipped_text(name: str) -> str:
@@ -131,117 +160,121 @@ def _canonical(head: str, parameters: Parameters) -> str:
 
 
 def _header_problems(header: list[str], parameters: Parameters) -> Iterator[Problem]:
+    known = (*OWN, *ROW_NAMES, *parameters)
     if not header:
-        yield Problem("the table is empty", advice="`amped validate --template` prints a header and a row")
-    elif not set(header) & {*MEASURED, "ran_out_of_memory"}:
-        yield Problem("no column says what was measured", "header", f"add one of {', '.join(MEASURED)}")
-    for name in filter(None, header):
-        if name not in OWN and name not in ROW_NAMES and name not in parameters:
-            hint = (
-                did_you_mean(name, [*OWN, *ROW_NAMES, *parameters])
-                or "`amped validate --template` and `amped list parameters` show them"
-            )
-            yield Problem(f"unknown column {quoted(name)}", "header", hint)
+        yield Problem("the table is empty", "line 1", f"a table needs {NEEDED}, as `amped validate --template` prints")
+    elif not {*header} & {*MEASURED, "ran_out_of_memory"}:
+        yield Problem("no column says what was measured", "line 1", f"add one of {', '.join(MEASURED)}")
     for name, times in Counter(filter(None, header)).items():
+        where = f"line 1, {_columns([name])}"
+        if name not in known:
+            hint = did_you_mean(name, known)
+            hint = hint or "`amped validate --template` and `amped list parameters` show them"
+            yield Problem(f"unknown column {quoted(name)}", where, hint)
         if times > 1:
-            yield Problem(f"the column {quoted(name)} stands {times} times", "header", "keep one")
+            yield Problem(f"the column {quoted(name)} stands {times} times", where, "keep one")
 
 
-def _same_ids(drafts: Iterable[_Draft]) -> Iterator[Problem]:
+def _columns(names: Sequence[str]) -> str:
+    """`column 'a'`, or `columns 'a' and 'b'`."""
+    return f"column{'s' * (len(names) > 1)} {' and '.join(map(quoted, names))}"
+
+
+def _ragged(line: int, cells: Sequence[str], header: Sequence[str]) -> Problem:
+    told = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
+    where = f"line {line}, {_columns([header[min(len(cells), len(header)) - 1]])}"
+    return Problem(told, where, "put cells with commas in quotation marks")
+
+
+def _same_ids(rows: Iterable[Row]) -> Iterator[Problem]:
     lines: dict[str, list[int]] = {}
-    for draft in drafts:
-        lines.setdefault(draft.texts.get("id", ""), []).append(draft.line)
+    for row in rows:
+        lines.setdefault(row.texts.get("id", ""), []).append(row.line)
     for name, places in lines.items():
         if name and len(places) > 1:
             where = f"lines {' and '.join(map(str, places))}, column 'id'"
             yield Problem(f"the id {quoted(name)} stands {len(places)} times", where, "give each its own")
 
 
-def _ragged(line: int) -> Problem:
-    return Problem("has not as many cells as the header", f"line {line}", "put cells with commas in quotation marks")
+def _row(line: int, cells: Mapping[str, str], parameters: Parameters, problems: list[Problem]) -> Row:
+    """One row; what is wrong with it is added to the problems."""
+    row, own = Row(line), list[Problem]()
+    for column, cell in cells.items():
+        with collected(own, row.place(column)):
+            if written := cell.strip():
+                _take(row, column, written, parameters)
+    problems += own or _contradictions(row, cells)
+    return row
 
 
-@dataclass
-class _Draft:
-    """A row that is being read: what is known about it so far, and its problems."""
+def _take(row: Row, column: str, cell: str, parameters: Parameters) -> None:
+    """Reads a cell according to its column."""
+    if not column:
+        raise ConfigError("the column has no name", "give it one in line 1")
+    if len(cell) > LONGEST_CELL:
+        raise ConfigError(f"the cell has {len(cell)} characters", f"{LONGEST_CELL} is the most; close quotation marks")
+    if column in MEASURED:
+        row.measured[MEASURED[column][0]] = parse(setting(cell), MEASURED[column][1])
+    elif column in WORDS:
+        row.texts[column] = _one_of(cell.casefold(), WORDS[column], "word")
+    elif column in TEXTS:
+        row.texts[column] = cell
+    elif column not in LISTS:
+        _set(row, column, cell, parameters)
+    else:
+        for part in filter(None, map(str.strip, cell.split(";"))):
+            _take_part(row, column, part, parameters)
 
-    line: int
-    cells: Mapping[str, str]
-    parameters: Parameters
-    texts: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    open: list[str] = field(default_factory=list)
-    facts: dict[str, str] = field(default_factory=dict)
-    measured: dict[str, float] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        for column, cell in ((name, (text or "").strip()) for name, text in self.cells.items()):
-            if cell:
-                try:
-                    self._take(column, cell)
-                except AmpedError as error:
-                    where = f"line {self.line}, column '{column}'"
-                    self.problems += [Problem(p.what, where, p.advice) for p in error.problems]
-        self._check()
+def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None:
+    """Reads one part of a cell that holds several."""
+    name, equals, written = map(str.strip, part.partition("="))
+    if column == "open":
+        row.open.append(_one_of(part, OPEN, "parameter that can be open"))
+    elif not (equals and written):
+        raise ConfigError(f"{quoted(part)} is not NAME=VALUE", "for example dropout=0.1; causal=false")
+    elif column == "not_modeled":
+        row.facts[_fact(name, parameters)] = written
+    else:
+        name = _one_of(aliases().canonical(name), (*ROW_NAMES, *parameters), "parameter")
+        _set(row, name, written, parameters)
 
-    def row(self) -> Row:
-        """The row; only for a draft without problems."""
-        return Row(self.line, self.texts, self.settings, tuple(self.open), self.facts, self.measured)
 
-    def _take(self, column: str, cell: str) -> None:
-        """Reads a cell according to its column."""
-        if column in MEASURED:
-            self.measured[MEASURED[column][0]] = parse(setting(cell), MEASURED[column][1])
-        elif column in WORDS:
-            self.texts[column] = _one_of(cell.casefold(), WORDS[column], "word")
-        elif column in TEXTS:
-            self.texts[column] = cell
-        elif column not in LISTS:
-            self._set(column, cell)
-        else:
-            for part in filter(None, (part.strip() for part in cell.split(";"))):
-                self._take_part(column, part)
+def _fact(name: str, parameters: Parameters) -> str:
+    """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
+    near = "" if name in FACTS else did_you_mean(name, parameters.keys() - FACTS.keys())
+    if near:
+        raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
+    return _one_of(name, tuple(FACTS), "fact")
 
-    def _take_part(self, column: str, part: str) -> None:
-        """Reads one part of a cell that holds several."""
-        name, equals, written = (each.strip() for each in part.partition("="))
-        if column == "open":
-            self.open.append(_one_of(part, OPEN, "parameter that can be open"))
-        elif not (equals and written):
-            raise ConfigError(f"{quoted(part)} is not NAME=VALUE", "for example dropout=0.1; causal=false")
-        elif column == "not_modeled":
-            self.facts[self._fact(name)] = written
-        else:
-            self._set(_one_of(aliases().canonical(name), (*ROW_NAMES, *self.parameters), "parameter"), written)
 
-    def _fact(self, name: str) -> str:
-        """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
-        near = "" if name in FACTS else did_you_mean(name, [each for each in self.parameters if each not in FACTS])
-        if near:
-            raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
-        return _one_of(name, tuple(FACTS), "fact")
+def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
+    """Takes the value of a parameter, checked as `--set` checks it; or the name of a row."""
+    if name in row.settings:
+        raise ConfigError(f"'{name}' is given twice", "once as a column, or once in 'set'")
+    row.settings[name] = cell if name in ROW_NAMES else setting(cell)
+    if name in parameters:
+        read_value(parameters[name], row.settings[name])
 
-    def _set(self, name: str, cell: str) -> None:
-        """Takes the value of a parameter, checked as `--set` checks it; or the name of a row."""
-        if name in self.settings:
-            raise ConfigError(f"'{name}' is given twice", "once as a column, or once in 'set'")
-        self.settings[name] = cell if name in ROW_NAMES else setting(cell)
-        if name in self.parameters:
-            read_value(self.parameters[name], self.settings[name])
 
-    def _check(self) -> None:
-        """Checks the rules for a whole row."""
-        paces = [column for column in PACES if MEASURED[column][0] in self.measured]
-        if len(paces) > 1:
-            self._refuse(f"{' and '.join(paces)} are both given", "keep the one that was printed, the other follows")
-        if not self.problems and not self.measured and self.texts.get("ran_out_of_memory") != "true":
-            self._refuse("nothing was measured", f"fill one of {', '.join(PACES)} or measured_memory_bytes")
-        for name in set(self.open) & set(self.settings):
-            self._refuse(f"'{name}' is given and open", "leave it out of 'open', or its value")
-
-    def _refuse(self, what: str, advice: str) -> None:
-        self.problems.append(Problem(what, f"line {self.line}", advice))
+def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
+    """What the cells of a row say against one another, and what it lacks."""
+    paces = [column for column in PACES if MEASURED[column][0] in row.measured]
+    if len(paces) > 1:
+        advice = "keep the one that was printed, the other follows"
+        yield Problem(f"{' and '.join(paces)} are both given", row.place(*paces), advice)
+    if not row.measured and row.texts.get("ran_out_of_memory") != "true":
+        where = row.place(*(name for name in columns if name in MEASURED))
+        yield Problem("nothing was measured", where, f"fill one of {', '.join(PACES)} or measured_memory_bytes")
+    for name in {*row.open} & {*row.settings}:
+        yield Problem(f"'{name}' is given and open", row.place("open", name), "leave it out of 'open', or its value")
+    given = {name: parse(row.settings[name], "1") for name in (ACCELERATORS, *DEGREES) if name in row.settings}
+    asked = given.pop(ACCELERATORS, None)
+    product = math.prod(given.values())
+    if asked and (asked != product if DATA in given else asked % product):
+        told = f"degrees of {' x '.join(f'{size:g}' for size in given.values())} do not give {asked:g} accelerators"
+        advice = f"{' x '.join(DEGREES)} is {ACCELERATORS}; a blank degree is 1, but a blank {DATA} is what is left"
+        yield Problem(told, row.place(ACCELERATORS, *given), advice)
 
 
 def _one_of(written: str, choices: tuple[str, ...], what: str) -> str:

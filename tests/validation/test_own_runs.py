@@ -28,7 +28,7 @@ def test_rows_that_cannot_be_modeled_are_listed_with_why_and_counted(tmp_path):
     rows = (
         RUN,
         RUN | {"id": "unknown", "accelerator": "H100 Ultra", "measured_memory_bytes": "60 GB"},
-        RUN | {"id": "indivisible", "data_parallel_degree": "", "tensor_parallel_degree": 5},
+        RUN | {"id": "indivisible", "data_parallel_degree": 2, "tensor_parallel_degree": 8, "attention_heads": 4},
         RUN | {"id": "needless", "summa_panels": 4},
         RUN | {"id": "adapters", "not_modeled": "adapters=LoRA of rank 16"},
     )

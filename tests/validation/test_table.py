@@ -72,7 +72,7 @@ def test_the_template_is_a_table(tmp_path):
 
 def test_an_unknown_column_is_told_with_the_nearest(refused):
     ((where, what, advice),) = refused(tensor_paralel_degree=2)
-    assert (where, what) == ("header", "unknown column 'tensor_paralel_degree'")
+    assert (where, what) == ("line 1, column 'tensor_paralel_degree'", "unknown column 'tensor_paralel_degree'")
     assert advice.startswith("did you mean 'tensor_parallel_degree'")
 
 
@@ -132,10 +132,8 @@ def test_an_id_stands_once(tmp_path):
 @pytest.mark.parametrize(("content", "told"), [
     (b"", "the table is empty"),
     (b"id,layers\na,1\n", "no column says what was measured"),
-    (b"id,measured_step_time\na,1,2\n", "line 2: has not as many cells as the header"),
-    (b"id,measured_step_time\n\xff\xfe,1\n", r"not UTF-8 text \(line 2, byte 22\)"),
-    (b"id,measured_step_time\n" + b"x" * 10_000_000 + b",1\n", "after line 1: field larger than field limit"),
-    (b'id,measured_step_time\n"a,1\n', "no table of comma-separated values"),
+    (b"id,measured_step_time\na,1,2\n", "line 2, column 'measured_step_time': has not as many cells as the header: 3, and not 2"),
+    (b'id,measured_step_time\n\n"a,1\n', "line 3: is no table of comma-separated values"),
 ])  # fmt: skip
 def test_a_file_that_is_no_table_is_refused(tmp_path, content, told):
     path = tmp_path / "runs.csv"
