@@ -10,18 +10,10 @@ import numpy as np
 
 from amped.kernels.error_groups import Stratum, strata
 from amped.kernels.fitting import FEWEST_RECORDS, Bounds, fitted
+from amped.kernels.formats import FORMATS
 from amped.kernels.link_fit import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import (
-    SUSTAINED,
-    Array,
-    Record,
-    Samples,
-    family_of,
-    measured_time,
-    predicted,
-    samples,
-)
+from amped.kernels.predicting import Array, Record, Samples, family_of, measured_time, predicted, samples
 from amped.kernels.results import Result, usual_rate
 from amped.kernels.specs import FAMILIES, sentinel
 from amped.kernels.unfused_costs import work_of
@@ -119,7 +111,7 @@ def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
     formats = dict.fromkeys(r["dtype"] for r in result["records"] if r["kernel"] in ("gemm", "fp8_gemm"))
     streams: Bounds = {"memory_bandwidth_efficiency": (0.05, ABOVE_SPEC), "bandwidth_ramp_bytes": (0.0, 10e6)}
     products = [
-        (f"products {dtype}", {SUSTAINED[dtype]: (0.02, ABOVE_SPEC), "gemm_ramp_depth": (0.0, 1024.0), **tiles})
+        (f"products {dtype}", {FORMATS[dtype].sustained: (0.02, ABOVE_SPEC), "gemm_ramp_depth": (0.0, 1024.0), **tiles})
         for dtype in formats
     ]
     rows: Bounds = {

@@ -8,13 +8,12 @@ from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.units import parse
+from amped.kernels.formats import FORMATS, MEASURED
 from amped.kernels.results import Result
 from amped.measured_kernels.bench_results import accelerator_name, processor_name
 from amped.tables.tables import Tables
 
 ACCELERATORS = "accelerator_specifications"
-PEAKS = {"float32": "fp32_peak_flop_rate", "bfloat16": "bf16_peak_flop_rate", "float16": "fp16_peak_flop_rate",
-         "float8_e4m3fn": "fp8_peak_flop_rate"}  # fmt: skip
 FLOPS_OF_A_MAC = 2
 
 
@@ -70,7 +69,7 @@ def _of_row(tables: Tables, name: str) -> Machine:
         value = row.columns.get(column)
         return parse(value, unit) if value is not None else default
 
-    peaks = {dtype: number(column, "flop/s") for dtype, column in PEAKS.items()}
+    peaks = {dtype: number(FORMATS[dtype].peak, "flop/s") for dtype in MEASURED}
     vector = number("vector_flop_rate", "flop/s", peaks["bfloat16"] / 16)
     cores = number("number_of_cores", "count", 1.0)
     return Machine(row.name, True, peaks, vector, number("memory_bandwidth", "byte/s"), cores)
@@ -84,7 +83,7 @@ def _processor(result: Result) -> Machine:
     peak = FLOPS_OF_A_MAC * lanes * clock * 1e6 * threads if clock and lanes else 0.0
     best = {
         d: max((_rate(r, "flop") for r in records if r["dtype"] == d and r["kernel"] == "gemm"), default=0.0)
-        for d in PEAKS
+        for d in MEASURED
     }
     copied = max((_rate(r, "bytes") for r in records if r["kernel"] == "copy"), default=0.0)
     if not copied:

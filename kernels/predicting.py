@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from amped.kernels.formats import FORMATS
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import BYTES, FAMILIES, masked
+from amped.kernels.specs import FAMILIES, masked
 from amped.kernels.unfused_costs import work_of
 from amped.theory import kernel_work
 from amped.theory.catalogue import catalogue
@@ -31,9 +32,6 @@ NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction",
            "attention_dropout_fraction", "elementary_function_time", "random_number_time",
            "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_edge_length", "attention_tile_rows", "cache_intensity",
            "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction", "throttling_time")  # fmt: skip
-# For each format, the column of kernel_efficiencies about its largest products.
-SUSTAINED = {"float32": "fp32_gemm_sustained_fraction", "bfloat16": "gemm_sustained_fraction",
-             "float16": "gemm_sustained_fraction", "float8_e4m3fn": "fp8_gemm_sustained_fraction"}  # fmt: skip
 # The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
 # Kernels that only move bytes.
@@ -127,12 +125,11 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         "attention_backward_ramp_length": c["attention_ramp_length"],
         "attention_backward_head_ramp": c.get("attention_head_ramp", HEAD_RAMP), **c,
         "flops_per_multiply_accumulate": FLOPS_OF_A_MAC, "flops_per_elementary_operation": 1.0,
-        "sustained_matrix_flop_rate": peak * c[SUSTAINED[dtype]],
-        "sustained_batched_flop_rate": peak * c[SUSTAINED[dtype]],
+        **dict.fromkeys(("sustained_matrix_flop_rate", "sustained_batched_flop_rate"), peak * c[FORMATS[dtype].sustained]),
         "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
         "fused_backward_flop_rate": wide * c["attention_backward_efficiency"],
         "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores, "attention_peak_flop_rate": wide,
-        **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(BYTES[dtype])),
+        **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(FORMATS[dtype].bytes)),
     }  # fmt: skip
     for formula in FORMULAS:
         arguments = inspect.signature(formula).parameters

@@ -10,8 +10,9 @@ from typing import Any
 from amped.base.errors import FileError
 from amped.base.files import read_json, write_atomically
 from amped.kernels.calibration import Calibration
+from amped.kernels.formats import FORMATS
 from amped.kernels.link_fit import SHARES, Links
-from amped.kernels.machine import ACCELERATORS, PEAKS
+from amped.kernels.machine import ACCELERATORS
 from amped.kernels.results import Result
 from amped.tables.tables import Tables
 
@@ -77,7 +78,7 @@ def _notes(found: Calibration) -> str:
 def accelerator_row(found: Calibration, result: Result, command: str, version: str) -> dict[str, Any]:
     """A row for a processor that no table has: its peaks from instructions and clock, its bandwidth from copies."""
     machine = found.machine
-    peaks = {PEAKS[dtype]: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
+    peaks = {FORMATS[dtype].peak: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
     vector = found.values.get("vector_flop_rate", machine.vector_rate)
     return {
         "vendor": result["device"]["name"], "architecture": "CPU", **peaks,

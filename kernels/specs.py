@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
+from amped.kernels.formats import FORMATS, MEASURED
 from amped.theory.kernel_work import (
     ACTIVATION,
     ADAM,
@@ -29,8 +30,6 @@ from amped.theory.kernel_work import (
     fused,
 )  # fmt: skip
 
-# The bytes of an entry, by torch's names of formats.
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 Parameters = Mapping[str, Any]
 # The side of the product and the bytes of the copy that are timed repeatedly, to see drifting clocks and neighbors.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
@@ -144,7 +143,6 @@ FAMILIES: Mapping[str, Family] = {
     "broadcast": _collective(lambda n: 1.0),
     "send_receive": _collective(lambda n: 1.0),
 }  # fmt: skip
-PRODUCTS = tuple(name for name, f in FAMILIES.items() if f.kind.endswith("contraction"))
 COLLECTIVES = tuple(name for name, f in FAMILIES.items() if f.kind == "collective")
 # Other names of dimensions, as papers and the command line have them.
 ALIASES = {"b": "batch", "h": "heads", "d": "head_dimension", "p": "head_dimension", "s": "queries", "sq": "queries",
@@ -167,7 +165,7 @@ class KernelSpec:
     @property
     def work(self) -> Traffic:
         """The work of a call."""
-        return self.family.work(self.params, BYTES[self.dtype])
+        return self.family.work(self.params, FORMATS[self.dtype].bytes)
 
     @property
     def flop(self) -> float:
@@ -197,8 +195,9 @@ def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
     """
     if kernel not in FAMILIES:
         raise ConfigError(f"there is no kernel {kernel!r}", did_you_mean(kernel, FAMILIES) or ", ".join(FAMILIES))
-    if dtype not in BYTES:
-        raise ConfigError(f"{dtype!r} is no format that is measured", did_you_mean(dtype, BYTES) or ", ".join(BYTES))
+    if dtype not in MEASURED:
+        advice = did_you_mean(dtype, MEASURED) or ", ".join(MEASURED)
+        raise ConfigError(f"{dtype!r} is no format that is measured", advice)
     known = FAMILIES[kernel].parameters
     unknown = [name for name in sizes if name not in known]
     if unknown:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
-from amped.kernels.specs import BYTES
+from amped.kernels.formats import FORMATS, TRAINED
 
 DEVICES = ("cpu", "cuda")
-# The formats that products may have, also by their common short names.
-SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float": "float32"}
+# The names of formats in torch, by their short names.
+NAMES = {short: name for name, known in FORMATS.items() for short in known.short}
 
 
 def torch_module() -> Any:
@@ -45,14 +46,13 @@ def chosen_device(wanted: str | None) -> str:
     return wanted or ("cuda" if has_gpu else "cpu")
 
 
-def chosen_format(wanted: str | None, device: str) -> str:
+def chosen_format(wanted: str | None, device: str, allowed: Sequence[str] = TRAINED) -> str:
     """The name of a format in torch; by default, bf16 on GPUs and fp32 on CPUs.
 
     Raises:
         ConfigError: for an unknown format, and for one that products on this device cannot have.
     """
-    name = SHORT.get(wanted or "", wanted or ("bfloat16" if device == "cuda" else "float32"))
-    allowed = [known for known in BYTES if not known.startswith("float8")]
+    name = NAMES.get(wanted or "", wanted or ("bfloat16" if device == "cuda" else "float32"))
     if name not in allowed:
         advice = (
             did_you_mean(name, allowed) or f"there are {', '.join(allowed)}; kernels of fp8 belong to the full suite"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amped.kernels.specs import BYTES, FAMILIES, entries
+from amped.kernels.formats import FORMATS
+from amped.kernels.specs import FAMILIES, entries
 from amped.theory.kernel_work import Traffic
 
 # Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
@@ -16,8 +17,9 @@ ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gel
 
 def work_of(record: Mapping[str, Any], device: str) -> Traffic:
     """The work of the call of a record on a device."""
-    own = FAMILIES[record["kernel"]].work(record["params"], BYTES[record["dtype"]])
+    width = FORMATS[record["dtype"]].bytes
+    own = FAMILIES[record["kernel"]].work(record["params"], width)
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
     if passes is None:
         return own
-    return own._replace(read=passes * BYTES[record["dtype"]] * entries(record["params"]) - own.written)
+    return own._replace(read=passes * width * entries(record["params"]) - own.written)

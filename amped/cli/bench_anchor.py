@@ -14,7 +14,7 @@ from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_device import DeviceOption, DtypeOption
 from amped.cli.bench_fit import command_line
-from amped.cli.bench_step import BITS, PRECISIONS
+from amped.kernels.formats import FORMATS
 
 if TYPE_CHECKING:
     from amped.estimation.estimation import Estimation
@@ -109,8 +109,8 @@ def _layer(asked: options.Scenario, dtype: str, plain: bool) -> tuple[Shape, dic
         told = f"--tp {shards} does not divide {e['attention_heads']:g} heads and a width of {e['feedforward_dimension']:g}"
         raise ConfigError(told, "choose one that does")
     settings = {
-        **sizes, **switches, **_experts(e), "dropout": e["dropout"], **dict.fromkeys(STORED, BITS[dtype]),
-        "matrix_precision": PRECISIONS[dtype], **ALONE, "software": software,
+        **sizes, **switches, **_experts(e), "dropout": e["dropout"], **dict.fromkeys(STORED, 8 * FORMATS[dtype].bytes),
+        "matrix_precision": FORMATS[dtype].short[0], **ALONE, "software": software,
         **dict.fromkeys(("number_of_accelerators", "number_of_accelerators_per_node"), shards),
         **dict.fromkeys(("batch_size", "samples"), sizes["microbatch_size"]),
     }  # fmt: skip

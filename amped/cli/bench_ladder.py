@@ -11,7 +11,7 @@ from typer import Option
 from amped.cli import options
 from amped.cli.bench_device import DeviceOption, DtypeOption
 from amped.cli.bench_fit import AcceleratorOption
-from amped.cli.bench_step import BITS, PRECISIONS
+from amped.kernels.formats import FORMATS
 
 if TYPE_CHECKING:
     from amped.kernels.layer_shape import Shape
@@ -116,10 +116,12 @@ def _possible(rung: str, machine: Machine) -> bool:
 
 def _sizes(shape: Shape) -> dict[str, Any]:
     """The parameters of an estimate of the layer."""
-    formats = dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), BITS[shape.dtype])
+    formats = dict.fromkeys(
+        ("weight_precision", "activation_precision", "gradient_precision"), 8 * FORMATS[shape.dtype].bytes
+    )
     return {
         "dimensionality": shape.hidden, "feedforward_dimension": shape.ffn, "attention_heads": shape.heads, "context": shape.seq,
-        "microbatch_size": shape.batch, "dropout": shape.dropout, "causal": shape.causal, "matrix_precision": PRECISIONS[shape.dtype], **formats,
+        "microbatch_size": shape.batch, "dropout": shape.dropout, "causal": shape.causal, "matrix_precision": FORMATS[shape.dtype].short[0], **formats,
     }  # fmt: skip
 
 

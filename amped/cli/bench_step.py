@@ -11,12 +11,11 @@ from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
+from amped.kernels.formats import FORMATS
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
 
-BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
-PRECISIONS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 # The aimed seconds of a step; and the rate that a machine without measurements is assumed to have.
 SECONDS, UNKNOWN_RATE = 2.0, 5e10
 MEMORY_SHARE = 0.4
@@ -95,10 +94,9 @@ def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
 def _rate(tables: Tables, name: str, dtype: str) -> float:
     """The flop/s that the device trains with, roughly: half of what its largest products sustain."""
     from amped.kernels.machine import machine_of
-    from amped.kernels.predicting import SUSTAINED
 
     machine = machine_of({"device": {"name": name, "kind": "row"}}, tables, name)
-    share = own_coefficients(tables, machine)[SUSTAINED[dtype]]
+    share = own_coefficients(tables, machine)[FORMATS[dtype].sustained]
     return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
@@ -110,8 +108,8 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str)
     degrees = [f"{kind}_parallel_degree" for kind in WRITTEN]
     formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
     how: dict[str, Any] = {
-        **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, BITS[dtype]),
-        "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": PRECISIONS[dtype],
+        **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, 8 * FORMATS[dtype].bytes),
+        "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": FORMATS[dtype].short[0],
         "dropout": 0, "flash_attention": True, "gradient_clipping": False,
     }  # fmt: skip
     return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -19,10 +19,6 @@ OutOption = Annotated[Path, Option("--out", "-o", metavar="FILE", help="File to 
 DeviceOption = Annotated[str, Option("--device", help="cpu or cuda.")]
 DtypeOption = Annotated[str, Option("--dtype", help="float64, float32, bfloat16 or float16.")]
 DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")]
-
-
-# The ways in which layouts are chosen.
-Strategy = Literal["exact", "bp_first", "fp_first", "combined"]
 
 
 @layouts.command("bench", short_help="Time every operator in every layout.")
@@ -71,8 +67,6 @@ def _progress(done: int, of: int) -> None:
 def select(
     table: Annotated[Path, Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
     out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")] = None,
-    strategy: Annotated[Strategy, Option(help="Exact, or a published chain of paths.")] = "exact",
-    split_vars: Annotated[str, Option(metavar="NAME,…", help="Tensors with paths for each layout: X,SB1.")] = "",
     batch: Annotated[int, Option("--batch", "-b", metavar="N", help="Sequences to plan for, if fewer were timed.")] = 0,
     attention: layer_options.AttentionOption = "explicit",
     as_json: options.JsonOption = False,
@@ -86,7 +80,7 @@ def select(
     from amped.kernels.layouts.table import read_table
 
     options.refuse_existing(out, "-o")
-    plan = chosen(read_table(table), strategy, options.names(split_vars), attention, batch)
+    plan = chosen(read_table(table), attention, batch)
     if as_json:
         typer.echo(written(plan), nl=False)
     else:

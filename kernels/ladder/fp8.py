@@ -29,14 +29,10 @@ class Recipe:
     Attributes:
         delayed: whether scales come from the ranges of earlier steps; else from the tensor itself.
         history: the number of remembered steps.
-        most_recent: whether only the last of these counts.
-        margin: the powers of two that are left as room.
     """
 
     delayed: bool = True
     history: int = 16
-    most_recent: bool = False
-    margin: int = 0
 
 
 @dataclass
@@ -68,7 +64,7 @@ class ScaleState:
 
     def choose(self, amax: Any) -> None:
         """Chooses the scale for a range."""
-        self.scale = scale_for(amax, self.largest, self.recipe.margin, self.scale)
+        self.scale = scale_for(amax, self.largest, self.scale)
         self.inverse = 1.0 / self.scale
 
 
@@ -78,9 +74,8 @@ def update(states: Sequence[ScaleState]) -> None:
         return
     torch, first = torch_module(), states[0]
     ranges = torch.stack([state.ranges for state in states])
-    amax = ranges.select(1, 0) if first.recipe.most_recent else ranges.amax(1)
     before = torch.stack([state.scale for state in states])
-    scales = scale_for(amax, first.largest, first.recipe.margin, before)
+    scales = scale_for(ranges.amax(1), first.largest, before)
     inverses, ranges = 1.0 / scales, ranges.roll(1, 1)
     ranges.select(1, 0).zero_()
     for state, *own in zip(states, aligned(scales), aligned(inverses), ranges.unbind(), strict=True):
@@ -93,11 +88,11 @@ def aligned(numbers: Any) -> tuple[Any, ...]:
     return apart.select(1, 0).unbind()  # type: ignore[no-any-return]
 
 
-def scale_for(amax: Any, largest: float, margin: int, before: Any) -> Any:
+def scale_for(amax: Any, largest: float, before: Any) -> Any:
     """The scale that brings a range to the format's largest number; the scale before if there is no range."""
     torch = torch_module()
     amax = torch.as_tensor(amax, dtype=torch.float32)
-    found = (largest / amax / 2**margin).clamp(max=torch.finfo(torch.float32).max)
+    found = (largest / amax).clamp(max=torch.finfo(torch.float32).max)
     return torch.where(torch.isfinite(amax) & (amax > 0), found, torch.as_tensor(before, device=amax.device))
 
 

@@ -1,7 +1,7 @@
 """The speedometer: passes of a layer one after another, timed as a whole and one by one.
 
 It measures as Transformer Engine's quickstart does: with a warm-up, with a context around the forward pass only, with
-gradients that accumulate unless `zeroing` says otherwise, and without an optimizer. It also keeps the median and the
+gradients that accumulate, and without an optimizer. It also keeps the median and the
 least time of single passes, because a mean hides stalls.
 """
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
 WARM_UP, PASSES = 50, 50
-ZEROING = ("never", "none", "zero")
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,7 @@ class EventLaps:
 
 def speedometer(
     forward: Callable[[Any], Any], x: Any, dy: Any, *, warm_up: int = WARM_UP, passes: int = PASSES,
-    context: Callable[[], AbstractContextManager[Any]] = nullcontext, parameters: Iterable[Any] = (), zeroing: str = "never",
-    laps: Laps = ClockLaps(),
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext, laps: Laps = ClockLaps(),
 ) -> Speed:  # fmt: skip
     """Times the forward and backward pass of a layer.
 
@@ -102,17 +100,13 @@ def speedometer(
         warm_up: the number of passes that do not count.
         passes: the number of passes that count.
         context: a context around the forward pass, left before the backward pass.
-        parameters: the parameters whose gradients are set to None or zero after each pass if `zeroing` says so.
-        zeroing: never, none or zero.
         laps: how the passes are timed.
     """
-    own = list(parameters) if zeroing != "never" else []
 
     def once() -> None:
         with context():
             y = forward(x)
         y.backward(dy)
-        _zero(own, zeroing)
 
     for _ in range(warm_up):
         once()
@@ -124,11 +118,3 @@ def speedometer(
     laps.settle()
     each = [laps.between(before, after) for before, after in pairwise(marks)]
     return Speed(laps.between(marks[0], marks[-1]) / passes, statistics.median(each), min(each), passes)
-
-
-def _zero(parameters: Iterable[Any], zeroing: str) -> None:
-    for parameter in parameters:
-        if zeroing == "none":
-            parameter.grad = None
-        else:
-            parameter.grad.zero_()

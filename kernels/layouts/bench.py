@@ -9,21 +9,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amped.base.errors import ConfigError, Problem, did_you_mean
+from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.kernels.device import processor
+from amped.kernels.formats import FORMATS, TRAINED
 from amped.kernels.layouts.bench_rows import Layouts, Room
 from amped.kernels.layouts.gemms import gemm_layouts
 from amped.kernels.layouts.graph import usable_rows
-from amped.kernels.layouts.plan import WORD_BYTES
 from amped.kernels.layouts.spec import LAYERS, Dimensions, Operator
 from amped.kernels.layouts.table import Row, Table
 from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import chosen_device, chosen_format, torch_module
 
 # Seconds between two times at which the measured rows are kept.
 KEEP_EVERY = 10.0
+FORMATS_OF_A_LAYER = ("float64", *TRAINED)
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,11 @@ class Bench:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        torch = torch_module()
-        problems = []
-        if self.dtype not in WORD_BYTES:
-            problems.append(Problem(f"there is no dtype {self.dtype!r}", advice=f"one of {', '.join(WORD_BYTES)}"))
-        if self.device not in ("cpu", "cuda"):
-            problems.append(Problem(f"there is no device {self.device!r}", advice="cpu or cuda"))
-        elif self.device == "cuda" and not torch.cuda.is_available():
-            problems.append(Problem("there is no GPU, or torch is a build without CUDA", advice="--device cpu"))
+        problems = list[Problem]()
+        with collected(problems):
+            chosen_device(self.device)
+        with collected(problems):
+            object.__setattr__(self, "dtype", chosen_format(self.dtype, "cpu", FORMATS_OF_A_LAYER))
         if not 0 <= self.dropout < 1:
             problems.append(Problem(f"dropout {self.dropout} is not in [0, 1)", advice="for example 0.1"))
         names = [operator.name for operator in LAYERS[self.attention]]
@@ -180,5 +178,5 @@ def ceilings(asked: Bench) -> dict[str, float]:
         cap = min(0.5, asked.budget)
         product = timer.measure(lambda: torch.mm(a, b, out=out), cap).best(asked.device)
         copy = timer.measure(lambda: target.copy_(source), cap).best(asked.device)
-    moved = 2 * length * WORD_BYTES[asked.dtype]
+    moved = 2 * length * FORMATS[asked.dtype].bytes
     return {"flop_rate": 2 * side**3 / product, "bandwidth": moved / copy}

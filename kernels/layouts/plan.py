@@ -11,11 +11,11 @@ from typing import Any
 
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
+from amped.kernels.formats import FORMATS
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Dimensions
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 
 FORMAT, VERSION = "amped layout plan", 1
-WORD_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Plan:
     @property
     def word_bytes(self) -> float:
         """The bytes of a word in the measured dtype."""
-        return float(WORD_BYTES.get(self.measured.get("dtype", ""), 4))
+        return float(FORMATS[self.measured.get("dtype", "float32")].bytes)
 
 
 def row_major(dimensions: Dimensions, attention: str = "explicit") -> Plan:

@@ -12,8 +12,6 @@ from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical
 from amped.kernels.layouts.variables import has_layout, layout_of
 from amped.kernels.torch_import import torch_module
 
-Allocator = Callable[[str, str, Mapping[str, Any]], Tensor]
-
 
 class Workspace:
     """Tensors by name, in the layouts of a plan.

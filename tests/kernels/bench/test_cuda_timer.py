@@ -3,11 +3,11 @@
 import pytest
 
 from amped.kernels import running
-from amped.kernels.cuda_timer import CAPTURED, WARM_TIME
+from amped.kernels.cuda_timer import CAPTURED, WARM_TIME, CudaTimer
 from amped.kernels.running import Runner
 from amped.kernels.specs import spec
 from amped.kernels.timing import FEWEST
-from tests.helpers.bench import result
+from tests.helpers.bench import needs_gpu, result
 from tests.helpers.simulated.gpu import Gpu
 
 
@@ -139,6 +139,51 @@ def test_calls_whose_events_are_out_of_order_do_not_count():
     gpu.out_of_order = set(range(10_000))
     with pytest.raises(RuntimeError, match="events are out of order"):
         made.measure(gpu.kernel(1e-3), cap=0.02)
+
+
+# --- one way for all records of a kernel --------------------------------------------------------------------------------
+
+# Short and long ones of each; on the simulated GPU, which moves a byte in a nanosecond, from 0.8 µs to 8 ms.
+SIZES = (1, 100, 10_000)
+ROWWISE = [spec(kernel, "bfloat16", rows=rows, columns=200) for kernel in ("softmax", "copy") for rows in SIZES]
+PRODUCTS = [spec("gemm", "bfloat16", m=16 * i, n=64, k=64) for i in (1, 4, 16)]
+
+
+def ways_of_timing(runner, kernels):
+    """How each kernel was timed: with cold caches or with warm ones, and as a graph of many or by itself."""
+    found, told, timer = {}, [], runner.timer
+    build, measure, captured = runner.build, timer.measure, timer._captured
+
+    def built(each, device):
+        told[:] = [each.kernel]
+        return build(each, device)
+
+    def measured(call, cap, cold=True, capturable=False):
+        timer._captured = lambda call: found.setdefault(told[0], set()).add("a graph") or captured(call)
+        found.setdefault(told[0], set()).add("cold" if cold else "warm")
+        return measure(call, cap, cold, capturable)
+
+    runner.build, timer.measure = built, measured
+    runner.run(kernels)
+    return found
+
+
+def test_all_records_of_a_kernel_are_timed_in_one_way_however_short_they_are():
+    gpu = Gpu()
+    runner = Runner(result([], "cuda") | {"sentinels": []}, timer(gpu), clock=gpu.wall, cap=0.01,
+                    build=lambda each, device: (gpu.kernel(each.bytes * 1e-9), "made up"))  # fmt: skip
+    found = ways_of_timing(runner, [spec("launch", "bfloat16", mode="graph"), *ROWWISE, *PRODUCTS])
+    assert found == {"launch": {"warm", "a graph"}, **{name: {"cold"} for name in ("softmax", "copy", "gemm")}}
+    assert len(runner.result["records"]) == 1 + len(ROWWISE) + len(PRODUCTS)
+
+
+@needs_gpu
+def test_on_a_gpu_all_records_of_a_kernel_are_timed_in_one_way():
+    runner = Runner(running.new_result("cuda", 1, None, "", ""), CudaTimer(), cap=0.01)
+    found = ways_of_timing(runner, [spec("launch", "bfloat16", mode="graph"), *ROWWISE, *PRODUCTS])
+    assert found == {"launch": {"warm", "a graph"}, **{name: {"cold"} for name in ("softmax", "copy", "gemm")}}
+    assert runner.result["skipped"] == []
+    assert [r["kernel"] for r in runner.result["records"] if "host_bound" in r["flags"]] == []
 
 
 # --- capture ---------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def test_a_choice_needs_no_torch_and_paths_are_compared(tmp_path, capsys):
     times = random_table(0).write(tmp_path / "times.jsonl")
     verb("layouts", "select", times, "--json")
     exact = json.loads(capsys.readouterr().out)
-    verb("layouts", "select", times, "--strategy", "bp_first", "--split-vars", "X,SB1", "--json", "--batch", 64)
+    verb("layouts", "select", times, "--json", "--batch", 64)
     path = json.loads(capsys.readouterr().out)
     assert exact["predicted_us"] <= path["predicted_us"]
     assert (path["dimensions"]["batch"], path["measured"]["dimensions"]["batch"]) == (64, 2)

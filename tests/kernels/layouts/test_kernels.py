@@ -15,6 +15,7 @@ from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, Dimensions  # noqa
 from amped.kernels.layouts.table import Table  # noqa: E402
 from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
 from amped.kernels.timing import Timing  # noqa: E402
+from tests.helpers.bench import needs_gpu  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 ODD = Dimensions(2, 3, 5, 35, 11)
@@ -260,8 +261,8 @@ def test_all_rows_are_all_valid_layouts():
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"dtype": "float31"}, "no dtype"),
-        ({"device": "tpu"}, "no device"),
+        ({"dtype": "float31"}, "--dtype 'float31' is not supported"),
+        ({"device": "tpu"}, "--device 'tpu' is not known"),
         ({"dropout": 1.0}, "dropout"),
         ({"only": ("QTK",)}, "did you mean"),
     ],
@@ -277,7 +278,7 @@ def test_a_missing_gpu_is_told():
         Bench(ODD, device="cuda")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: Triton compiles its kernels for one")
+@needs_gpu
 @pytest.mark.parametrize("name", ["aib", "bad", "bdrlb", "bdrln", "bei", "blnrd", "bs", "softmax"])
 def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
     from tests.helpers.layouts import differences
@@ -286,10 +287,8 @@ def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
     assert max(found) <= torch.finfo(torch.bfloat16).eps  # one step at the largest value
 
 
-@pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="no GPU: on a shared CPU the sum of operators is no prediction"
-)
-def test_a_plan_takes_what_was_predicted():
+@needs_gpu
+def test_on_a_gpu_a_plan_takes_the_sum_of_its_operators():
     from amped.kernels.layouts.running import compare
 
     dimensions = Dimensions(8, 512, 16, 1024)

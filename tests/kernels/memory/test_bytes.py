@@ -10,6 +10,7 @@ from amped.kernels.memory.bench import TECHNIQUES  # noqa: E402
 from amped.kernels.memory.conversion import NO_SAVING  # noqa: E402
 from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack  # noqa: E402
 from amped.theory.quantity import ACCELERATOR, SYSTEM  # noqa: E402
+from tests.helpers.bench import needs_gpu  # noqa: E402
 from tests.helpers.formulas import sectioned  # noqa: E402
 
 torch.set_num_threads(1)
@@ -21,10 +22,10 @@ TEMPO = ("in_place_activation", "in_place_norm", "dropout_recomputation")
 ALL = Variant("dropout_recomputed", "in_place", "in_place")
 
 
-def kept(variant, dtype, activation=None):
+def kept(variant, dtype, activation=None, device="cpu"):
     """What each further layer keeps; its activation function GELU unless another module is given."""
-    x = torch.randn(2, 64, 128, dtype=dtype, requires_grad=True)
-    layers = [stack(SIZES, variant, n).to(dtype) for n in (1, 2)]
+    x = torch.randn(2, 64, 128, dtype=dtype, device=device, requires_grad=True)
+    layers = [stack(SIZES, variant, n).to(device, dtype) for n in (1, 2)]
     for layer in (*layers[0], *layers[1]):
         layer.activation = activation or layer.activation
     one, two = (memory.stash_bytes(each, x).bytes for each in layers)
@@ -52,6 +53,15 @@ def test_the_layer_keeps_what_is_published(w):
 def test_each_technique_saves_its_closed_form(technique, w):
     saved = kept(Variant(), DTYPES[w]) - kept(TECHNIQUES[technique], DTYPES[w])
     assert saved == saved_bytes(SIZES, w, w, bits_kept("gelu", DTYPES[w]))[technique]
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_on_a_gpu_each_technique_saves_its_closed_form_to_the_byte(technique, dtype):
+    """There, the statistics of torch's norms are in fp32 whatever the format of the input."""
+    plain, made = (kept(variant, dtype, device="cuda") for variant in (Variant(), TECHNIQUES[technique]))
+    assert plain - made == saved_bytes(SIZES, dtype.itemsize, 4, bits_kept("gelu", dtype))[technique]
 
 
 @WIDTHS

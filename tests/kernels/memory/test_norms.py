@@ -8,6 +8,7 @@ from torch import nn  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import in_place_norm  # noqa: E402
 from amped.kernels.memory.in_place_norm import CHECK_EVERY, largest_ratio  # noqa: E402
+from tests.helpers.bench import needs_gpu  # noqa: E402
 
 torch.set_num_threads(1)
 WIDTH = 48
@@ -124,14 +125,18 @@ def test_without_gradients_nothing_is_kept_and_nothing_checked():
         )
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@needs_gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_on_a_gpu_the_kernels_give_the_reference_s_gradients(dtype):
-    plain = layer(dtype=dtype)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("rms", [False, True])
+def test_on_a_gpu_the_kernels_give_the_reference_s_gradients(rms, affine, dtype):
+    """With and without weights; the exact gradients are those of the weights as rounded to the format."""
+    plain = layer(dtype=dtype, rms=rms, affine=affine)
     x, incoming = torch.randn(2, 999, WIDTH).to(dtype)
-    exact = gradients(layer(dtype=dtype).double(), x.double(), incoming.double())
-    made = memory.InplaceLayerNorm.from_module(plain).cuda()
+    exact = gradients(layer(dtype=dtype, rms=rms, affine=affine).double(), x.double(), incoming.double())
+    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain).cuda()
     found = gradients(made, x.cuda(), incoming.cuda())
+    assert [g.dtype for g in found] == [dtype] * len(exact)
     assert error([g.cpu() for g in found], exact) < {torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
 
 

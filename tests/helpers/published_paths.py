@@ -1,4 +1,4 @@
-"""The published way to choose layouts: shortest paths along a chain of operators.
+"""The published way to choose layouts, an oracle of the exact choice: shortest paths along a chain of operators.
 
 A node is the layout of the tensor between two operators; the weight of an edge is the fastest row with its two layouts.
 What is not on the chain (weights, residual connections) is minimized on each edge alone, so that edges of a path may
@@ -16,9 +16,9 @@ from dataclasses import replace
 from itertools import chain as flattened
 from itertools import product
 
-from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen, time_of
+from amped.kernels.layouts.variables import variable_of
 
 # The operators between two tensors of the chain, and the tensor after them.
 Chain = tuple[tuple[tuple[str, ...], str], ...]
@@ -35,7 +35,9 @@ BACKWARD_CHAIN: Chain = (
 )  # fmt: skip
 _FLASH = {"QKT": None, "softmax": None, "gamma": (("sdpa",), "GAMMA"), "dX1gamma": None, "bs": None,
           "dX2gamma": (("sdpa_bwd",), "DKKQQVV")}  # fmt: skip
-STRATEGIES = ("exact", "bp_first", "fp_first", "combined")
+STRATEGIES = ("bp_first", "fp_first", "combined")
+# The tensors that published configurations split. Source: Ivanov et al. 2021, the configurations beside their code.
+PUBLISHED_SPLITS = (("X", "LN1", "LN2", "LIN2", "DLIN2"), ("X", "DROP2", "LN1"))
 
 
 def chain_of(chain: Chain, attention: str) -> Chain:
@@ -86,32 +88,28 @@ def _fits(links: Iterable[Iterable[Relation]]) -> bool:
 def solve_by_paths(
     given: list[Relation], strategy: str, split: tuple[str, ...] = (), attention: str = "explicit"
 ) -> dict[str, str]:
-    """The layouts that a published strategy finds; with `split`, the best over all layouts of these variables.
+    """The layouts that a published strategy finds; with `split`, the best over all layouts of these tensors.
+
+    A tensor whose layout is that of another one is split as that one: published names are those of all tensors.
 
     Raises:
-        InfeasibleError: if the paths allow no whole layer. Published plans split X, KKQQVV and SB1, or more.
-        ConfigError: for a variable to split that does not exist.
+        InfeasibleError: if the paths allow no whole layer.
     """
     left = consistent(given)
-    seen = layouts_seen(left)
-    for name in split:
-        if name not in seen:
-            advice = did_you_mean(name, sorted(seen)) or ", ".join(sorted(seen))
-            raise ConfigError(f"there is no variable {name!r} to split", advice)
-    options = [seen[name] for name in split]
+    seen, names = layouts_seen(left), tuple(dict.fromkeys(map(variable_of, split)))
+    options = [seen[name] for name in names]
     best: tuple[float, dict[str, str]] | None = None
     refusal: InfeasibleError | None = None
     for choice in product(*options):
         try:
-            layouts = _by_paths(left, strategy, dict(zip(split, choice, strict=True)), attention)
+            layouts = _by_paths(left, strategy, dict(zip(names, choice, strict=True)), attention)
         except InfeasibleError as error:
             refusal = error
             continue
         time = time_of(left, layouts)
         best = (time, layouts) if best is None or time < best[0] else best
     if best is None:
-        told = f"{strategy} finds no plan: {refusal}"
-        raise InfeasibleError(told, "split variables (--split-vars X,KKQQVV,SB1), or take --strategy exact")
+        raise InfeasibleError(f"{strategy} finds no plan: {refusal}", "split variables, or choose exactly")
     return best[1]
 
 
