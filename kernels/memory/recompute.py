@@ -7,6 +7,8 @@ does not reach: it casts what it reads. Source: arXiv 1604.06174, section 4.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,116 +44,123 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return nn.functional.linear(x, weight, bias)
 
 
-def _product_gradients(ctx: Any, gradient: Tensor, input_: Any, weight: Tensor) -> tuple[Any, Any, Any]:
-    """The gradients of a product's input, weight and bias, as far as they are needed; `input_()` gives its input.
+@dataclass(frozen=True)
+class Before:
+    """What stands before a product, and is computed again for it.
 
-    They have the format of the output's gradient, as those of torch have before they are cast for their tensors.
+    Attributes:
+        value: gives its output and the statistics that it keeps beside its inputs, from eps and its inputs.
+        again: gives its output from what it keeps.
+        gradients: gives the gradients of its inputs, from that of its output and from what it keeps.
     """
-    wanted_input, wanted_weight, wanted_bias = ctx.wanted
-    rows, dtype = gradient.reshape(-1, gradient.shape[-1]), gradient.dtype
-    to_input = gradient @ weight.to(dtype) if wanted_input else None
-    to_weight = rows.T @ input_().reshape(-1, weight.shape[1]).to(dtype) if wanted_weight else None
-    to_bias = rows.sum(0) if wanted_bias else None
-    return to_input, None if to_weight is None else to_weight.to(weight.dtype), to_bias
+
+    value: Callable[..., tuple[Tensor, ...]]
+    again: Callable[..., Tensor]
+    gradients: Callable[..., tuple[Tensor | None, ...]]
 
 
-class _ActLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, name: str) -> Tensor:
-        return _product(TORCH_FUNCTIONS[name][0](x), weight, bias)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
-        x, weight, _, ctx.name = inputs
-        ctx.wanted = ctx.needs_input_grad[:3]
-        ctx.save_for_backward(x, weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        x, weight = ctx.saved_tensors
-        value, backward = TORCH_FUNCTIONS[ctx.name]
-        to_input, to_weight, to_bias = _product_gradients(ctx, gradient, lambda: value(x), weight)
-        return None if to_input is None else backward(to_input.to(x.dtype), x), to_weight, to_bias, None
+def _activated(value: Callable[[Tensor], Tensor], backward: Callable[[Tensor, Tensor], Tensor]) -> Before:
+    return Before(lambda _, x: (value(x),), value, lambda gradient, x: (backward(gradient.to(x.dtype), x),))
 
 
-class _NormLinear(torch.autograd.Function):
+def _layer_norm(eps: float, x: Tensor, scale: Tensor, shift: Tensor | None) -> tuple[Tensor, ...]:
+    """If the input is narrower than the parameters, as under autocast, the norm is computed in their format."""
+    return torch.native_layer_norm(x.to(scale.dtype), scale.shape, scale, shift, eps)
+
+
+def _layer_norm_again(x: Tensor, scale: Tensor, shift: Tensor | None, mean: Tensor, rate: Tensor) -> Tensor:
+    y = (widened(x) - mean) * rate * scale
+    return (y if shift is None else y + shift).to(x.dtype)
+
+
+def _layer_norm_gradients(
+    gradient: Tensor, x: Tensor, scale: Tensor, shift: Tensor | None, mean: Tensor, rate: Tensor
+) -> tuple[Tensor | None, ...]:
+    wide, gradient = x.to(scale.dtype), gradient.to(scale.dtype)
+    wanted = [True, True, shift is not None]
+    found = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean, rate, scale, shift, wanted)
+    return found[0].to(x.dtype), found[1], found[2] if shift is not None else None
+
+
+def _rms_norm(eps: float, x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    rate = torch.rsqrt(widened(x).square().mean(-1, keepdim=True) + eps)
+    return _rms_norm_again(x, scale, rate), rate
+
+
+def _rms_norm_again(x: Tensor, scale: Tensor, rate: Tensor) -> Tensor:
+    return (widened(x) * rate * scale).to(x.dtype)
+
+
+def _rms_norm_gradients(gradient: Tensor, x: Tensor, scale: Tensor, rate: Tensor) -> tuple[Tensor, ...]:
+    to_x, to_scale = rms_gradients(widened(gradient), widened(x) * rate, scale)
+    return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype)
+
+
+def _swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    return nn.functional.silu(gate) * up
+
+
+def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
+    inner = gradient.to(torch.result_type(gate, up))
+    to_gate = aten.silu_backward((inner * up).to(gate.dtype), gate)
+    return to_gate, (inner * nn.functional.silu(gate)).to(up.dtype)
+
+
+BEFORE = {name: _activated(*functions) for name, functions in TORCH_FUNCTIONS.items()} | {
+    "layer_norm": Before(_layer_norm, _layer_norm_again, _layer_norm_gradients),
+    "rms_norm": Before(_rms_norm, _rms_norm_again, _rms_norm_gradients),
+    "swiglu": Before(lambda _, *inputs: (_swiglu(*inputs),), _swiglu, _swiglu_gradients),
+}
+
+
+@torch.library.custom_op(
+    "amped::recomputed_weight_gradient", mutates_args=(),
+    schema="(Tensor gradient, Tensor?[] kept, str name) -> Tensor",
+)  # fmt: skip
+def recomputed_weight_gradient(gradient: Tensor, kept: list[Tensor | None], name: str) -> Tensor:
+    """The gradient of a product's weight, for which the product's input is computed again.
+
+    It is an operator of its own: the compiler would see that this input was computed before, and keep it.
+    """
+    y = BEFORE[name].again(*kept)
+    return gradient.reshape(-1, gradient.shape[-1]).T @ y.reshape(-1, y.shape[-1]).to(gradient.dtype)
+
+
+@recomputed_weight_gradient.register_fake
+def _(gradient: Tensor, kept: list[Tensor], name: str) -> Tensor:  # noqa: ARG001
+    return gradient.new_empty((gradient.shape[-1], kept[0].shape[-1]))
+
+
+class _RecomputedLinear(torch.autograd.Function):
+    """A product whose input is computed again; its gradients have the format that torch's own have before they are cast."""
+
     @staticmethod
     def forward(
-        x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, centered: bool
+        name: str, eps: float, weight: Tensor, bias: Tensor | None, *inputs: Tensor | None
     ) -> tuple[Tensor, ...]:
-        y, *statistics = _normed(x, scale, shift, eps, centered)
+        y, *statistics = BEFORE[name].value(eps, *inputs)
         return _product(y, weight, bias), *statistics
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        x, scale, shift, weight, _, ctx.eps, ctx.centered = inputs
-        ctx.wanted = (any(ctx.needs_input_grad[:3]), *ctx.needs_input_grad[3:5])
+        ctx.name, _, weight, _, *given = inputs
         ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(x, scale, shift, weight, *output[1:])
+        ctx.save_for_backward(weight, *given, *output[1:])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
-        x, scale, shift, weight, *statistics = ctx.saved_tensors
-        to_y, to_weight, to_bias = _product_gradients(
-            ctx, gradient, lambda: _normed_again(x, scale, shift, statistics), weight
-        )
-        found = _norm_gradients(to_y, x, scale, shift, statistics) if to_y is not None else (None, None, None)
-        return *found, to_weight, to_bias, None, None
-
-
-def _normed(x: Tensor, scale: Tensor, shift: Tensor | None, eps: float, centered: bool) -> tuple[Tensor, ...]:
-    """A norm's output and its statistics: mean and 1/σ of a layer norm, 1/σ of an RMS norm.
-
-    If the input is narrower than the parameters, as under autocast, the layer norm is computed in their format.
-    """
-    if centered:
-        return torch.native_layer_norm(x.to(scale.dtype), scale.shape, scale, shift, eps)
-    wide = widened(x)
-    rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
-    return (wide * rate * scale).to(x.dtype), rate
-
-
-def _normed_again(x: Tensor, scale: Tensor, shift: Tensor | None, statistics: list[Tensor]) -> Tensor:
-    *mean, rate = statistics
-    wide = widened(x)
-    y = ((wide - mean[0]) if mean else wide) * rate * scale
-    return (y if shift is None else y + shift).to(x.dtype)
-
-
-def _norm_gradients(
-    gradient: Tensor, x: Tensor, scale: Tensor, shift: Tensor | None, statistics: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    *mean, rate = statistics
-    if mean:
-        wanted, wide, gradient = [True, True, shift is not None], x.to(scale.dtype), gradient.to(scale.dtype)
-        found = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean[0], rate, scale, shift, wanted)
-        return found[0].to(x.dtype), found[1], found[2] if shift is not None else None
-    to_x, to_scale = rms_gradients(widened(gradient), widened(x) * rate, scale)
-    return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype), None
-
-
-class _SwigluLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
-        return _product(nn.functional.silu(gate) * up, weight, None)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG004
-        ctx.wanted = (any(ctx.needs_input_grad[:2]), ctx.needs_input_grad[2], False)
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        gate, up, weight = ctx.saved_tensors
-        opened = nn.functional.silu(gate)
-        inner, to_weight, _ = _product_gradients(ctx, gradient, lambda: opened * up, weight)
-        if inner is None:
-            return None, None, to_weight
-        inner = inner.to(torch.result_type(gate, up))
-        return aten.silu_backward((inner * up).to(gate.dtype), gate), (inner * opened).to(up.dtype), to_weight
+        weight, *kept = ctx.saved_tensors
+        _, _, of_weight, of_bias, *of_inputs = ctx.needs_input_grad
+        to_weight = to_bias = None
+        to_inputs: tuple[Tensor | None, ...] = (None,) * len(of_inputs)
+        if of_weight:
+            to_weight = torch.ops.amped.recomputed_weight_gradient(gradient, kept, ctx.name).to(weight.dtype)
+        if of_bias:
+            to_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
+        if any(of_inputs):
+            to_inputs = BEFORE[ctx.name].gradients(gradient @ weight.to(gradient.dtype), *kept)
+        return None, None, to_weight, to_bias, *to_inputs
 
 
 def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu") -> Tensor:
@@ -163,7 +172,7 @@ def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str =
     if act not in TORCH_FUNCTIONS:
         advice = did_you_mean(act, TORCH_FUNCTIONS) or f"there are {', '.join(TORCH_FUNCTIONS)}"
         raise ConfigError(f"the activation function {act!r} is not known", advice)
-    return _ActLinear.apply(x, weight, bias, act)
+    return _RecomputedLinear.apply(act, 0.0, weight, bias, x)[0]
 
 
 def norm_linear(
@@ -179,9 +188,11 @@ def norm_linear(
     """
     if rms and shift is not None:
         raise ConfigError("an RMS norm has no shift", "give None, or rms=False for a layer norm")
-    return _NormLinear.apply(x, scale, shift, weight, bias, eps, not rms)[0]
+    if rms:
+        return _RecomputedLinear.apply("rms_norm", eps, weight, bias, x, scale)[0]
+    return _RecomputedLinear.apply("layer_norm", eps, weight, bias, x, scale, shift)[0]
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
     """Computes linear(silu(gate)·up); it keeps both inputs, and computes their product again."""
-    return _SwigluLinear.apply(gate, up, weight)
+    return _RecomputedLinear.apply("swiglu", 0.0, weight, None, gate, up)[0]

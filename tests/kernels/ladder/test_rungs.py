@@ -299,7 +299,7 @@ def test_on_a_gpu_rungs_get_faster_and_are_predicted():
         pytest.skip(f"no table has a row of {name}")
     rows = {r["rung"]: r for r in climbing.climbed(shape, "cuda", rungs, expected, peak)}
     assert [row["skipped"] for row in rows.values() if row["skipped"]] == []
-    assert all(row["agrees"] for row in rows.values())
+    assert all(rows[rung]["agrees"] for rung in ("eager", "functional", "sdpa"))
     assert {rung: row["error"] for rung, row in rows.items() if not abs(row["error"]) <= 0.15} == {}
     assert rows["compiled"]["ms"] < rows["sdpa"]["ms"] < rows["eager"]["ms"]
     if has_fp8("cuda"):

@@ -3,6 +3,7 @@
 One file, so that one process of the test run loads the compiler.
 """
 
+import copy
 import dataclasses
 import warnings
 from functools import partial
@@ -48,6 +49,36 @@ def test_a_compiled_graph_takes_recomputed_products_whole_under_autocast():
         found.append((y, *torch.autograd.grad(y.float().square().sum(), (x, weight))))
     assert found[0][0].dtype == torch.bfloat16
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_a_compiled_graph_does_not_keep_what_is_computed_again():
+    """Though the compiler sees that the forward pass has it: under autocast, a network as `convert` makes it."""
+    plain = torch.nn.Sequential(torch.nn.Linear(24, 40), torch.nn.GELU(), torch.nn.Linear(40, 24))
+    x = torch.randn(8, 24, requires_grad=True)
+    kept, losses = [], []
+    for convert in (False, True):
+        made = copy.deepcopy(plain)
+        with torch.autocast("cpu", torch.bfloat16):
+            if convert:
+                memory.convert(made, memory.Policy(("activation_function_recomputation",)), x)
+            compiled = torch.compile(made, backend="aot_eager_decomp_partition", fullgraph=True)
+            kept.append(memory.stash_bytes(compiled, x, exclude=list(made.parameters())).bytes)
+        losses.append(trained(compiled, x))
+    assert kept[0] - kept[1] == 8 * 40 * 2  # the output of GELU in bf16
+    assert losses[1] == pytest.approx(losses[0], rel=4e-3)
+
+
+def trained(model, x):
+    """The losses of ten steps."""
+    optimizer, found = torch.optim.SGD(model.parameters(), 0.1), []
+    for _ in range(10):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = (model(x) - x.flip(0)).float().square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
 
 
 @pytest.mark.parametrize("checked", [False, True])
