@@ -18,6 +18,7 @@ import numpy as np
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.calibration.fitting import Tell, optimizer
+from amped.calibration.kernel_errors import FALLBACKS, library, machine, predicted
 from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.kinds import KINDS
@@ -25,7 +26,6 @@ from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
-from amped.validation.kernel_errors import FALLBACKS, library, machine, predicted
 
 # For each coefficient: its start, and the two bounds that it must stay between.
 Bounds = Mapping[str, tuple[float, float, float]]

@@ -14,13 +14,13 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.calibration.fitting import Tell
+from amped.calibration.kernel_errors import KernelErrors, Library, compared, library, machine, predicted
 from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, fitted_each
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables, user_tables
-from amped.validation.kernel_errors import KernelErrors, Library, compared, library, machine, predicted
 
 # A version is no part of a library's name.
 VERSION = re.compile(r"^v?\d[\w.]*$")

@@ -21,7 +21,6 @@ from amped.calibration.frozen_steps import Frozen, MeasuredStep
 from amped.calibration.step_fit import fitted_steps, weights
 from amped.engine.evaluate import Array
 from amped.estimation.uncertainty import Validated, error_band, holds
-from amped.validation.measurements import measurement
 from amped.validation.residuals import Residual, residuals_of, validated_runs
 from amped.validation.table import STEP
 
@@ -101,7 +100,7 @@ def _predicted(found: AllRows, by: Left, name: str, values: Array, errors: Array
 
 def _estimated(steps: Sequence[MeasuredStep], folder: Path) -> list[Residual]:
     """Rows with the predictions of a folder of lookup tables."""
-    return residuals_of([measurement(step.residual.measurement.row, folder) for step in steps], folder)
+    return residuals_of([step.residual.measurement.row for step in steps], folder)
 
 
 def _runs(steps: Sequence[MeasuredStep], errors: Array) -> Iterator[Validated]:

@@ -23,7 +23,7 @@ from amped.estimation.estimation import with_layout
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Row
 from amped.validation.measurements import TIME, Measurement
-from amped.validation.residuals import residuals_of
+from amped.validation.residuals import estimates_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observa
     Raises:
         AmpedError: if the row cannot be modeled, if no time was measured, or if its inputs are known badly.
     """
-    timed = next((r for r in residuals_of([m], lookup_tables) if r.of_time), None)
+    timed = next((r for r in estimates_of([m], lookup_tables)[0][0] if r.of_time), None)
     if timed is None or timed.times is None:
         raise AmpedError(timed.reason if timed is not None and timed.reason else "no time was measured")
     if not timed.trusted:

@@ -87,9 +87,9 @@ def _expected(
     from amped.base.version import __version__
     from amped.kernels.bench import prepared
     from amped.kernels.machine import machine_of
+    from amped.layers.ladder import layer_time
     from amped.measured_kernels.bench_results import processor_name
     from amped.tables.tables import user_tables
-    from amped.validation.published_layers import layer_time
 
     tables, fresh = user_tables(lookup_tables), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])

@@ -12,7 +12,7 @@ def published(as_json: options.JsonOption = False, lookup_tables: options.Tables
 
     Example: amped bench published
     """
-    from amped.validation.published_layers import figures
+    from amped.layers.published import figures
 
     found = list(figures(lookup_tables))
     if as_json:

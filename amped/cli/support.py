@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,7 +101,7 @@ def support(
     not_modeled = [*(map(str, report.unsupported) if report else ()), *rows]
     found = supported(result, not_modeled, [str(line) for line in report.ignored] if report else [])
     if as_json:
-        options.show_json(found.to_dict())
+        options.show_json(asdict(found))
     else:
         from amped.report.supporting import support_screen
 

@@ -105,9 +105,10 @@ def _print_other(
 
 def _print_template() -> None:
     """Prints a table to start from."""
-    from amped.validation.table import TEMPLATE, shipped_text
+    from amped.base.files import shipped_text
+    from amped.validation.table import FOLDER, TEMPLATE
 
-    typer.echo(shipped_text(TEMPLATE), nl=False)
+    typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
 
 
 def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
@@ -119,9 +120,9 @@ def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
 
 def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_tables: Path | None) -> None:
     """Prints the errors of the laws of single kernels; with `leave_out`, of accelerators that no fit has seen."""
+    from amped.calibration.kernel_errors import kernel_errors
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.report.kernel_errors import library_by_library
-    from amped.validation.kernel_errors import kernel_errors
 
     if leave_out not in (None, "accelerator"):
         raise ConfigError(
@@ -175,12 +176,11 @@ def _table(rows: Sequence[Residual], view: View) -> RenderableType:
 
 def _text(rows: Sequence[Residual], form: str, view: View) -> str:
     """The result as text."""
-    from amped.report.accuracy import as_csv, as_markdown
-    from amped.validation.accuracy import By, summary
+    from amped.report.accuracy import as_csv, as_json, as_markdown
+    from amped.validation.accuracy import By
 
     if form == "json":
-        told = {"rows": [r.to_dict() for r in rows], "summary": summary(rows, By(view.by or "source"))}
-        return json.dumps(told, indent=1, allow_nan=False) + "\n"
+        return json.dumps(as_json(rows, By(view.by or "source")), indent=1, allow_nan=False) + "\n"
     if form == "residuals":
         from amped.estimation.uncertainty import as_file
         from amped.validation.residuals import validated_runs

@@ -3,20 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from amped.report import rows_formats
 from amped.report.accuracy_screen import ERRORS
 from amped.report.tables import markdown
-from amped.report.validating import short_errors
-from amped.validation.accuracy import LOW, TRUSTED, accuracy, by_confidence, by_network, of_memory, of_time
-from amped.validation.residuals import Residual
+from amped.report.validating import number_of_accelerators, short_errors
+from amped.validation.accuracy import (
+    LOW,
+    TRUSTED,
+    By,
+    accuracy,
+    by_confidence,
+    by_fit,
+    by_network,
+    groups,
+    of_memory,
+    of_time,
+    verdicts,
+)
+from amped.validation.measurements import MEMORY, TIME
+from amped.validation.residuals import FITS, Residual
 
 NETWORKS = ("dense networks", "mixtures of experts")
 COUNTED = """An error is predicted / measured − 1, so that + is too slow or too much.
 Of {number} published rows {missed} are missed, because amped does not model what they did; repeats of one configuration are a group,
 which counts once, and rows whose inputs are known badly stand apart.
 What amped is good for, where it is bad, and why: [docs/accuracy.md](docs/accuracy.md)."""
+
+
+def as_json(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
+    """Every row and the errors in a few numbers: what `amped validate --json` prints."""
+    return {"rows": [_entry(r) for r in rows], "summary": summary(rows, by)}
+
+
+def _entry(r: Residual) -> dict[str, Any]:
+    """One compared quantity of one row."""
+    return {
+        "id": r.measurement.id, "source": r.measurement.source, "quantity": r.quantity,
+        "measured": r.measured, "predicted": r.predicted, "error_fraction": r.error,
+        "fits_in_memory": r.fits_in_memory, "reason": r.reason,
+    }  # fmt: skip
+
+
+def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
+    """The errors in a few numbers."""
+    groups_of = {r.measurement.id: r.measurement.group for r in rows}
+    missed = {r.measurement.id: r.reason for r in rows if r.missed}
+    return {
+        "rows": len(groups_of), "groups": len(set(groups_of.values())), "modeled": len(groups_of) - len(missed),
+        "missed": len(missed), "reasons": missed,
+        "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
+        TIME: {name: asdict(accuracy(of_time(some))) for name, some in by_confidence(rows).items()},
+        MEMORY: {name: asdict(accuracy(of_memory(some))) for name, some in by_confidence(rows).items()},
+        "by_fit": {name: asdict(accuracy(of_time(some))) for name, some in by_fit(rows).items() if some},
+        FITS: verdicts(rows),
+        f"by_{by.value}": [_group(by, *each) for each in groups(rows, by)],
+    }  # fmt: skip
+
+
+def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
+    head = {by.value: name, "confidence": confidence}
+    return head | {TIME: asdict(accuracy(of_time(rows))), MEMORY: asdict(accuracy(of_memory(rows)))}
 
 
 def as_csv(rows: Sequence[Residual]) -> str:
@@ -27,11 +76,11 @@ def as_csv(rows: Sequence[Residual]) -> str:
 
 def _line(r: Residual) -> dict[str, Any]:
     m = r.measurement
-    own = {"model": r.model, "accelerator": r.accelerator, "number_of_accelerators": r.number_of_accelerators, "confidence": m.confidence,
+    own = {"model": r.measurement.network, "accelerator": r.accelerator, "number_of_accelerators": number_of_accelerators(r), "confidence": m.confidence,
            "step_time_error_fraction": r.aligned_error if r.of_time else None,
            "assumed": "; ".join(r.assumed),
            "not_modeled": "; ".join(f"{name}={said}" for name, said in m.row.facts.items())}  # fmt: skip
-    return r.to_dict() | own
+    return _entry(r) | own
 
 
 def as_markdown(rows: Sequence[Residual]) -> str:

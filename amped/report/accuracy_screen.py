@@ -11,20 +11,20 @@ from rich.text import Text
 from amped.estimation.uncertainty import COVERED
 from amped.report import human
 from amped.report.tables import table
-from amped.report.validating import short_errors, signed, values
+from amped.report.validating import machine, short_errors, signed, values
 from amped.validation.accuracy import (
     LOW,
+    NAMES,
     TRUSTED,
+    By,
     accuracy,
-    by_accelerator,
     by_confidence,
     by_network,
-    by_reading,
     of_memory,
     of_time,
+    split,
     verdicts,
     within_bands,
-    worst,
 )
 from amped.validation.measurements import MEMORY, TIME
 from amped.validation.residuals import Residual
@@ -32,6 +32,8 @@ from amped.validation.residuals import Residual
 # How many rows, reasons and accelerators have a line, and how many groups an accelerator needs for one.
 WORST, REASONS, ACCELERATORS, FEWEST_GROUPS = 5, 2, 12, 5
 ERRORS = ("groups", "mean", "median", "90 %", "max", "signed")
+# How memory was read; blank in the table where the source does not say it.
+READINGS = ("allocated", "reserved", "device", "")
 # How many characters of a name the lines of the worst rows have room for.
 LONGEST = 32
 MORE = "more: --rows (all rows), --by source|software|model|accelerator, --plot, --kernels DIR"
@@ -84,9 +86,33 @@ def _lines(rows: Sequence[Residual]) -> list[list[str]]:
     return [[name, *short_errors(each)] for name, each in found if each.groups]
 
 
+def by_reading(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+    """The rows by how memory was read."""
+    return split(rows, lambda r: r.measurement.row.texts.get("memory_reading", ""), READINGS)
+
+
+def by_accelerator(rows: Sequence[Residual], fewest: int) -> dict[str, list[Residual]]:
+    """The rows of each accelerator that has enough groups with an error, those with the most groups first."""
+    found = split(rows, NAMES[By.ACCELERATOR])
+    sizes = {name: accuracy(some).groups for name, some in found.items()}
+    return {name: found[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
+
+
+def worst(rows: Sequence[Residual], number: int) -> list[Residual]:
+    """The compared quantities with the largest errors, the largest first."""
+    compared = [r for r in rows if r.aligned_error is not None]
+    return sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:number]
+
+
 def _worst(rows: Sequence[Residual]) -> tuple[list[str], list[list[str]]]:
     lines = [
-        [_cut(f"{r.model}, {r.machine}"), _cut(r.measurement.id), *values(r), signed(r.error), r.measurement.confidence]
+        [
+            _cut(f"{r.measurement.network}, {machine(r)}"),
+            _cut(r.measurement.id),
+            *values(r),
+            signed(r.error),
+            r.measurement.confidence,
+        ]
         for r in worst(rows, WORST)
     ]
     return ["worst", "row", "measured", "predicted", "error", "inputs"], lines

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.calibration.kernel_errors import EVERY, KernelErrors, by_kind
 from amped.report.tables import table
-from amped.validation.kernel_errors import EVERY, KernelErrors, by_kind
 
 HEADS = ("accelerator", "library", "kept out", "scale", "fixed", "error", "signed", "law alone")
 CONVENTION = (

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amped.report import human, plots
+from amped.report.validating import machine
 from amped.validation.accuracy import accuracy, by_confidence, of_memory, of_time
 from amped.validation.residuals import Residual
 
@@ -84,7 +85,7 @@ def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[st
     plots.marks(panel, [(_kind(r), r.trusted, x, y) for r, x, y in errors], styles)
     named: dict[str, tuple[float, float]] = {}  # of repeats only the worst one has a name
     for r, x, y in sorted(errors, key=lambda error: -abs(error[2])):
-        named.setdefault(f"{r.model}\n{r.machine}", (x, y))
+        named.setdefault(f"{r.measurement.network}\n{machine(r)}", (x, y))
     outliers = sorted([*named.items()][:NAMED], key=lambda outlier: outlier[1][1])
     low, high = panel.get_ylim()
     heights = _spread([(y - low) / (high - low) for _, (_, y) in outliers])

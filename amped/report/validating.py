@@ -85,7 +85,7 @@ def _rows(rows: Sequence[Residual]) -> Table:
             source = r.measurement.source
             lines.append([Text(source or "no source", style="bold")])
         told = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
-        head = f"{r.measurement.id} {r.model}, {r.machine}" if before != r.measurement.id else ""
+        head = f"{r.measurement.id} {r.measurement.network}, {machine(r)}" if before != r.measurement.id else ""
         lines.append([head, *told])
         before = r.measurement.id
     heads = ["run", "measured", "predicted", "error", *(["as time"] if rates else [])]
@@ -95,6 +95,17 @@ def _rows(rows: Sequence[Residual]) -> Table:
 def is_rate(r: Residual) -> bool:
     """Whether tokens per second or operations per second are compared."""
     return r.of_time and r.quantity != TIME
+
+
+def number_of_accelerators(r: Residual) -> float | None:
+    """The number of accelerators of a run; None if there is no prediction and the table does not say it."""
+    return r.ground.number_of_accelerators if r.ground else r.measurement.settings.get("number_of_accelerators")
+
+
+def machine(r: Residual) -> str:
+    """The number and the name of the accelerators."""
+    number = number_of_accelerators(r)
+    return r.accelerator if number is None else f"{number:g} x {r.accelerator}"
 
 
 def values(r: Residual) -> tuple[str, str]:

@@ -7,20 +7,17 @@ slow everywhere. Rows whose inputs are known badly (confidence low) are kept apa
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from amped.estimation.uncertainty import DENSE, ERROR_LAWS, MIXTURE, Validated, error_band, holds, validated
-from amped.validation.measurements import MEMORY, TIME
+from amped.estimation.uncertainty import DENSE, ERROR_LAWS, MIXTURE, error_band, holds, validated
+from amped.validation.measurements import MEMORY
 from amped.validation.residuals import FITS, Residual, validated_runs
 
 FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_seen_by_clocks_alone"
 TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
-# How memory was read; blank in the table where the source does not say it.
-READINGS = ("allocated", "reserved", "device", "")
 # With fewer rows the rank correlation says nothing: with two it is always 1 or -1.
 FEWEST_RANKED = 3
 
@@ -32,6 +29,16 @@ class By(enum.StrEnum):
     ACCELERATOR = "accelerator"
     MODEL = "model"
     SOFTWARE = "software"
+
+
+# What each group is called.
+NAMES: Mapping[By, Callable[[Residual], str]] = {
+    By.SOURCE: lambda r: r.measurement.source or "unnamed",
+    By.ACCELERATOR: lambda r: r.accelerator,
+    By.MODEL: lambda r: r.measurement.network,
+    By.SOFTWARE: lambda r: str(r.measurement.settings.get("software", "unnamed")),
+}
+Parts = dict[str, list[Residual]]
 
 
 @dataclass(frozen=True)
@@ -60,71 +67,59 @@ class Accuracy:
 
 def accuracy(rows: Sequence[Residual]) -> Accuracy:
     """The errors of rows that compare the same quantity; all repeats of one configuration together weigh as one row."""
-    by_group: dict[str, list[float]] = {}
-    for r in rows:
-        if (error := r.aligned_error) is not None:
-            by_group.setdefault(r.measurement.group, []).append(error)
-    missed, compared = sum(r.missed for r in rows), sum(map(len, by_group.values()))
-    if not by_group:
+    compared, missed = [r for r in rows if r.error is not None], sum(r.missed for r in rows)
+    if not compared:
         return Accuracy(0, 0, missed)
-    sizes = np.array([np.mean(np.abs(errors)) for errors in by_group.values()])
-    errors = np.array([np.mean(errors) for errors in by_group.values()])
+    by_group = split(compared, lambda r: r.measurement.group).values()
+    groups = [[error for r in own if (error := r.aligned_error) is not None] for own in by_group]
+    sizes = [np.mean(np.abs(errors)) for errors in groups]
+    means = (
+        np.mean(sizes),
+        np.median(sizes),
+        np.percentile(sizes, 90),
+        np.max(sizes),
+        np.mean([*map(np.mean, groups)]),
+    )
     return Accuracy(
-        compared, len(by_group), missed, float(np.mean(sizes)), float(np.median(sizes)), float(np.percentile(sizes, 90)),
-        float(np.max(sizes)), float(np.mean(errors)), _rank_correlation_within_models(rows),
-    )  # fmt: skip
+        len(compared), len(groups), missed, *[*map(float, means), _rank_correlation_within_models(compared)]
+    )
+
+
+def split(rows: Iterable[Residual], name: Callable[[Residual], str], names: Iterable[str] = ()) -> Parts:
+    """The rows by what a function says of each: the given names first, also those without a row."""
+    found: Parts = {known: [] for known in names}
+    for r in rows:
+        found.setdefault(name(r), []).append(r)
+    return found
 
 
 def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Residual]]]:
     """Rows by group and by confidence, as (name, confidence, rows), in the order of the table."""
-    found: dict[tuple[bool, str], list[Residual]] = {}
-    for r in rows:
-        found.setdefault((not r.trusted, _group_name(r, by)), []).append(r)
-    for low, name in sorted(found, key=lambda key: key[0]):
-        yield name, LOW if low else TRUSTED, found[low, name]
+    for confidence, some in by_confidence(rows).items():
+        yield from ((name, confidence, own) for name, own in split(some, NAMES[by]).items())
 
 
-def by_confidence(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+def by_confidence(rows: Sequence[Residual]) -> Parts:
     """The rows that are good enough for a judgment, and the other rows."""
-    return {TRUSTED: [r for r in rows if r.trusted], LOW: [r for r in rows if not r.trusted]}
+    return split(rows, lambda r: TRUSTED if r.trusted else LOW, (TRUSTED, LOW))
 
 
-def by_fit(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+def by_fit(rows: Sequence[Residual]) -> Parts:
     """The rows by what the coefficients of stacks and kernels were fitted to: the row itself, its source, or neither.
 
     The clocks under load are fitted to all rows of high and medium confidence.
     """
     seen = {r.measurement.source for r in rows if r.measurement.fitted}
-    names = {
-        r.measurement.id: FITTED if r.measurement.fitted else SEEN if r.measurement.source in seen else UNSEEN
-        for r in rows
-    }
-    return {name: [r for r in rows if names[r.measurement.id] == name] for name in (FITTED, SEEN, UNSEEN)}
+
+    def fit(r: Residual) -> str:
+        return FITTED if r.measurement.fitted else SEEN if r.measurement.source in seen else UNSEEN
+
+    return split(rows, fit, (FITTED, SEEN, UNSEEN))
 
 
-def by_network(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+def by_network(rows: Sequence[Residual]) -> Parts:
     """The rows that were modeled by their kind of network: dense, or a mixture of experts."""
-    return {kind: [r for r in rows if r.ground and r.ground.experts == kind] for kind in (DENSE, MIXTURE)}
-
-
-def by_reading(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
-    """The rows by how memory was read."""
-    return {how: [r for r in rows if r.measurement.row.texts.get("memory_reading", "") == how] for how in READINGS}
-
-
-def by_accelerator(rows: Sequence[Residual], fewest: int) -> dict[str, list[Residual]]:
-    """The rows of each accelerator that has enough groups with an error, those with the most groups first."""
-    found: dict[str, list[Residual]] = {}
-    for r in rows:
-        found.setdefault(r.accelerator, []).append(r)
-    sizes = {name: accuracy(some).groups for name, some in found.items()}
-    return {name: found[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
-
-
-def worst(rows: Sequence[Residual], number: int) -> list[Residual]:
-    """The compared quantities with the largest errors, the largest first."""
-    compared = [r for r in rows if r.aligned_error is not None]
-    return sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:number]
+    return split((r for r in rows if r.ground), lambda r: r.ground.experts if r.ground else "", (DENSE, MIXTURE))
 
 
 def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
@@ -133,7 +128,7 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     The band of a row comes from the shipped errors without those of its own source, so that no row vouches for itself.
     """
     source_of = {r.measurement.id: r.measurement.source for r in rows}
-    others: dict[str, list[Validated]] = {
+    others = {
         source: [run for run in validated() if source_of.get(run.id) != source] for source in {*source_of.values()}
     }
     told = {}
@@ -164,53 +159,16 @@ def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
     }  # fmt: skip
 
 
-def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
-    """The errors in a few numbers, in the form of `amped validate --json`."""
-    groups_of = {r.measurement.id: r.measurement.group for r in rows}
-    missed = {r.measurement.id: r.reason for r in rows if r.missed}
-    return {
-        "rows": len(groups_of), "groups": len(set(groups_of.values())), "modeled": len(groups_of) - len(missed),
-        "missed": len(missed), "reasons": missed,
-        "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
-        TIME: {name: asdict(accuracy(of_time(some))) for name, some in by_confidence(rows).items()},
-        MEMORY: {name: asdict(accuracy(of_memory(some))) for name, some in by_confidence(rows).items()},
-        "by_fit": {name: asdict(accuracy(of_time(some))) for name, some in by_fit(rows).items() if some},
-        FITS: verdicts(rows),
-        f"by_{by.value}": [_group(by, *each) for each in groups(rows, by)],
-    }  # fmt: skip
-
-
-def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
-    head = {by.value: name, "confidence": confidence}
-    return head | {TIME: asdict(accuracy(of_time(rows))), MEMORY: asdict(accuracy(of_memory(rows)))}
-
-
-def _group_name(r: Residual, by: By) -> str:
-    return {
-        By.SOURCE: r.measurement.source or "unnamed", By.ACCELERATOR: r.accelerator, By.MODEL: r.model,
-        By.SOFTWARE: str(r.measurement.settings.get("software", "unnamed")),
-    }[by]  # fmt: skip
-
-
 def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
     """How well predictions order the runs of one network by speed: the mean rank correlation of the networks."""
-    weighted = weights = 0.0
-    of_model: dict[str, list[tuple[float, float]]] = {}
-    for r in rows:
-        of_model.setdefault(r.model, []).extend(pair for pair in [_tokens_rates(r)] if pair)
-    for pairs in of_model.values():
-        measured, predicted = np.array(pairs).reshape(-1, 2).T
-        found = rank_correlation(measured, predicted) if len(pairs) >= FEWEST_RANKED else None
-        if found is not None:
-            weighted, weights = weighted + found * len(pairs), weights + len(pairs)
-    return weighted / weights if weights else None
-
-
-def _tokens_rates(r: Residual) -> tuple[float, float] | None:
-    """The tokens per second and accelerator, measured and predicted."""
-    if r.times is None:
-        return None
-    return r.tokens / r.times[0], r.tokens / r.times[1]
+    told = []
+    for own in split((r for r in rows if r.times), NAMES[By.MODEL]).values():
+        # Tokens per second and accelerator, measured and predicted.
+        rates = np.array([r.tokens / np.array(r.times) for r in own]).T
+        if len(own) >= FEWEST_RANKED and (rank := rank_correlation(*rates)) is not None:
+            told.append((rank, len(own)))
+    found, weights = np.array(told).reshape(-1, 2).T
+    return float(np.average(found, weights=weights)) if told else None
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
@@ -219,12 +177,10 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
     Source: definition.
     """
     ranks = [_ranks(one), _ranks(other)]
-    if any(np.ptp(r) == 0 for r in ranks):
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    return None if 0 in np.ptp(ranks, axis=1) else float(np.corrcoef(ranks)[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value: how many values are smaller, plus half of those that are equal."""
-    below = np.sum(values[None, :] < values[:, None], axis=1)
-    return np.asarray(below + np.sum(values[None, :] == values[:, None], axis=1) / 2)
+    """The rank of each value; the mean of their ranks for those that are equal."""
+    _, places, times = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(times) - times / 2)[places])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amped.base.errors import plain, quoted
+from amped.base.errors import AmpedError, plain, quoted
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.drafting.open_cells import tuned
 from amped.estimation.estimation import Estimation
@@ -58,7 +58,7 @@ class Measurement:
     @property
     def network(self) -> str:
         """The name of the network. Predictions do not depend on it, except where it is the row of `model`."""
-        return str(self.row.texts.get("network") or self.settings.get("model", ""))
+        return self.row.texts.get("network", str(self.settings.get("model", "unnamed")))
 
     @property
     def confidence(self) -> str:
@@ -81,23 +81,23 @@ class Measurement:
         return self.row.texts.get("ran_out_of_memory") == "true"
 
     @property
-    def compared(self) -> dict[str, float]:
+    def compared(self) -> dict[str, float | None]:
         """The measured quantities that are compared with predictions, in SI units."""
         return {name: value for name, value in self.row.measured.items() if name in (*COMPARED, MEMORY)}
 
     def scenario(self, lookup_tables: str | Path | None = None) -> Scenario:
-        """The question to amped."""
+        """The question to amped.
+
+        Raises:
+            AmpedError: if the row cannot be modeled.
+        """
+        if self.reason:
+            raise AmpedError(self.reason)
         return read_scenario({}, self.settings, lookup_tables)
 
     def predicted(self, estimation: Estimation, name: str) -> float:
         """The prediction of a measured quantity, from an estimate of this row's config."""
-        if name == MEMORY:
-            return self._predicted_memory(estimation)
-        if name == "forward_time":
-            return estimation["compute_forward_time"] + _forward_communication(estimation)
-        if name == "backward_time":
-            return estimation[TIME] - self.predicted(estimation, "forward_time")
-        return estimation[name]
+        return self._predicted_memory(estimation) if name == MEMORY else estimation[name]
 
     def _predicted_memory(self, e: Estimation) -> float:
         """What the source read: one stage, or what the allocator or the device holds, or else what tensors take."""
@@ -110,11 +110,6 @@ class Measurement:
         if reading == "device":
             return e["allocator_reserved_bytes"] + e["reserved_memory_bytes"]
         return e[MEMORY]
-
-
-def _forward_communication(e: Estimation) -> float:
-    """Tensor-parallel communication of the forward pass of all layers; none of it is hidden."""
-    return e["tensor_forward_communication_time_per_layer"] * e["bottleneck_stage_layer_passes"]
 
 
 def read_measurements(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Measurement]:
@@ -138,23 +133,27 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
                 row, row.settings, {}, f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
             )
     tables = user_tables(lookup_tables)
-    machine, software = _machine(row.settings, tables), _software(row.settings, tables)
-    settings = {**machine, **row.settings, **software}
-    assumed = {name: f"{name} = {value} (of a system that is built with it)" for name, value in machine.items()}
     unknown = f"there is no row {quoted(str(row.settings.get('software')))}; of all rows this one agrees most with what the run did"
-    assumed |= {name: f"{name} = {value} ({unknown})" for name, value in software.items()}
+    found = [
+        (_machine(row.settings, tables), "of a system that is built with it"),
+        (_software(row.settings, tables), unknown),
+    ]
+    settings = {**row.settings, **found[0][0], **found[1][0]}
     if row.open and row.texts.get("assume") != "default":
-        choice, why = tuned(settings, row.open, lookup_tables)
-        settings |= choice
-        assumed |= {name: f"{name} = {_shown(value)} ({why})" for name, value in choice.items()}
+        found.append(tuned(settings, row.open, lookup_tables))
+        settings |= found[-1][0]
+    assumed = {
+        name: f"{name} = {f'{value:g}' if isinstance(value, float) else value} ({why})"
+        for choice, why in found
+        for name, value in choice.items()
+    }
     return Measurement(row, settings, assumed)
 
 
 def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
     """The system for a row that names only an accelerator: the first system that is built with it."""
-    if "system" in settings or not tables.has(ACCELERATORS, str(settings.get("accelerator"))):
-        return {}
-    found = system_with(str(settings["accelerator"]), tables)
+    name = str(settings.get("accelerator"))
+    found = system_with(name, tables) if "system" not in settings and tables.has(ACCELERATORS, name) else None
     return {"system": found} if found else {}
 
 
@@ -169,7 +168,3 @@ def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
         return len(alike) - 2 * sum(alike)
 
     return {"software": min(tables.names(SOFTWARE), key=unlike)}
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

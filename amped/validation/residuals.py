@@ -6,7 +6,7 @@ A row that cannot be modeled stays, with its reason and without a prediction.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -94,43 +94,15 @@ class Residual:
         return self.step_time / (1 + error), self.step_time
 
     @property
-    def model(self) -> str:
-        """The name of the network; no prediction depends on it."""
-        return self.measurement.network or "unnamed"
-
-    @property
     def accelerator(self) -> str:
         """The row of the accelerator; if there is no prediction, the text in the table."""
         given = self.measurement.settings
         return self.ground.accelerator if self.ground else str(given.get("accelerator") or given.get("system", ""))
 
     @property
-    def number_of_accelerators(self) -> float | None:
-        """The number of accelerators of the run; None if there is no prediction and the table does not say it."""
-        return (
-            self.ground.number_of_accelerators
-            if self.ground
-            else self.measurement.settings.get("number_of_accelerators")
-        )
-
-    @property
-    def machine(self) -> str:
-        """The number and the name of the accelerators."""
-        number = self.number_of_accelerators
-        return self.accelerator if number is None else f"{number:g} x {self.accelerator}"
-
-    @property
     def trusted(self) -> bool:
         """Whether the inputs are known well enough for a judgment: confidence high or medium."""
-        return self.measurement.confidence in ("high", "medium")
-
-    def to_dict(self) -> dict[str, str | float | bool | None]:
-        """The residual in the form of `amped validate --json`."""
-        return {
-            "id": self.measurement.id, "source": self.measurement.source, "quantity": self.quantity,
-            "measured": self.measured, "predicted": self.predicted, "error_fraction": self.error,
-            "fits_in_memory": self.fits_in_memory, "reason": self.reason,
-        }  # fmt: skip
+        return self.measurement.confidence != "low"
 
 
 def residuals(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Residual]:
@@ -145,7 +117,7 @@ def residuals(table: str | Path | None = None, lookup_tables: str | Path | None 
     """
     rows = read_table(table, catalogue())
     processes = min(usable_cores(), len(rows) // FEWEST_ROWS)
-    work = partial(_of_part, lookup_tables=lookup_tables)
+    work = partial(residuals_of, lookup_tables=lookup_tables)
     found = chain.from_iterable(side_by_side(work, _parts(rows) if processes > 1 else [rows], processes))
     return sorted(found, key=lambda each: each.measurement.row.line)
 
@@ -162,11 +134,6 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     return sorted(alike.values(), key=len, reverse=True)
 
 
-def _of_part(rows: Sequence[Row], lookup_tables: str | Path | None) -> list[Residual]:
-    """The compared quantities of some rows of a table."""
-    return residuals_of([measurement(row, lookup_tables) for row in rows], lookup_tables)
-
-
 def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
     """The errors of step times and of memory, with what they depend on; later estimates take their bands from them."""
     return [
@@ -176,9 +143,10 @@ def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
     ]
 
 
-def residuals_of(rows: Sequence[Measurement], lookup_tables: str | Path | None = None) -> list[Residual]:
-    """The compared quantities of some rows. Rows whose configs have the same structure are estimated together."""
-    return [each for found, _ in estimates_of(rows, lookup_tables) for each in found]
+def residuals_of(rows: Sequence[Row], lookup_tables: str | Path | None = None) -> list[Residual]:
+    """The compared quantities of some rows of a table."""
+    found = estimates_of([measurement(row, lookup_tables) for row in rows], lookup_tables)
+    return [each for own, _ in found for each in own]
 
 
 def estimates_of(
@@ -186,60 +154,46 @@ def estimates_of(
 ) -> list[tuple[list[Residual], Estimation | None]]:
     """For each row, its compared quantities, and the estimate behind them; None if the row cannot be modeled.
 
-    Rows of one config, which was measured several times, share its estimate.
+    Rows of one config, which was measured several times, share its estimate; those of one structure are estimated together.
     """
-    scenarios: dict[str, Scenario] = {}
-    refused: dict[str, str] = {}
     names = [m.reason or repr(sorted(m.settings.items())) for m in rows]
+    scenarios: dict[str, Scenario] = {}
+    answers: dict[str, Estimation | AmpedError] = {}
     for name, m in dict(zip(names, rows, strict=True)).items():
         try:
-            if m.reason:
-                raise AmpedError(m.reason)
             scenarios[name] = m.scenario(lookup_tables)
         except AmpedError as error:
-            refused[name] = one_line(error)
-    answers = dict(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
-    return [
-        (_of_row(m, answer, refused.get(name, "")), answer if isinstance(answer, Estimation) else None)
-        for name, m in zip(names, rows, strict=True)
-        for answer in [answers.get(name)]
-    ]
+            answers[name] = error
+    answers.update(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
+    return [_of_row(m, answers[name]) for name, m in zip(names, rows, strict=True)]
 
 
-def _of_row(m: Measurement, answer: Estimation | AmpedError | None, reason: str) -> list[Residual]:
-    """The compared quantities of one row."""
-    wanted: list[tuple[str, float | None]] = [*m.compared.items(), *([(FITS, False)] if m.out_of_memory else [])]
-    wanted = wanted or [(TIME, None)]
-    try:
-        if isinstance(answer, AmpedError):
-            raise answer
-        if answer is not None:
-            return list(_compared(m, wanted, answer))
-    except AmpedError as error:
-        told, line = one_line(error), f"line {m.row.line}"
-        reason = told if told.startswith(line) else f"{line}: {told}"
-    return [Residual(m, name, value, reason=reason) for name, value in wanted]
-
-
-def _compared(m: Measurement, wanted: list[tuple[str, float | None]], e: Estimation) -> Iterator[Residual]:
-    fits = bool(e[FITS])
-    verdict = (ENDED if fits else "") if m.out_of_memory else ("" if fits else RAN)
-    verdict = verdict if m.compared or m.out_of_memory else NOTHING
+def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual], Estimation | None]:
+    """The compared quantities of one row, and its estimate; no prediction if it was refused or does not read the row."""
+    wanted: dict[str, float | None] = m.compared | ({FITS: False} if m.out_of_memory else {}) or {TIME: None}
+    if isinstance(e, AmpedError):
+        reason = f"line {m.row.line}: {one_line(e)}"
+        return [Residual(m, name, value, reason=reason) for name, value in wanted.items()], None
     unread = [f"'{name}' is given, and no formula of its plan reads it" for name in e.unread if name in m.row.settings]
     if unread:
-        raise ConfigError(Problem(what, f"line {m.row.line}", "leave the cell blank") for what in unread)
-    tokens = e["batch_size"] * e["context"] / e["number_of_accelerators"]
-    for name, value in wanted:
-        predicted = fits if name == FITS else m.predicted(e, name)
-        yield Residual(m, name, value, predicted, fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict)
+        return _of_row(m, ConfigError(Problem(what, advice="leave the cell blank") for what in unread))
+    fits, tokens = bool(e[FITS]), e["batch_size"] * e["context"] / e["number_of_accelerators"]
+    verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
+    verdict = verdict if m.compared or m.out_of_memory else NOTHING
+    told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict)
+    return [
+        Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()
+    ], e
 
 
 def _assumed(m: Measurement, e: Estimation) -> tuple[str, ...]:
     """What the row leaves blank: what was chosen for it, and the defaults of its software's row."""
-    told = []
-    for name, origin in e.scenario.sources.origins.items():
-        if not isinstance(origin, LookedUp) or origin.row.table != SOFTWARE:
-            continue
-        if (name in e or name in e.choices) and e.scenario.catalogue[name].formulas[0].page != HOW_WELL:
-            told.append(f"{name} = {origin.written} (default of {origin.row.name})")
+    origins = [
+        (n, o) for n, o in e.scenario.sources.origins.items() if isinstance(o, LookedUp) and (n in e or n in e.choices)
+    ]
+    told = [
+        f"{name} = {origin.written} (default of {origin.row.name})"
+        for name, origin in origins
+        if origin.row.table == SOFTWARE and e.scenario.catalogue[name].formulas[0].page != HOW_WELL
+    ]
     return (*m.assumed.values(), *told)

@@ -8,11 +8,10 @@ equations speaks for it. What amped does not model comes from the file that was 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from amped.base.errors import AmpedError
 from amped.base.files import shipped_json
 from amped.configuring.values import read_value
 from amped.estimation.estimation import Estimation
@@ -78,10 +77,6 @@ class Support:
     runs: int
     same: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
-        return asdict(self)
-
 
 def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[str] = ()) -> Support:
     """What amped has of a configuration.
@@ -103,39 +98,28 @@ def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], measured: 
     """The aspects that a configuration uses."""
     for row in _rows():
         value = _value(e, row["name"])
-        if value is None or _is_usual(value, row["usual"]):
+        if value in (None, row["usual"]):
             continue
-        of_all, of_near = ([run for run in some if _has(run, row, value)] for some in (runs, near))
+        of_all, of_near = (sum(_has(run, row, value) for run in some) for some in (runs, near))
         grade = MEASURED if measured and of_near else NEAR if of_near else FAR if of_all else LAW
-        yield Aspect(row["title"], row["name"], value, grade, len(of_near), len(of_all))
+        yield Aspect(row["title"], row["name"], value, grade, of_near, of_all)
 
 
 def _value(e: Estimation, name: str) -> Any:
     """The value of a quantity in an estimate; None if it has none."""
-    if name in e.choices:
-        return e.choices[name]
-    given = e.scenario.sources.given.get(name)
-    return e.results.number(name) if name in e.results.cells else given
-
-
-def _is_usual(value: Any, usual: Any) -> bool:
-    """Whether a value means that the aspect is not in use."""
-    return bool(usual is not None and (value == usual))
+    return e.choices.get(name, e[name] if name in e else e.scenario.sources.given.get(name))
 
 
 def _has(run: Run, row: Mapping[str, Any], value: Any) -> bool:
     """Whether a run had an aspect: the same value, or any beyond the usual one."""
     own = run.values.get(row["name"], row["usual"])
-    return own == value if row.get("same") else not _is_usual(own, row["usual"])
+    return bool(own == value if row.get("same") else own != row["usual"])
 
 
 def _is_same(e: Estimation, run: Run) -> bool:
     """Whether a run is of the same network, number of accelerators and mapping; what its row does not say is 1 or left open."""
-    said = [name for name in IDENTITY if name in run.values]
-    return all(name in e and e[name] == run.values[name] for name in said) and {
-        "layers",
-        "number_of_accelerators",
-    } <= set(said)
+    said = run.values.keys() & {*IDENTITY}
+    return {"layers", "number_of_accelerators"} <= said and all(_value(e, name) == run.values[name] for name in said)
 
 
 @lru_cache(maxsize=1)
@@ -148,11 +132,10 @@ def _rows() -> list[dict[str, Any]]:
 def validated_runs_with_values() -> tuple[Run, ...]:
     """The validated runs whose inputs are known well, with the values of their rows in canonical units."""
     rows = {row.texts.get("id"): row for row in read_table(None, catalogue())}
-    known = (
-        run for run in validated() if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
-    )
     return tuple(
-        Run(run.id, run.ground.accelerator, run.ground.generation, _values(rows[run.id].settings)) for run in known
+        Run(run.id, run.ground.accelerator, run.ground.generation, _values(rows[run.id].settings))
+        for run in validated()
+        if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
     )
 
 
@@ -161,18 +144,7 @@ def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
     tables, wanted = user_tables(), {*(row["name"] for row in _rows()), *IDENTITY}
     written: dict[str, Any] = {}
     for name, table in (("software", SOFTWARE), ("model", MODELS)):
-        if name in settings and tables.has(table, str(settings[name])):
-            written |= tables.row(table, str(settings[name])).columns
-    return {
-        name: value
-        for name, each in {**written, **settings}.items()
-        if name in wanted and (value := _read(name, each)) is not None
-    }
-
-
-def _read(name: str, written: Any) -> Any:
-    """A value as formulas have it; None for one that is no value."""
-    try:
-        return read_value(catalogue()[name], written)
-    except AmpedError:
-        return None
+        row = str(settings.get(name))
+        written |= tables.row(table, row).columns if tables.has(table, row) else {}
+    written |= settings
+    return {name: read_value(catalogue()[name], written[name]) for name in wanted & written.keys()}

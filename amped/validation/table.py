@@ -11,14 +11,13 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import resources
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, collected, did_you_mean, quoted
-from amped.base.files import read_text
+from amped.base.files import read_text, shipped_text
 from amped.base.units import parse
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.settings import setting
@@ -28,6 +27,7 @@ from amped.theory.catalogue import Catalogue, Quantity
 from amped.theory.parallelisms import PLACED
 from amped.validation.facts import FACTS
 
+FOLDER = "lookup_tables"
 SHIPPED = "published_measurements.csv"
 # A template: the columns that most users need, and one run.
 TEMPLATE = "measurements_template.csv"
@@ -41,12 +41,14 @@ MEASURED = {
     "measured_memory_bytes": ("memory_per_accelerator_bytes", "byte"),
     "measured_spread_fraction": ("spread_fraction", "1"),
 }
+# The columns of which a row fills one at least.
+ANSWERS = (*MEASURED, "ran_out_of_memory")
 # The columns that say how long a step takes; a row has at most one of them.
 PACES = tuple(MEASURED)[:3]
-CONFIDENCES, STEP, LAYER = ("high", "medium", "low"), "training_step", "layer"
+STEP, LAYER = "training_step", "layer"
 # The columns that hold one of a few words.
 WORDS = {
-    "confidence": CONFIDENCES, "kind": (STEP, LAYER), "assume": ("fastest", "default"), "ran_out_of_memory": ("true", "false"), "fitted": ("true", "false"),
+    "confidence": ("high", "medium", "low"), "kind": (STEP, LAYER), "assume": ("fastest", "default"), "ran_out_of_memory": ("true", "false"), "fitted": ("true", "false"),
     "memory_reading": ("allocated", "reserved", "device"), "memory_rank": ("first", "last", "fullest"),
 }  # fmt: skip
 # What no table can do without.
@@ -85,11 +87,11 @@ class Row:
     """
 
     line: int
-    texts: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    open: list[str] = field(default_factory=list)
-    facts: dict[str, str] = field(default_factory=dict)
-    measured: dict[str, float] = field(default_factory=dict)
+    texts: dict[str, str]
+    settings: dict[str, Any]
+    open: list[str]
+    facts: dict[str, str]
+    measured: dict[str, float]
 
     def place(self, *columns: str) -> str:
         """Where some of its cells stand, for messages."""
@@ -103,7 +105,7 @@ def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
         FileError: if the file is missing or is not a table; ConfigError: with all problems, by line and column.
     """
     parameters = {n: q for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains}
-    text, label = (shipped_text(SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
+    text, label = (shipped_text(FOLDER, SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
     (_, heads), *lines = _lines(text, label) or [(1, [])]
     header = [_canonical(name, parameters) for name in heads]
     problems = [*_header_problems(header, parameters)]
@@ -137,15 +139,11 @@ def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
     return found
 
 
-def shipped_text(name: str) -> str:
-    """A file that comes with amped's tables."""
-    return resources.files("amped.lookup_tables").joinpath(name).read_text("utf-8")
-
-
 def shipped_cells() -> Iterator[dict[str, str]]:
     """The filled cells of each row of amped's own table, by column, as they are written."""
-    for cells in csv.DictReader(io.StringIO(shipped_text(SHIPPED), newline="")):
-        yield {column: cell for column, cell in cells.items() if cell}
+    (_, header), *lines = _lines(shipped_text(FOLDER, SHIPPED), SHIPPED)
+    for _, cells in lines:
+        yield {column: cell for column, cell in zip(header, cells, strict=True) if cell}
 
 
 def _canonical(head: str, parameters: Parameters) -> str:
@@ -163,13 +161,12 @@ def _header_problems(header: list[str], parameters: Parameters) -> Iterator[Prob
     known = (*OWN, *ROW_NAMES, *parameters)
     if not header:
         yield Problem("the table is empty", "line 1", f"a table needs {NEEDED}, as `amped validate --template` prints")
-    elif not {*header} & {*MEASURED, "ran_out_of_memory"}:
+    elif not {*header} & {*ANSWERS}:
         yield Problem("no column says what was measured", "line 1", f"add one of {', '.join(MEASURED)}")
     for name, times in Counter(filter(None, header)).items():
         where = f"line 1, {_columns([name])}"
         if name not in known:
-            hint = did_you_mean(name, known)
-            hint = hint or "`amped validate --template` and `amped list parameters` show them"
+            hint = did_you_mean(name, known) or "`amped validate --template` and `amped list parameters` show them"
             yield Problem(f"unknown column {quoted(name)}", where, hint)
         if times > 1:
             yield Problem(f"the column {quoted(name)} stands {times} times", where, "keep one")
@@ -181,24 +178,22 @@ def _columns(names: Sequence[str]) -> str:
 
 
 def _ragged(line: int, cells: Sequence[str], header: Sequence[str]) -> Problem:
+    where = f"line {line}, {_columns(header[: len(cells)][-1:])}"
     told = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
-    where = f"line {line}, {_columns([header[min(len(cells), len(header)) - 1]])}"
     return Problem(told, where, "put cells with commas in quotation marks")
 
 
-def _same_ids(rows: Iterable[Row]) -> Iterator[Problem]:
-    lines: dict[str, list[int]] = {}
-    for row in rows:
-        lines.setdefault(row.texts.get("id", ""), []).append(row.line)
-    for name, places in lines.items():
-        if name and len(places) > 1:
-            where = f"lines {' and '.join(map(str, places))}, column 'id'"
-            yield Problem(f"the id {quoted(name)} stands {len(places)} times", where, "give each its own")
+def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
+    for name, times in Counter(row.texts.get("id", "") for row in rows).items():
+        if name and times > 1:
+            lines = " and ".join(str(row.line) for row in rows if row.texts.get("id") == name)
+            where = f"lines {lines}, column 'id'"
+            yield Problem(f"the id {quoted(name)} stands {times} times", where, "give each its own")
 
 
 def _row(line: int, cells: Mapping[str, str], parameters: Parameters, problems: list[Problem]) -> Row:
     """One row; what is wrong with it is added to the problems."""
-    row, own = Row(line), list[Problem]()
+    row, own = Row(line, {}, {}, [], {}, {}), list[Problem]()
     for column, cell in cells.items():
         with collected(own, row.place(column)):
             if written := cell.strip():
@@ -242,7 +237,7 @@ def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None
 
 def _fact(name: str, parameters: Parameters) -> str:
     """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
-    near = "" if name in FACTS else did_you_mean(name, parameters.keys() - FACTS.keys())
+    near = "" if name in FACTS else did_you_mean(name, [each for each in parameters if each not in FACTS])
     if near:
         raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
     return _one_of(name, tuple(FACTS), "fact")
@@ -262,9 +257,9 @@ def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
     paces = [column for column in PACES if MEASURED[column][0] in row.measured]
     if len(paces) > 1:
         advice = "keep the one that was printed, the other follows"
-        yield Problem(f"{' and '.join(paces)} are both given", row.place(*paces), advice)
+        yield Problem("the time of a step is given twice", row.place(*paces), advice)
     if not row.measured and row.texts.get("ran_out_of_memory") != "true":
-        where = row.place(*(name for name in columns if name in MEASURED))
+        where = row.place(*(name for name in columns if name in ANSWERS))
         yield Problem("nothing was measured", where, f"fill one of {', '.join(PACES)} or measured_memory_bytes")
     for name in {*row.open} & {*row.settings}:
         yield Problem(f"'{name}' is given and open", row.place("open", name), "leave it out of 'open', or its value")

@@ -6,12 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 from amped.base.errors import ConfigError
+from amped.calibration.kernel_errors import machine
 from amped.calibration.kernel_fit import fitted_each
 from amped.cli.app import app
 from amped.measured_kernels.kernel_files import read_kernels
 from amped.measured_kernels.kinds import KINDS
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import machine
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("scipy")

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from amped.base.errors import ConfigError
+from amped.calibration.kernel_errors import machine
 from amped.calibration.kernels_left_out import bare, kernels_left_out
 from amped.measured_kernels.kernel_files import read_kernels
 from amped.measured_kernels.kinds import KINDS
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import machine
 from tests.helpers.cli import amped
 
 pytest.importorskip("pyarrow")

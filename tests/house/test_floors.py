@@ -25,7 +25,7 @@ FLOORS = {
         ("configuring",),
         ("engine",),
         ("estimation",),
-        ("exploration", "interop", "sensitivities"),
+        ("exploration", "interop", "layers", "sensitivities"),
         ("drafting",),
         ("validation",),
         ("calibration",),

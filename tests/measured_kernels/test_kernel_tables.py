@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from amped.base.errors import FileError
+from amped.calibration.kernel_errors import by_kind, kernel_errors, library, machine, predicted
 from amped.cli.app import app
 from amped.measured_kernels.kernel_files import read_kernels
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import is_kept_out
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import by_kind, kernel_errors, library, machine, predicted
 
 pytest.importorskip("pyarrow")
 SIDES = [256, 512, 1024, 2048, 4096, 8192]

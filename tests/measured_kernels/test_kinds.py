@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from amped.calibration.kernel_errors import machine
 from amped.measured_kernels.attention import attention_operator, attention_time, in_format, prepared_bytes
 from amped.measured_kernels.experts import GATHERED_BYTES_PER_CYCLE, experts_time
 from amped.measured_kernels.kinds import collective_time
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import machine
 
 PROMPT = {"batch": 2, "tokens": 1024, "heads": 8, "key_value_heads": 2, "head_dimension": 128, "window": 0}
 LAYER = {"tokens": 4096, "dimensionality": 4096, "expert_feedforward_dimension": 2048, "experts_per_token": 2,

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from amped.base.errors import FileError
+from amped.calibration.kernel_errors import kernel_errors, machine
 from amped.measured_kernels.found_rows import FileRead
 from amped.measured_kernels.kernel_files import read_all
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.timed import timed_kernels
 from amped.tables.tables import Tables
-from amped.validation.kernel_errors import kernel_errors, machine
 from tests.helpers.cli import amped, refused
 
 MIB = 2**20

@@ -8,20 +8,19 @@ import pytest
 from matplotlib.text import Text
 
 from amped.report import plots
+from amped.report.accuracy import summary
+from amped.report.accuracy_screen import by_accelerator, by_reading
 from amped.report.scatter import scatter_plot
 from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.tables.table_files import shipped as rows_of_table
 from amped.validation.accuracy import (
     By,
     accuracy,
-    by_accelerator,
     by_confidence,
     by_network,
-    by_reading,
     groups,
     of_memory,
     of_time,
-    summary,
     within_bands,
 )
 from amped.validation.measurements import COMPARED, MEMORY, read_measurements

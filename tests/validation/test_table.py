@@ -3,9 +3,10 @@
 import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
+from amped.base.files import shipped_text
 from amped.theory.catalogue import catalogue
 from amped.validation.measurements import MEMORY, read_measurements
-from amped.validation.table import TEMPLATE, read_table, shipped_text
+from amped.validation.table import FOLDER, TEMPLATE, read_table
 from tests.helpers.validation import RUN, table
 
 
@@ -62,7 +63,7 @@ def test_a_table_needs_only_what_its_user_has(tmp_path):
 
 def test_the_template_is_a_table(tmp_path):
     path = tmp_path / "mine.csv"
-    path.write_text(shipped_text(TEMPLATE), "utf-8")
+    path.write_text(shipped_text(FOLDER, TEMPLATE), "utf-8")
     (row,) = read_table(path, catalogue())
     assert row.texts["id"] == "my-run-1"
 
@@ -111,7 +112,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path):
 
 
 @pytest.mark.parametrize(("cells", "told"), [
-    ({"measured_tokens_per_second_per_accelerator": 100}, "are both given"),
+    ({"measured_tokens_per_second_per_accelerator": 100}, "given twice"),
     ({"measured_step_time": ""}, "nothing was measured"),
     ({"open": "microbatch_size"}, "'microbatch_size' is given and open"),
     ({"zero_stage": 1, "set": "zero_stage=2"}, "'zero_stage' is given twice"),

@@ -35,7 +35,7 @@ WRONG = {
     ),
     "two measured quantities": (
         written(RUN | {PACE: 100}),
-        f"line 2, columns 'measured_step_time' and '{PACE}': measured_step_time and {PACE} are both given",
+        f"line 2, columns 'measured_step_time' and '{PACE}': the time of a step is given twice",
     ),
     "no measured quantity": (written(RUN | {"measured_step_time": ""}), "line 2, column 'measured_step_time': nothing was measured"),
     "no column of a measured quantity": (b"id,layers\na,1\n", "line 1: no column says what was measured"),

@@ -6,37 +6,12 @@ spcl/substation) and Tempo (README of UofT-EcoSystem/Tempo). No coefficient was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.layers.ladder import ALONE, LAYER, estimated_alone, layer_time
 
-DEGREES = dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "tensor", "pipeline", "context", "expert")], 1)
-ALONE = {
-    **DEGREES,
-    "number_of_accelerators": 1,
-    "number_of_accelerators_per_node": 1,
-    "activation_recomputation": "none",
-}
-# Of a layer alone: no optimizer, no ends, no clock of a long run.
-LAYER = {**ALONE, "layers": 1, "vocabulary_size": 0, "optimizer": "none", "final_norm": False, "position_table": 0, "host_time_per_step": 0,
-         "training_clock_fraction": 1, **dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), 16)}  # fmt: skip
-# What makes a rung of the ladder: the software, and whether attention is fused. A compiled layer moves what fused kernels move.
-COMPILED = {"software": "PyTorch", "flash_attention": True, "streaming_traffic_factor": 1, "host_time_per_layer": 0}
-RUNGS: Mapping[str, Mapping[str, Any]] = {
-    "eager": {"software": "PyTorch", "flash_attention": False},
-    "functional": {"software": "PyTorch", "flash_attention": False},
-    "sdpa": {"software": "PyTorch", "flash_attention": True},
-    "compiled": COMPILED,
-    "graph": {**COMPILED, "cuda_graph_scope": "layer"},
-    "fp8_dynamic": {**COMPILED, "matrix_precision": "fp8"},
-    "fp8_delayed": {**COMPILED, "matrix_precision": "fp8"},
-    "fused_softmax": {"software": "Megatron-Core layers", "flash_attention": False},
-    "fp8_explicit": {"software": "Megatron-Core layers", "flash_attention": False, "matrix_precision": "fp8"},
-}
 QUICKSTART = {
     "dimensionality": 4096,
     "attention_heads": 32,
@@ -95,17 +70,6 @@ class Figure:
         return self.predicted - self.published if self.unit == "" else self.predicted / self.published - 1
 
 
-def layer_time(accelerator: str, rung: str, lookup_tables: Path | None = None, **sizes: Any) -> float:
-    """The seconds of the forward and backward pass of a layer that a rung of the ladder runs."""
-    return _estimated(accelerator, lookup_tables, {**LAYER, **sizes, **RUNGS[rung]})["step_time"]
-
-
-def _estimated(accelerator: str, lookup_tables: Path | None, settings: Mapping[str, Any]) -> Estimation:
-    size = settings["microbatch_size"]
-    own = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}
-    return estimated(read_scenario({}, own, lookup_tables), Estimation)
-
-
 def figures(lookup_tables: Path | None = None) -> Iterator[Figure]:
     """All published figures beside their estimates."""
     for board, batch, precision, causal, rung, ms in LADDER:
@@ -115,7 +79,7 @@ def figures(lookup_tables: Path | None = None) -> Iterator[Figure]:
         yield Figure("Transformer Engine", what, "ms", ms, found * 1e3)
     for batch, tokens, software, ms in SUBSTATION:
         own = {**LAYER, **ENCODER, "microbatch_size": batch, "context": tokens, "software": software}
-        found = _estimated("V100 SXM2 16GB", lookup_tables, own)["step_time"]
+        found = estimated_alone("V100 SXM2 16GB", lookup_tables, own)["step_time"]
         yield Figure(
             "Substation", f"V100 SXM2 16GB, {batch} x {tokens} tokens: {NAMES[software]}", "ms", ms, found * 1e3
         )
@@ -132,9 +96,9 @@ def _of_tempo(
     run = {**SQUAD, **sizes, "optimizer_states_per_parameter": states, "matrix_precision": precision}
     rates = []
     for policies, printed, told in (((), plain, "plain"), (POLICIES, saving, "with Tempo")):
-        e = _estimated(board, lookup_tables, {**run, "microbatch_size": printed, **dict.fromkeys(policies, True)})
+        e = estimated_alone(board, lookup_tables, {**run, "microbatch_size": printed, **dict.fromkeys(policies, True)})
         rates.append(printed / e["step_time"])
         free = {**run, "microbatch_size": 1, "batch_size": ROOM, "samples": ROOM, **dict.fromkeys(policies, True)}
-        largest = _estimated(board, lookup_tables, free)["largest_microbatch_size"]
+        largest = estimated_alone(board, lookup_tables, free)["largest_microbatch_size"]
         yield Figure("Tempo", f"{board}, {precision}, {told}", "sequences", printed, largest)
     yield Figure("Tempo", f"{board}, {precision}, gain of throughput", "", gain, rates[1] / rates[0] - 1)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from amped.validation.published_layers import QUICKSTART, figures, layer_time
+from amped.layers.ladder import layer_time
+from amped.layers.published import QUICKSTART, figures
 from tests.helpers.cli import verb
 
 FIGURES = list(figures())
