@@ -171,7 +171,7 @@ def test_one_network_tells_nothing_of_others(tmp_path):
 def test_what_is_known_badly_or_not_modeled_is_left_out_and_told(tmp_path):
     rows = [run | {"measured_step_time": 1.0 + i} for i, run in enumerate(RUNS[:6])]
     rows[0] |= {"confidence": "low"}
-    rows[1] |= {"tensor_parallel_degree": 3}
+    rows[1] |= {"attention_heads": 3, "tensor_parallel_degree": 8}
     rows[2] |= {"measured_step_time": "", "measured_memory_bytes": 60e9}
     found = calibrated(written(tmp_path / "runs.csv", rows), MACHINE)
     assert found.used == tuple(run["id"] for run in RUNS[3:6])
