@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import AbstractContextManager, contextmanager
@@ -28,6 +29,8 @@ THREADS = dict.fromkeys(
 )  # fmt: skip
 # How many seconds a scheduler has to answer, and to have a worker.
 PATIENCE = 10
+# The function of dask's executor that hands a result over; an error of it is logged with a traceback.
+HANDS_OVER = "_cascade_future"
 
 
 def _nothing() -> None:
@@ -195,7 +198,24 @@ def dask(asked: Spread) -> Iterator[Engine]:
         window = max(16, 2 * _slots(client, asked.scheduler))
         yield Engine(client.get_executor(pure=False), window, elsewhere=True, lost=(killed, closed, CancelledError))
     finally:
-        client.close()
+        with _hung_up():
+            client.close()
+
+
+@contextmanager
+def _hung_up() -> Iterator[None]:
+    """Leaves out what the executor of dask logs of results that were on their way when this process hung up."""
+    log = logging.getLogger("tornado.application")
+
+    def matters(record: logging.LogRecord) -> bool:
+        frames = traceback.walk_tb(record.exc_info[2]) if record.exc_info else ()
+        return all(frame.f_code.co_name != HANDS_OVER for frame, _ in frames)
+
+    log.addFilter(matters)
+    try:
+        yield
+    finally:
+        log.removeFilter(matters)
 
 
 def _slots(client: Any, address: str) -> int:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from pathlib import Path
 
 import pytest
@@ -129,6 +129,25 @@ def test_dask_finds_the_same(folder: Path) -> None:
     ):
         assert engine is not None
         assert exactly(found_in(search(folder), Run(engine))) == exactly(alone(folder))
+
+
+@needs_dask
+@pytest.mark.filterwarnings("ignore")
+def test_an_interrupt_while_dask_brings_results_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    from distributed import LocalCluster
+
+    def interrupted(address: str) -> None:
+        with opened(Spread("dask", scheduler=address)) as engine:
+            assert engine is not None
+            wait([engine.executor.submit(bytes, 10**8) for _ in range(4)], return_when=FIRST_COMPLETED)
+            raise KeyboardInterrupt
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        interrupted(cluster.scheduler_address)
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("tornado")] == []
 
 
 def test_the_threads_of_a_worker_do_not_mix_their_searches(folder: Path) -> None:
