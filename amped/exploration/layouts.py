@@ -15,7 +15,7 @@ from amped.base.errors import MappingError
 from amped.base.record import dataclass
 from amped.configuring.sources import Sources
 from amped.configuring.values import Value
-from amped.estimation.laying_out import ENDS, LAYOUT, PATTERN, laid_out
+from amped.estimation.laying_out import ENDS, KINDS, LAYOUT, PATTERN, laid_out
 from amped.exploration.search_space import CHUNKS, Space
 from amped.exploration.sweep_axes import EXPERTS, Swept
 from amped.theory.catalogue import Catalogue
@@ -62,7 +62,7 @@ def layouts(
                 laid = _laid_out(known, _example(sources, stages, chunks, machine), seen)
             except MappingError:  # the config gives a layout with another number of stages
                 continue
-            if LAYOUT not in laid.given:
+            if LAYOUT not in laid.given or not (space.networks or _is_wanted(sources, laid)):
                 even = True
             elif sources.given.get(LAYOUT) or chunks * stages <= MOST_SEARCHED_CHUNKS:
                 own = {**sources.given, LAYOUT: laid.given[LAYOUT]}
@@ -76,6 +76,11 @@ def _are_alike(sources: Sources, experts: int) -> bool:
     """Whether all layers are alike and the user gives no layout; then numbers of stages that divide need no layout."""
     given = sources.given
     return experts == 1 and "layers" in given and PATTERN not in sources.choices and not given.keys() & {LAYOUT, *ENDS}
+
+
+def _is_wanted(sources: Sources, laid: Sources) -> bool:
+    """Whether a layout is given, or layers of two kinds need one; a space of degrees has no other layouts."""
+    return bool(sources.given.keys() & {LAYOUT, *ENDS}) or KINDS in laid.choices
 
 
 def _laid_out(known: Catalogue, example: Sources, seen: Seen) -> Sources:

@@ -50,8 +50,8 @@ SHARES = (0.0, 0.5, 1.0)
 # The space that is searched if nothing fits in another one.
 WHERE_NOTHING_FITS = {"default": "memory"}
 # What several spaces leave out, in words.
-LIMITS = ("micro-batch and context degree above 16; layouts but the balanced one of up to 16 stages and 32 chunks, where "
-          "layers are unlike or do not divide")  # fmt: skip
+LAYOUTS = "layouts but the balanced one of up to 16 stages and 32 chunks, where layers are unlike or do not divide"
+LIMITS = f"micro-batch and context degree above 16; {LAYOUTS}"
 SHARED = "expert tensor degrees between 1 and that of other layers"
 SPACES = {
     "default": Space(False, 16, 16, True, True, POLICIES, False,
@@ -67,9 +67,11 @@ SPACES = {
     "quick": Space(False, 4, 0, False, True,
         {"activation_recomputation": RECOMPUTATION, "zero_stage": (1.0, 3.0)}, True,
         f"placement (by its order), overlap, schedule, virtual stages, context degree, offload, precisions; {SHARED}; "
-        "micro-batch above 4"),
+        f"micro-batch above 4; {LAYOUTS}"),
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
-        "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch"),
+        "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch: context and "
+        "expert degrees, stages with unequal numbers of like layers, virtual stages, schedule, recomputation, ZeRO stage, "
+        "sequence parallelism, overlap, offload, precisions"),
 }  # fmt: skip
 # Policies that change nothing if this degree is 1; then only their first value is tried.
 IDLE_WITHOUT = {

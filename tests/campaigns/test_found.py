@@ -55,6 +55,11 @@ FOUND = {
         },
         1,
     ),
+    "unequal stages of mixtures that are alike": (
+        "explorations",
+        {"values": {"number_of_experts": 4, "layers": 6, "memory_capacity": "40 GB"}},
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

@@ -98,6 +98,28 @@ def test_what_is_set_is_held_and_what_is_listed_is_all_that_is_tried() -> None:
     assert "zero_stage" not in found.swept
 
 
+def test_the_space_of_degrees_names_what_it_does_not_search() -> None:
+    held = explore(SMALL, layers=6, number_of_accelerators=16, top=EVERYTHING)
+    told = "context and expert degrees, stages with unequal numbers of like layers, virtual stages, schedule, recomputation"
+    assert told in held.held
+    assert {row["pipeline_parallel_degree"] for row in held.best} == {
+        1.0,
+        2.0,
+    }  # four stages have unequal numbers of six
+    assert "layouts but the balanced one" in explore(SMALL, space="quick", top=1).held
+
+
+@pytest.mark.parametrize("space", ["degrees", "default"])
+def test_unequal_stages_of_mixtures_are_searched_where_those_of_dense_layers_are(space: str) -> None:
+    found = [
+        explore(SMALL, space=space, layers=6, number_of_experts=n, top=EVERYTHING, tensor_parallel_degree=1)
+        for n in (1, 4)
+    ]
+    stages, mixtures = ({row["pipeline_parallel_degree"] for row in each.best} for each in found)
+    assert stages == mixtures
+    assert (4.0 in stages) == (space == "default")
+
+
 def test_batch_sequence_and_precision_are_not_searched_unless_asked() -> None:
     assert {"context", "weight_precision", "matrix_precision"} & set(gpt3().swept) == set()
     assert {row["batch_size"] for row in gpt3().best} == {1536.0}
