@@ -35,15 +35,7 @@ def attention(make: Any, p: Any) -> tuple[Callable[[], Any], str]:
 
     name = f"F.scaled_dot_product_attention, {p['backend']}"
     if not backward:
-        return _quiet(torch, forward), name
+        return torch.no_grad()(forward), name
     out, grad = forward(), torch.autograd.grad
     gradient = make.normal(*out.shape)
     return (lambda: grad(out, [query, key, value], gradient, retain_graph=True)), f"{name}, autograd"
-
-
-def _quiet(torch: Any, call: Callable[[], Any]) -> Callable[[], Any]:
-    def quiet() -> Any:
-        with torch.no_grad():
-            return call()
-
-    return quiet

@@ -140,21 +140,13 @@ def _rowwise(forward: Callable[[Any, Any], Any], name: str, backward: bool = Fal
     def build(make: Maker, p: Any) -> tuple[Call, str]:
         x, vector = make.normal(p["rows"], p["columns"], grad=backward), make.normal(p["columns"], grad=backward)
         if not backward:
-            return _without_grad(make, lambda: forward(x, vector)), name
+            return make.torch.no_grad()(lambda: forward(x, vector)), name
         y = forward(x, vector)
         gradient, wanted = make.normal(*y.shape), [x, vector]
         grad = make.torch.autograd.grad
         return (lambda: grad(y, wanted, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
 
     return build
-
-
-def _without_grad(make: Maker, call: Call) -> Call:
-    def quiet() -> Any:
-        with make.torch.no_grad():
-            return call()
-
-    return quiet
 
 
 def _functional() -> Any:
@@ -178,7 +170,7 @@ def _cross_entropy(backward: bool) -> Callable[..., tuple[Call, str]]:
         logits = make.normal(p["rows"], p["columns"], grad=backward)
         words, function = make.whole(p["columns"], p["rows"]), _functional().cross_entropy
         if not backward:
-            return _without_grad(make, lambda: function(logits, words)), "F.cross_entropy"
+            return make.torch.no_grad()(lambda: function(logits, words)), "F.cross_entropy"
         loss, grad = function(logits, words), make.torch.autograd.grad
         return (lambda: grad(loss, [logits], retain_graph=True)), "F.cross_entropy, autograd"
 
@@ -193,33 +185,26 @@ def _adamw(make: Maker, p: Any) -> tuple[Call, str]:
     return optimizer.step, f"torch.optim.AdamW, {way}"
 
 
-def _bias_gelu_dropout(x: Any, vector: Any) -> Any:
-    functional = _functional()
-    return functional.dropout(functional.gelu(x + vector, approximate="tanh"), 0.1)
-
-
-def _softmax(x: Any, _: Any) -> Any:
-    return x.softmax(-1)
-
-
-def _layer_norm(x: Any, v: Any) -> Any:
-    return _functional().layer_norm(x, v.shape, v, v)
-
-
-def _rms_norm(x: Any, v: Any) -> Any:
-    return _functional().rms_norm(x, v.shape, v)
-
-
-def _gelu(x: Any, _: Any) -> Any:
-    return _functional().gelu(x, approximate="tanh")
-
-
 def _swiglu(make: Maker, p: Any) -> tuple[Call, str]:
     gate, up, silu = make.normal(p["rows"], p["columns"]), make.normal(p["rows"], p["columns"]), _functional().silu
     out = make.empty(p["rows"], p["columns"])
-    return _without_grad(make, lambda: make.torch.mul(silu(gate), up, out=out)), "F.silu, torch.mul"
+    return make.torch.no_grad()(lambda: make.torch.mul(silu(gate), up, out=out)), "F.silu, torch.mul"
 
 
+def _gelu(x: Any) -> Any:
+    return _functional().gelu(x, approximate="tanh")
+
+
+# Functions of rows and of a vector as wide, by kernel, with what they call; and those that are measured backward, too.
+ROWWISE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "softmax": (lambda x, _: x.softmax(-1), "Tensor.softmax"),
+    "layer_norm": (lambda x, v: _functional().layer_norm(x, v.shape, v, v), "F.layer_norm"),
+    "rms_norm": (lambda x, v: _functional().rms_norm(x, v.shape, v), "F.rms_norm"),
+    "gelu": (lambda x, _: _gelu(x), "F.gelu, tanh"),
+    "dropout": (lambda x, _: _functional().dropout(x, 0.1), "F.dropout"),
+    "bias_gelu_dropout": (lambda x, v: _functional().dropout(_gelu(x + v), 0.1), "bias, F.gelu, F.dropout, eager"),
+}
+BACKWARD = ("softmax", "layer_norm", "rms_norm", "gelu")
 BUILDERS: dict[str, Callable[[Maker, Any], tuple[Call, str]]] = {
     "launch": _launch,
     **{name: _stream(name) for name in ("copy", "read", "write", "add")},
@@ -229,17 +214,9 @@ BUILDERS: dict[str, Callable[[Maker, Any], tuple[Call, str]]] = {
     "fp8_gemm": _fp8_gemm,
     "fp8_cast": _fp8_cast,
     "attention": attention,
-    "softmax": _rowwise(_softmax, "Tensor.softmax"),
-    "softmax_backward": _rowwise(_softmax, "Tensor.softmax", backward=True),
-    "layer_norm": _rowwise(_layer_norm, "F.layer_norm"),
-    "layer_norm_backward": _rowwise(_layer_norm, "F.layer_norm", backward=True),
-    "rms_norm": _rowwise(_rms_norm, "F.rms_norm"),
-    "rms_norm_backward": _rowwise(_rms_norm, "F.rms_norm", backward=True),
-    "gelu": _rowwise(_gelu, "F.gelu, tanh"),
-    "gelu_backward": _rowwise(_gelu, "F.gelu, tanh", backward=True),
+    **{name: _rowwise(*function) for name, function in ROWWISE.items()},
+    **{f"{name}_backward": _rowwise(*ROWWISE[name], backward=True) for name in BACKWARD},
     "swiglu": _swiglu,
-    "dropout": _rowwise(lambda x, _: _functional().dropout(x, 0.1), "F.dropout"),
-    "bias_gelu_dropout": _rowwise(_bias_gelu_dropout, "bias, F.gelu, F.dropout, eager"),
     "embedding": _embedding(backward=False),
     "embedding_backward": _embedding(backward=True),
     "cross_entropy": _cross_entropy(backward=False),

@@ -111,7 +111,7 @@ def run(
     from dataclasses import replace
 
     from amped.kernels.layouts.plan import read_plan
-    from amped.kernels.layouts.running import compare, published
+    from amped.kernels.layouts.running import compare
 
     chosen = read_plan(plan)
     sizes = replace(chosen.dimensions, batch=batch or chosen.dimensions.batch, seq=seq or chosen.dimensions.seq)
@@ -124,9 +124,10 @@ def run(
         options.show_json({"measured": about, "runs": [vars(each) for each in runs]})
         return
     from amped.report.layouts import predicted_and_measured, runs_table
+    from amped.layers.published import encoder_times
 
     typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
-    options.show(runs_table([vars(each) | {"total": each.total} for each in runs], published(sizes)))
+    options.show(runs_table([vars(each) | {"total": each.total} for each in runs], encoder_times(**vars(sizes))))
     predicted = chosen.predicted_without_input_gradient
     if sizes == chosen.timed and predicted and runs[-1].total:
         typer.echo(predicted_and_measured(1e6 * predicted, 1e6 * runs[-1].total, chosen.measured, about))

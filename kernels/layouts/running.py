@@ -15,12 +15,6 @@ from amped.kernels.layouts.spec import Dimensions
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import torch_module
 
-# Published milliseconds of forward and backward pass on a V100 SXM2 in half precision, by batch and sequence length; 16
-# heads, hidden size 1024. Source: Ivanov et al. 2021, section 6.
-PUBLISHED: Mapping[tuple[int, int], Mapping[str, float | None]] = {
-    (8, 512): {"PyTorch": 9.14, "TensorFlow + XLA": 8.4, "DeepSpeed": 7.6, "Substation": 6.71},
-    (96, 128): {"PyTorch": 18.43, "TensorFlow + XLA": None, "DeepSpeed": 16.19, "Substation": 15.42},
-}
 # How far outputs may differ, relative to the largest value: the sums are in another order.
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
 COMPILED = "torch.compile"
@@ -50,12 +44,6 @@ class Run:
     def total(self) -> float | None:
         """The time of forward and backward pass."""
         return None if self.forward is None or self.backward is None else self.forward + self.backward
-
-
-def published(dimensions: Dimensions) -> Mapping[str, float | None]:
-    """The published milliseconds for this layer, if it is one of the two."""
-    known = dimensions.heads == 16 and dimensions.hidden == 1024 and dimensions.ffn == 4096
-    return PUBLISHED.get((dimensions.batch, dimensions.seq), {}) if known else {}
 
 
 def contenders(

@@ -14,7 +14,7 @@ from typing import Any
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.layouts.gemms import is_one_gemm, terms
-from amped.kernels.layouts.spec import LETTERS, OPERATORS, Dimensions, Operator
+from amped.kernels.layouts.spec import OPERATORS, Dimensions, Operator
 from amped.kernels.layouts.variables import choice_of, row_names, rows_of
 
 FORMAT, VERSION = "amped layout times", 1
@@ -43,22 +43,6 @@ class Table:
             if choice and (choice not in found or row["time_us"] < found[choice]["time_us"]):
                 found[choice] = row
         return found
-
-    def min(self, operator: str, **layouts: str) -> Row:
-        """The fastest row of an operator with these layouts.
-
-        Raises:
-            ConfigError: for an unknown operator, tensor or layout, or if no row has these layouts.
-        """
-        _known(operator, layouts)
-        rows = [
-            row for row in self.rows
-            if row["op"] == operator and all(row["layouts"][name] == layout for name, layout in layouts.items())
-        ]  # fmt: skip
-        if not rows:
-            told = ", ".join(f"{name} as {layout}" for name, layout in layouts.items()) or "any layout"
-            raise ConfigError(f"no row of {operator} has {told}", "measure it: amped layouts bench --all")
-        return min(rows, key=lambda row: row["time_us"])
 
     def merged(self, other: Table) -> Table:
         """A table with the rows of both.
@@ -144,15 +128,3 @@ def _runs(operator: Operator, layouts: tuple[str, ...]) -> bool:
 @cache
 def _rows(operator: Operator) -> frozenset[Choice]:
     return frozenset(rows_of(operator))
-
-
-def _known(operator: str, layouts: Mapping[str, str]) -> None:
-    if operator not in OPERATORS:
-        raise ConfigError(f"there is no operator {quoted(operator)}", did_you_mean(operator, OPERATORS))
-    names = row_names(OPERATORS[operator])
-    for name, layout in layouts.items():
-        if name not in names:
-            advice = did_you_mean(name, names) or f"it has {', '.join(names)}"
-            raise ConfigError(f"{operator} has no tensor {quoted(name)}", advice)
-        if sorted(layout) != sorted(LETTERS[name]):
-            raise ConfigError(f"{quoted(layout)} is no layout of {name}", f"an order of {LETTERS[name]}")

@@ -175,11 +175,6 @@ def inplace_silu(x: Tensor) -> Tensor:
 class InplaceGELU(nn.GELU):
     """`nn.GELU` that keeps its output and packed bits for the backward pass."""
 
-    @classmethod
-    def from_module(cls, module: nn.GELU) -> InplaceGELU:
-        """The in-place module for a module of torch."""
-        return cls(approximate=module.approximate)
-
     def forward(self, x: Tensor) -> Tensor:
         """GELU of the input."""
         return inplace_gelu(x, self.approximate)
@@ -187,11 +182,6 @@ class InplaceGELU(nn.GELU):
 
 class InplaceSiLU(nn.SiLU):
     """`nn.SiLU` that keeps its output and packed bits for the backward pass."""
-
-    @classmethod
-    def from_module(cls, module: nn.SiLU) -> InplaceSiLU:  # noqa: ARG003
-        """The in-place module for a module of torch."""
-        return cls()
 
     def forward(self, x: Tensor) -> Tensor:
         """SiLU of the input."""

@@ -49,11 +49,11 @@ def test_a_choice_needs_no_torch_and_paths_are_compared(tmp_path, capsys):
 
 @needs_torch
 def test_published_times_stand_beside_the_published_sizes():
-    from amped.kernels.layouts.running import published
+    from amped.layers.published import encoder_times
 
-    assert list(published(read_plan("b8-l512").dimensions).values()) == [9.14, 8.4, 7.6, 6.71]
-    assert list(published(read_plan("b96-l128").dimensions).values()) == [18.43, None, 16.19, 15.42]
-    assert published(random_table(0).dimensions) == {}
+    assert list(encoder_times(**vars(read_plan("b8-l512").dimensions)).values()) == [9.14, 8.4, 7.6, 6.71]
+    assert list(encoder_times(**vars(read_plan("b96-l128").dimensions)).values()) == [18.43, None, 16.19, 15.42]
+    assert encoder_times(**vars(random_table(0).dimensions)) == {}
 
 
 @pytest.mark.parametrize("verb_name", ["bench", "select", "run"])
