@@ -18,6 +18,11 @@ from amped.kernels.timers import timer_for
 
 NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
 FUSED = "saves nothing: the attention is fused, or draws no dropout"
+# What `amped memory bench` finds not to pay is done only if a policy names it: recomputation saves as much as an activation
+# function in place and takes less time, and fused attention keeps less than one whose dropout is computed again.
+NOT_PAYING = ("in_place_activation", "dropout_recomputation")
+PAYING = tuple(name for name in TECHNIQUES if name not in NOT_PAYING)
+NOT_TRIED = "by `amped memory bench` it does not pay; a policy that names it tries it"
 # Savings below this share of a site's input (such as a norm's mean) count as nothing.
 _NOTHING = 0.1
 # The seconds for timing one kind of site, plain and converted.
@@ -31,11 +36,11 @@ class Policy:
     Attributes:
         techniques: in_place_norm, in_place_activation, dropout_recomputation (for `nn.MultiheadAttention` that writes
             its scores and for `SoftmaxDropoutMatmul`), activation_function_recomputation; the names of the performance
-            model.
+            model. By default, those that pay.
         target_bytes: the most bytes that may be kept for the backward pass; without it, all that saves is converted.
     """
 
-    techniques: tuple[str, ...] = TECHNIQUES
+    techniques: tuple[str, ...] = PAYING
     target_bytes: float | None = None
 
     def __post_init__(self) -> None:
@@ -107,6 +112,8 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
     before = kept = _kept(model, inputs)
     seen = _inputs_of(model, found, inputs)
     measured, refused = _measured(model, found, inputs, seen, before)
+    left_out = NOT_PAYING if policy.techniques == PAYING else ()
+    refused += [Choice(site.name, site.technique, 0, math.nan, NOT_TRIED) for site in sites(model, left_out)]
     taken: list[Choice] = []
     busy: set[int] = set()
     for site, choice in sorted(measured, key=lambda pair: -_worth(pair[1])):

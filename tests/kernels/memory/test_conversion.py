@@ -1,6 +1,7 @@
 """Converting a model: what is chosen, that it is the same model, and that it can be undone."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import conversion  # noqa: E402
 
 torch.set_num_threads(1)
+EVERYTHING = memory.Policy(conversion.TECHNIQUES)
 TIMES = {"InplaceLayerNorm": 2e-5, "InplaceGELU": 4e-5, "recomputed": 1e-5}
 
 
@@ -113,6 +115,18 @@ def test_most_bytes_a_microsecond_first_and_no_more_than_the_target_needs(x):
     assert memory.convert(made, memory.Policy(target_bytes=everything.before_bytes), x).taken == []
 
 
+def test_what_does_not_pay_is_left_out_unless_it_is_named_and_the_report_says_so(x):
+    made = nn.Sequential(*model(), Attending())
+    report = memory.convert(made, memory.Policy(), x)
+    assert {c.technique for c in report.taken} == {"activation_function_recomputation", "in_place_norm"}
+    left_out = {c.name: c.technique for c in report.refused if c.refused == conversion.NOT_TRIED}
+    assert left_out == {f"{i}.inner.2": "in_place_activation" for i in range(3)} | {
+        f"3.{name}": "dropout_recomputation" for name in ("attention", "core")
+    }
+    assert "3.core: not dropout_recomputation: by `amped memory bench` it does not pay" in str(report)
+    assert memory.convert(made, memory.Policy(("in_place_norm",)), x).refused == []
+
+
 def test_a_target_out_of_reach_is_told(x):
     report = memory.convert(model(), memory.Policy(target_bytes=100), x)
     assert not report.fits
@@ -143,7 +157,7 @@ def test_what_others_use_or_watch_is_left_alone(x):
 def test_torch_s_encoder_layer_whose_dropout_stands_between(x, dropout, taken):
     made = nn.TransformerEncoderLayer(32, 4, 128, dropout, "gelu", batch_first=True)
     state = torch.get_rng_state()
-    report = memory.convert(made, memory.Policy(), x)
+    report = memory.convert(made, EVERYTHING, x)
     assert torch.equal(torch.get_rng_state(), state)
     assert {c.name for c in report.taken} == taken
     assert {c.refused for c in report.refused} == {conversion.NO_SAVING}
@@ -172,7 +186,7 @@ def test_attention_that_writes_its_scores_is_converted_and_reverted(x):
     torch.manual_seed(0)
     made = Attending()
     before = copy.deepcopy(made)
-    report = memory.convert(made, memory.Policy(), x)
+    report = memory.convert(made, EVERYTHING, x)
     scores = {"attention": 4 * 4 * 8 * 8, "core": 4 * 8 * 8}
     assert {c.name: c.saved_bytes for c in report.taken} == {name: n * (2 * 4 - 1) for name, n in scores.items()}
     assert {c.technique for c in report.taken} == {"dropout_recomputation"}
@@ -190,17 +204,17 @@ def test_attention_that_writes_its_scores_is_converted_and_reverted(x):
 def test_attention_is_chosen_by_its_bytes_a_microsecond_too(x, monkeypatch):
     monkeypatch.setitem(TIMES, "RecomputedAttention", 1e-3)
     made = nn.Sequential(*model(), Attending())
-    report = memory.convert(made, memory.Policy(), x)
+    report = memory.convert(made, EVERYTHING, x)
     worth = [c.saved_bytes / c.added_time if c.added_time else float("inf") for c in report.taken]
     assert worth == sorted(worth, reverse=True)
     assert (report.taken[0].name, report.taken[-1].name) == ("3.core", "3.attention")
-    enough = memory.Policy(target_bytes=report.after_bytes + report.taken[-1].saved_bytes)
+    enough = replace(EVERYTHING, target_bytes=report.after_bytes + report.taken[-1].saved_bytes)
     assert "3.attention" not in {c.name for c in memory.convert(made, enough, x).taken}
 
 
 def test_attention_with_nothing_to_compute_again_is_left_alone(x):
-    assert memory.convert(Attending(0.0), memory.Policy(), x).refused == []
-    report = memory.convert(Attending().eval(), memory.Policy(), x)
+    assert memory.convert(Attending(0.0), EVERYTHING, x).refused == []
+    report = memory.convert(Attending().eval(), EVERYTHING, x)
     assert [c.refused for c in report.refused] == [conversion.FUSED] * 2
     assert report.taken == []
 
