@@ -111,22 +111,19 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
         Unavailable: if this machine does not have it.
     """
 
-    def plain(x: Any) -> Any:
-        return layers.layer(x, p, s, layers.fused_attention)
+    def layer(attention: layers.Attention, **how: Any) -> Callable[[Any], Any]:
+        return lambda x: layers.layer(x, p, s, attention, **how)
 
-    if name == "eager":
-        return Rung(lambda x: layers.layer(x, p, s, layers.explicit_attention, one_product=False))
-    if name == "functional":
-        return Rung(lambda x: layers.layer(x, p, s, layers.explicit_attention))
-    if name == "sdpa":
-        return Rung(plain)
-    if name in ("compiled", "graph"):
-        return _compiled(plain, name == "graph", device)
+    if name == "transformer_engine":
+        from amped.kernels.ladder.engine import engine_rung
+
+        return engine_rung(s, device)
     if name.startswith("fp8"):
         return _in_fp8(p, s, Float8(Recipe(delayed=name == "fp8_delayed")), has_fp8(device))
-    from amped.kernels.ladder.engine import engine_rung
-
-    return engine_rung(s, device)
+    if name in ("compiled", "graph"):
+        return _compiled(layer(layers.fused_attention), name == "graph", device)
+    attention = layers.fused_attention if name == "sdpa" else layers.explicit_attention
+    return Rung(layer(attention, one_product=name != "eager"))
 
 
 def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
