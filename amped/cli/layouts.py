@@ -123,8 +123,8 @@ def run(
     if as_json:
         options.show_json({"measured": about, "runs": [vars(each) for each in runs]})
         return
-    from amped.report.layouts import predicted_and_measured, runs_table
     from amped.layers.published import encoder_times
+    from amped.report.layouts import predicted_and_measured, runs_table
 
     typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
     options.show(runs_table([vars(each) | {"total": each.total} for each in runs], encoder_times(**vars(sizes))))

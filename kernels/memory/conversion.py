@@ -112,8 +112,6 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
     before = kept = _kept(model, inputs)
     seen = _inputs_of(model, found, inputs)
     measured, refused = _measured(model, found, inputs, seen, before)
-    left_out = NOT_PAYING if policy.techniques == PAYING else ()
-    refused += [Choice(site.name, site.technique, 0, math.nan, NOT_TRIED) for site in sites(model, left_out)]
     taken: list[Choice] = []
     busy: set[int] = set()
     for site, choice in sorted(measured, key=lambda pair: -_worth(pair[1])):
@@ -131,7 +129,15 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
         taken.append(found_now)
         busy.add(id(site.module))
         kept = now
-    return Report(before, kept, policy.target_bytes, taken, refused)
+    return Report(before, kept, policy.target_bytes, taken, [*refused, *_not_tried(model, policy, busy)])
+
+
+def _not_tried(model: nn.Module, policy: Policy, busy: set[int]) -> list[Choice]:
+    """The places of techniques that are not tried by default, in modules that are not converted."""
+    left_out = [site for site in sites(model, NOT_PAYING) if id(site.module) not in busy]
+    return [
+        Choice(site.name, site.technique, 0, math.nan, NOT_TRIED) for site in left_out if policy.techniques == PAYING
+    ]
 
 
 def revert(model: nn.Module) -> int:
