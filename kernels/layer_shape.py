@@ -1,10 +1,11 @@
-"""The sizes of a dense decoder layer, or of one device's share of it, and its work."""
+"""The sizes of a dense decoder layer, or of one device's share of it, and its work; and the sizes of an encoder layer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from amped.base.errors import ConfigError
+from amped.base.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,42 @@ class Shape:
     def step_flops(self) -> float:
         """Operations of forward and backward pass: each product has two gradients. Source: definition."""
         return 3 * (self.linear_flops + self.attention_flops)
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Sizes of an encoder layer; the feed-forward width is four times the embedding unless given."""
+
+    batch: int
+    seq: int
+    heads: int
+    hidden: int
+    ffn: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ffn", self.ffn or 4 * self.hidden)
+        wrong = [
+            Problem(f"{name} is {size!r}", advice=f"give --{name} a whole number above 0")
+            for name, size in vars(self).items()
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1
+        ]
+        if wrong:
+            raise ConfigError(wrong)
+        if self.hidden % self.heads:
+            near = [n for n in range(1, self.hidden + 1) if self.hidden % n == 0]
+            best = sorted(near, key=lambda n: abs(n - self.heads))[:2]
+            told = f"hidden {self.hidden} is not divisible by {self.heads} heads"
+            raise ConfigError(told, f"--heads {' or '.join(map(str, sorted(best)))} would do")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of values of each letter."""
+        return {"q": 3, "b": self.batch, "j": self.seq, "k": self.seq, "h": self.heads,
+                "p": self.hidden // self.heads, "i": self.hidden, "u": self.ffn}  # fmt: skip
+
+    def size(self, letters: str) -> int:
+        """The number of elements of a tensor with these letters."""
+        return prod(self.sizes[letter] for letter in letters)
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}, seq {self.seq}, heads {self.heads}, hidden {self.hidden}, ffn {self.ffn}"

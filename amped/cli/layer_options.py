@@ -21,7 +21,7 @@ def layer(
     ffn: Annotated[int, Option("--ffn", metavar="N", help="Feed-forward width; 0: four times hidden.")] = 0,
 ) -> Any:
     """The sizes of the layer (`amped.kernels.layouts.spec.Dimensions`)."""
-    from amped.kernels.layouts.spec import Dimensions
+    from amped.kernels.layer_shape import Dimensions
 
     return Dimensions(batch, seq, heads, hidden, ffn)
 

@@ -34,7 +34,7 @@ def memory_markdown(bench: Mapping[str, Any]) -> str:
 def _tables(bench: Mapping[str, Any]) -> Tables:
     """The heads and the lines of two tables: what each technique saves, and what each layer keeps."""
     sizes, width = bench["sizes"], {"float32": 4}.get(bench["dtype"], 2)
-    stream = sizes["batch"] * sizes["sequence"] * sizes["hidden"] * width
+    stream = sizes["batch"] * sizes["seq"] * sizes["hidden"] * width
     techniques = [
         [row["name"], f"{row['saved_bytes']:,.0f}", f"{row['expected_bytes']:,.0f}", _added(row["added_time"])]
         for row in bench["techniques"]

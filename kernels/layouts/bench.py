@@ -12,10 +12,11 @@ from typing import Any
 from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.kernels.device import processor
 from amped.kernels.formats import FORMATS, TRAINED
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench_rows import Layouts, Room
 from amped.kernels.layouts.gemms import gemm_layouts
 from amped.kernels.layouts.graph import usable_rows
-from amped.kernels.layouts.spec import LAYERS, Dimensions, Operator
+from amped.kernels.layouts.spec import LAYERS, Operator
 from amped.kernels.layouts.table import Row, Table
 from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
 from amped.kernels.timers import timer_for

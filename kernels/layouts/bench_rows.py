@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
 from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles, terms
 from amped.kernels.layouts.sdpa import sdpa
-from amped.kernels.layouts.spec import LETTERS, SLICES, Dimensions, Operator
+from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
 from amped.kernels.layouts.workspace import Workspace

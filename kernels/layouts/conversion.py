@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import ConfigError
-from amped.kernels.layouts.spec import Dimensions
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.tensors import Tensor
 from amped.kernels.torch_import import torch_module
 

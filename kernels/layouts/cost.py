@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from amped.kernels.layouts.spec import CLASSES, CONTRACTION, LAYERS, LETTERS, Dimensions, Operator
+from amped.kernels.layer_shape import Dimensions
+from amped.kernels.layouts.spec import CLASSES, CONTRACTION, LAYERS, LETTERS, Operator
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
-from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_ONLY, LETTERS, Dimensions
+from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_ONLY, LETTERS
 from amped.kernels.layouts.tensors import Tensor, logical, stored
 from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace

@@ -12,7 +12,8 @@ from typing import Any
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.formats import FORMATS
-from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Dimensions
+from amped.kernels.layer_shape import Dimensions
+from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 
 FORMAT, VERSION = "amped layout plan", 1

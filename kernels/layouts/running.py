@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench import Bench, about, one_thread
 from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major
-from amped.kernels.layouts.spec import Dimensions
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import torch_module
 

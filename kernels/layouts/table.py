@@ -13,8 +13,9 @@ from typing import Any
 
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.gemms import is_one_gemm, terms
-from amped.kernels.layouts.spec import OPERATORS, Dimensions, Operator
+from amped.kernels.layouts.spec import OPERATORS, Operator
 from amped.kernels.layouts.variables import choice_of, row_names, rows_of
 
 FORMAT, VERSION = "amped layout times", 1

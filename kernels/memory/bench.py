@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from amped.base.errors import ConfigError
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.memory.activation_functions import bits_kept
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes
-from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack
+from amped.kernels.memory.variants import Variant, saved_bytes, stack
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import chosen_device, chosen_format
 
@@ -74,13 +75,13 @@ class Bench:
     torch_version: str
     date: str
     dtype: str
-    sizes: Sizes
+    sizes: Dimensions
     techniques: list[Row]
     variants: list[Row]
 
 
 def run_bench(
-    sizes: Sizes, device: str | None, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5
+    sizes: Dimensions, device: str | None, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5
 ) -> Bench:
     """Measures every technique alone and every variant of the layer; `cap` is the seconds for timing one of them.
 
@@ -88,15 +89,14 @@ def run_bench(
     compared.
 
     Raises:
-        ConfigError: for sizes that do not fit, and for a device or format that does not exist.
+        ConfigError: for a device or format that does not exist.
     """
-    _check(sizes)
     device = chosen_device(device)
     dtype = chosen_format(dtype, device)
     _check_budgets(budgets)
     torch.manual_seed(0)
     x = torch.randn(
-        sizes.batch, sizes.sequence, sizes.hidden, device=device, dtype=getattr(torch, dtype), requires_grad=True
+        sizes.batch, sizes.seq, sizes.hidden, device=device, dtype=getattr(torch, dtype), requires_grad=True
     )
     statistic_width = 4 if device == "cuda" else x.element_size()
     expected = saved_bytes(sizes, x.element_size(), statistic_width, bits_kept("gelu", x.dtype))
@@ -131,14 +131,6 @@ def front(rows: list[Row]) -> list[Row]:
     return [replace(row, pays=not row.note and not beaten(row)) for row in rows]
 
 
-def _check(sizes: Sizes) -> None:
-    for name, value in vars(sizes).items():
-        if value < 1:
-            raise ConfigError(f"--{name} {value} is not a size", "give a whole number from 1")
-    if sizes.hidden % sizes.heads:
-        raise ConfigError(f"--hidden {sizes.hidden} cannot be split into {sizes.heads} heads", "choose another --heads")
-
-
 def _check_budgets(budgets: Sequence[float]) -> None:
     wrong = [budget for budget in budgets if not 0 <= budget <= 1]
     if wrong:
@@ -156,7 +148,7 @@ def _kept_by_a_layer(one: Any, two: Any, x: Tensor, exclude: list[Tensor]) -> fl
     return stash_bytes(two, x, exclude=exclude).bytes - stash_bytes(one, x, exclude=exclude).bytes
 
 
-def _built(name: str, sizes: Sizes, variant: Variant, x: Tensor) -> Run:
+def _built(name: str, sizes: Dimensions, variant: Variant, x: Tensor) -> Run:
     two = stack(sizes, variant, 2).to(x.device, x.dtype)
     kept = _kept_by_a_layer(two[0], two, x, list(two.parameters()))
     return Row(name, kept), forward_and_backward(two[0], x)
@@ -167,7 +159,7 @@ def _against(row: Row, plain: Row, expected: float | None) -> Row:
     return replace(row, saved_bytes=saved, added_time=added, expected_bytes=expected)
 
 
-def _checkpointed(sizes: Sizes, x: Tensor) -> Run:
+def _checkpointed(sizes: Dimensions, x: Tensor) -> Run:
     """A layer that keeps only its input, and runs forward again in the backward pass."""
     from torch.utils.checkpoint import checkpoint
 
@@ -200,7 +192,7 @@ def _budget(budget: float) -> Iterator[bool]:
             yield True
 
 
-def _compiled(sizes: Sizes, budget: float, x: Tensor, backend: str = "inductor") -> Run:
+def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "inductor") -> Run:
     """The layer compiled under a budget, and the bytes that its whole graph keeps, without its output."""
     name = f"{FUSED}, torch.compile" + ("" if budget == 1 else f", budget {budget:g}")
     if (

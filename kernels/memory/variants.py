@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.memory.attention import softmax_dropout_matmul
 from amped.kernels.memory.in_place_activation import InplaceGELU
 from amped.kernels.memory.in_place_norm import InplaceLayerNorm
@@ -29,16 +30,6 @@ class Variant:
     norm: str = "plain"
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a layer: sequences, tokens of each, width of the residual stream, attention heads."""
-
-    batch: int
-    sequence: int
-    hidden: int
-    heads: int
-
-
 def dropped(x: Tensor, p: float) -> Tensor:
     """Dropout with a boolean mask on every device; `nn.functional.dropout` keeps one of full width on processors."""
     return torch.native_dropout(x, p, True)[0] if p > 0 else x
@@ -47,7 +38,7 @@ def dropped(x: Tensor, p: float) -> Tensor:
 class EncoderLayer(nn.Module):
     """Attention and a feed-forward network four times as wide, each followed by dropout, sum and norm."""
 
-    def __init__(self, sizes: Sizes, variant: Variant, dropout: float = 0.1) -> None:
+    def __init__(self, sizes: Dimensions, variant: Variant, dropout: float = 0.1) -> None:
         super().__init__()
         hidden = sizes.hidden
         norm = InplaceLayerNorm if variant.norm == "in_place" else nn.LayerNorm
@@ -84,12 +75,12 @@ class EncoderLayer(nn.Module):
         return self.feedforward_norm(x + dropped(self.fed_forward(x), self.dropout))
 
 
-def stack(sizes: Sizes, variant: Variant, layers: int, dropout: float = 0.1) -> nn.Sequential:
+def stack(sizes: Dimensions, variant: Variant, layers: int, dropout: float = 0.1) -> nn.Sequential:
     """Several layers of one variant, one after another."""
     return nn.Sequential(*(EncoderLayer(sizes, variant, dropout) for _ in range(layers)))
 
 
-def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:
+def saved_bytes(sizes: Dimensions, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:
     """The bytes that each policy saves in such a layer, by the closed forms; `width` is the bytes of an entry.
 
     `bits` is the number of bits that its in-place activation function keeps for each entry (`bits_kept`).
@@ -97,11 +88,11 @@ def saved_bytes(sizes: Sizes, width: int, statistic_width: int = 4, bits: int = 
     Source: arXiv 2210.10246, sections 3.1 to 3.3, with packed masks. A norm keeps its input, and mean and 1/σ of
     `statistic_width` bytes (4; a processor keeps those of 16-bit tensors in 16 bits); in place, only 1/σ in fp32.
     """
-    stream = sizes.batch * sizes.sequence * sizes.hidden
-    scores = sizes.batch * sizes.heads * sizes.sequence**2
+    stream = sizes.batch * sizes.seq * sizes.hidden
+    scores = sizes.batch * sizes.heads * sizes.seq**2
     return {
         "in_place_activation": 4 * stream * (width - bits / 8),
-        "in_place_norm": 2 * (stream * width + sizes.batch * sizes.sequence * (2 * statistic_width - 4)),
+        "in_place_norm": 2 * (stream * width + sizes.batch * sizes.seq * (2 * statistic_width - 4)),
         "dropout_recomputation": scores * width,
         "activation_function_recomputation": 4 * stream * width,
     }

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.graph import Relation, consistent
 from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import ENCODER, LAYERS, SLICES, Dimensions
+from amped.kernels.layouts.spec import ENCODER, LAYERS, SLICES
 from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import row_names, rows_of, variables_of
 

@@ -24,7 +24,7 @@ NORMS = ("layer", "layer without weights", "rms")
 COMPUTE = """
 import json, sys
 import torch
-from amped.kernels.layouts.spec import Dimensions
+from amped.kernels.layer_shape import Dimensions
 from tests.helpers.layouts import differences
 from tests.helpers.triton import activation, cast_to_fp8, far, guarded, norm, zero_weight
 torch.set_num_threads(1)

@@ -6,11 +6,12 @@ from itertools import product
 import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, lower_bound, relations, time_of
 from amped.kernels.layouts.plan import Plan, read_plan, row_major, shipped_plans, write_plan, written
 from amped.kernels.layouts.select import select
-from amped.kernels.layouts.spec import ENCODER, FORWARD, LAYERS, Dimensions
+from amped.kernels.layouts.spec import ENCODER, FORWARD, LAYERS
 from amped.kernels.layouts.table import Table, read_table
 from amped.kernels.layouts.variables import ROW_MAJOR, domain
 from tests.helpers.layouts import MEASURED, SMALL, random_plan, random_relations, random_table

@@ -4,9 +4,10 @@ from itertools import pairwise, permutations, product
 
 import pytest
 
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.gemms import gemm_call, gemm_layouts, is_one_gemm
 from amped.kernels.layouts.graph import usable_rows
-from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, LETTERS, OPERATORS, Dimensions
+from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, LETTERS, OPERATORS
 from amped.kernels.layouts.variables import (
     ROW_MAJOR,
     choice_of,

@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from amped.base.errors import ConfigError
+from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts import cost
 from amped.kernels.layouts.spec import (
     CLASSES,
@@ -15,7 +16,6 @@ from amped.kernels.layouts.spec import (
     ENCODER_FLASH,
     LETTERS,
     OPERATORS,
-    Dimensions,
 )
 from tests.helpers.cli import ROOT, refused, verb
 

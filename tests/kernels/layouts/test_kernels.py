@@ -5,13 +5,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'amped[torch]')")
 
 from amped.base.errors import ConfigError  # noqa: E402
+from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.layouts import bench, bench_rows, fused  # noqa: E402
 from amped.kernels.layouts.bench import Bench, run  # noqa: E402
 from amped.kernels.layouts.bench_rows import Room  # noqa: E402
 from amped.kernels.layouts.fused import Choices  # noqa: E402
 from amped.kernels.layouts.gemms import gemm_layouts  # noqa: E402
 from amped.kernels.layouts.select import select  # noqa: E402
-from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, Dimensions  # noqa: E402
+from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER  # noqa: E402
 from amped.kernels.layouts.table import Table  # noqa: E402
 from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
 from amped.kernels.timing import Timing  # noqa: E402

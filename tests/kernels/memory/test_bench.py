@@ -64,7 +64,7 @@ def test_it_says_what_was_measured(again, told):
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    (["--heads", "5"], "cannot be split into 5 heads"), (["--batch", "0"], "--batch 0 is not a size"),
+    (["--heads", "5"], "is not divisible by 5 heads"), (["--batch", "0"], "give --batch a whole number above 0"),
     (["--dtype", "bloat16"], "did you mean 'bfloat16'"), (["--device", "tpu"], "--device 'tpu' is not known"),
     (["--compile", "--budgets", "1,1.5"], "--budgets: 1.5 is no share"), (["--compile", "--budgets", "much"], "are no numbers"),
 ])  # fmt: skip

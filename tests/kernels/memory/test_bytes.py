@@ -5,16 +5,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 import amped  # noqa: E402
 from amped.kernels import memory  # noqa: E402
+from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.memory.activation_functions import bits_kept  # noqa: E402
 from amped.kernels.memory.bench import TECHNIQUES  # noqa: E402
 from amped.kernels.memory.conversion import NO_SAVING  # noqa: E402
-from amped.kernels.memory.variants import Sizes, Variant, saved_bytes, stack  # noqa: E402
+from amped.kernels.memory.variants import Variant, saved_bytes, stack  # noqa: E402
 from amped.theory.quantity import ACCELERATOR, SYSTEM  # noqa: E402
 from tests.helpers.bench import needs_gpu  # noqa: E402
 from tests.helpers.formulas import sectioned  # noqa: E402
 
 torch.set_num_threads(1)
-SIZES = Sizes(batch=2, sequence=64, hidden=128, heads=4)
+SIZES = Dimensions(batch=2, seq=64, heads=4, hidden=128)
 DTYPES = {4: torch.float32, 2: torch.bfloat16}
 ROWS, STREAM, SQUARE = 2 * 64, 2 * 64 * 128, 2 * 4 * 64 * 64
 WIDTHS = pytest.mark.parametrize("w", [4, 2], ids=["fp32", "bf16"])

@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from amped.kernels import memory  # noqa: E402
+from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.memory import bench  # noqa: E402
-from amped.kernels.memory.variants import Sizes  # noqa: E402
 from tests.helpers.memory import IN_PLACE  # noqa: E402
 
 torch.set_num_threads(1)
@@ -102,7 +102,7 @@ def test_a_norm_that_is_compiled_before_it_was_checked_keeps_its_input(checked):
 
 def test_a_smaller_budget_of_the_compiler_keeps_less():
     x = torch.randn(2, 16, 32, requires_grad=True)
-    whole, less = (bench._compiled(Sizes(2, 16, 32, 2), b, x, "aot_eager_decomp_partition")[0] for b in (1.0, 0.5))
+    whole, less = (bench._compiled(Dimensions(2, 16, 2, 32), b, x, "aot_eager_decomp_partition")[0] for b in (1.0, 0.5))
     assert not whole.note + less.note
     assert less.kept_bytes < 0.7 * whole.kept_bytes
 
@@ -112,12 +112,12 @@ def test_times_of_the_compiler_stand_in_the_tables_and_what_is_missing_is_told(m
     from amped.report.memory import memory_markdown
 
     monkeypatch.setattr(bench.shutil, "which", lambda name: None)
-    found = bench.run_bench(Sizes(2, 4, 8, 2), "cpu", "float32", (1.0, 0.5), cap=0.0)
+    found = bench.run_bench(Dimensions(2, 4, 2, 8), "cpu", "float32", (1.0, 0.5), cap=0.0)
     rows = [row for row in found.variants if "torch.compile" in row.name]
     assert [row.note for row in rows] == [bench.NO_COMPILER] * 2
     assert memory_markdown(dataclasses.asdict(found)).count(bench.NO_COMPILER) == 2
     monkeypatch.setattr(bench, "_compiled", partial(bench._compiled, backend="aot_eager_decomp_partition"))
-    found = bench.run_bench(Sizes(2, 4, 8, 2), "cpu", "float32", (0.5,), cap=0.0)
+    found = bench.run_bench(Dimensions(2, 4, 2, 8), "cpu", "float32", (0.5,), cap=0.0)
     (row,) = (row for row in found.variants if "torch.compile" in row.name)
     assert (row.note, row.step_time > 0) == ("", True)
     assert f"{bench.FUSED}, torch.compile, budget 0.5 |" in memory_markdown(dataclasses.asdict(found))
