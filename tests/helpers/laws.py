@@ -118,6 +118,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
                                                                      "inter_node_bandwidth": "100 GB/s"}),
     "a graph of the step": ("default", {"cuda_graph_scope": "step"}),
     "a graph up to the router": ("mixtral-8x7b", {"cuda_graph_scope": "router"}),
+    "a graph of the router alone": ("mixtral-8x7b", {"cuda_graph_scope": "router_alone"}),
     "causal convention": ("default", {"attention_flop_convention": "causal"}),
     "fp32": ("default", {"matrix_precision": "fp32"}),
     "tf32": ("default", {"matrix_precision": "tf32"}),

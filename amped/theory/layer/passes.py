@@ -9,10 +9,14 @@ from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 NETWORKS = ("feedforward", "experts", "shared_experts")
 
 
+def launches_of(phase, durations):
+    """The number of kernels that the host launches in one pass. Source: definition."""
+    return total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
+
+
 def launching_time(phase, durations, rates):
     """The time that the host needs to launch the kernels of one pass. Source: definition."""
-    launches = total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
-    return launches * rates[0].launch_time
+    return launches_of(phase, durations) * rates[0].launch_time
 
 
 def pass_time(phase, durations, rates):
@@ -37,6 +41,22 @@ def launched_layer_durations__router(layer_durations):
     """
     recorded = tuple(d.recorded() for d in layer_durations if not d.name.startswith(ROUTED))
     return recorded + tuple(d for d in layer_durations if d.name.startswith(ROUTED))
+
+
+# If the router of a mixture layer alone is a CUDA graph, the operators whose names begin with these are in it.
+OF_ROUTER = ("feedforward_norm", "router", "expert_choice", "shared_")
+
+
+@records(choice="cuda_graph_scope", value="router_alone")
+def launched_layer_durations__router_alone(layer_durations):
+    """The durations of the operators of a layer. The host launches all their kernels but those around the router.
+
+    The norm before the experts, the router and the shared experts are recorded in one CUDA graph.
+
+    Source: Megatron-LM, --cuda-graph-scope moe_router moe_preprocess (TransformerLayer._te_cuda_graph_capture).
+    """
+    recorded = tuple(d.recorded() for d in layer_durations if d.name.startswith(OF_ROUTER))
+    return recorded + tuple(d for d in layer_durations if not d.name.startswith(OF_ROUTER))
 
 
 @family(SCOPE=("layer", "step"))
@@ -67,6 +87,21 @@ def layer_host_time(host_time_per_layer, expert_host_time):
     Source: definition.
     """
     return host_time_per_layer + expert_host_time
+
+
+@quantity("s", choice="cuda_graph_scope", value="router_alone")
+def layer_host_time__router_alone(host_time_per_layer, expert_host_time, layer_durations):
+    """The least time that the host needs for the forward pass of a layer, whose router is a CUDA graph of its own.
+
+    It is the time for the experts, and a share of the time for the other operators: that of the kernels outside the
+    graph. Assumes that the host handles each kernel equally long.
+
+    Source: definition.
+    """
+    others = [d for d in layer_durations if not d.name.startswith(ROUTED)]
+    outside = [d for d in others if not d.name.startswith(OF_ROUTER)]
+    share = launches_of("forward", outside) / launches_of("forward", others)
+    return host_time_per_layer * share + expert_host_time
 
 
 @quantity("s")

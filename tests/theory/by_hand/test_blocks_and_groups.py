@@ -62,6 +62,8 @@ def test_a_graph_leaves_the_host_nothing_to_launch() -> None:
     experts = forward("router", MIXTURE, launches)
     assert whole > experts > 0
     assert experts == 5  # visits sorted there and back, two products, an activation
+    # The norm before the experts, the router, and its choice are in a graph.
+    assert forward("router_alone", MIXTURE, launches) == whole - 3
     assert forward("layer", MIXTURE, launches) == forward("step", MIXTURE, launches) < 1e-9
 
 
@@ -70,6 +72,8 @@ def test_the_host_takes_its_time_for_each_local_expert() -> None:
     assert forward("none", MIXTURE, eager) == 3 + 4 * 2
     assert forward("none", MIXTURE, eager, data_parallel_degree=2, batch_size=2, expert_parallel_degree=2) == 3 + 2 * 2
     assert forward("router", MIXTURE, eager) == 4 * 2
+    # Of eleven kernels beside the experts the host handles eight: three of attention, its norm, two residuals, two permutations.
+    assert forward("router_alone", MIXTURE, eager) == pytest.approx(4 * 2 + 3 * 8 / 11)
     assert forward("step", MIXTURE, eager) < 1e-9
     assert forward("none", LAYER, eager) == 3
 
