@@ -12,6 +12,7 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import OPTIONAL_RESULTS, Estimation, estimated
 from amped.theory.catalogue import Formula, catalogue
+from amped.theory.links import electrical, optical
 from amped.theory.records import Record
 from tests.helpers.contract import KINDS
 from tests.helpers.formulas import sectioned
@@ -77,14 +78,10 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "closed form, toy": (TOY | {"performance_model": "amped"}, {}),
     "encoder": ("default", ENCODER),
     "encoder, its scores in one kernel": ("default", ENCODER | {"flash_attention": True, "dropout": 0}),
-    "ring": ("default", {"collective_algorithm": "ring"}),
-    "tree": ("default", {"collective_algorithm": "tree"}),
-    "hierarchical": ("default", {"collective_algorithm": "hierarchical"}),
-    "in the switch": ("default", {"collective_algorithm": "in_switch", "tensor_parallel_degree": 16}),
+    **{f"{name} on links": ("default", {"collective_algorithm": name, "tensor_parallel_degree": 16})
+       for name in electrical.ALGORITHMS},
     "optical circuits": ("default", OPTICS),
-    "optical circuits, rings": ("default", OPTICS | {"collective_algorithm": "ring"}),
-    "optical circuits, halving and doubling": ("default", OPTICS | {"collective_algorithm": "halving_doubling"}),
-    "optical circuits, several partners": ("default", OPTICS | {"collective_algorithm": "k_nomial"}),
+    **{f"{name} on circuits": ("default", OPTICS | {"collective_algorithm": name}) for name in optical.ALGORITHMS},
     "optical circuits, experts": ("mixtral-8x7b", OPTICS | {"circuits_inside_node": True}),
     "optical circuits, a grid": ("default", OPTICS | SUMMA),
     "optical circuits, toy without a fast network": (TOY, OPTICS),

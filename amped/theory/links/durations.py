@@ -12,8 +12,8 @@ MESSAGES_OF_A_LAYER = (*IN_LAYERS, "grid_column", "expert_tensor")
 def collective_algorithm():
     """The algorithm of an all-reduce. With `automatic` it is the fastest one that the network supports.
 
-    The algorithms tree, hierarchical and in_switch run on electrical networks; halving_doubling and k_nomial run on
-    optical circuits; ring runs on both.
+    An algorithm runs on electrical networks, on optical circuits, or on both. A network that does not have the chosen
+    one refuses it, and names those that it has.
 
     Source: NCCL src/graph/tuning.cc; Thakur et al., IJHPCA 19(1), 2005.
     """
