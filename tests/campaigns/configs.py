@@ -1,6 +1,8 @@
 """Configs: shipped ones and drawn ones, as they are and with a few mistakes; and `--set` over every name."""
 
+import contextlib
 import copy
+import io
 import json
 from random import Random
 from typing import Any
@@ -118,7 +120,8 @@ def _written(value: Any) -> str:
 
 def run_settings(case: Case) -> Seen:
     try:
-        given: dict[str, Any] = overrides(case.get("set", []))
+        with contextlib.redirect_stderr(io.StringIO()):  # which notes the names that others stand for
+            given: dict[str, Any] = overrides(case.get("set", []))
     except AmpedError as error:
         return Seen(wrong_refusal(error), answered=0)
     return seen_of_estimate(lambda: estimate(case.get("config", "default"), **given))

@@ -93,11 +93,28 @@ def of_session(session: int) -> list[int]:
     return found
 
 
+def answers_for_it(process: int) -> bool:
+    """Whether an interrupt is amped's: from then on it catches SIGTERM, too, which Python never does by itself."""
+    with contextlib.suppress(OSError):
+        told = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+        return bool(int(told.get("SigCgt", "0"), 16) >> (signal.SIGTERM - 1) & 1)
+    return False  # it has ended by itself
+
+
 def draw_kill(random: Random) -> Case:
     engine = random.choice(engines())
     output = random.random() < 0.25 and engine in ("serial", "processes")
     return {"engine": engine, "signal": random.choice([*SIGNALS]), "after": round(random.uniform(0, 1.3) ** 2 + 0.3, 3), "lines": random.choice((0, 0, 1, 5)),
             "pause": random.choice(PAUSES), "output": output}  # fmt: skip
+
+
+@cache
+def number_of_parts() -> int:
+    """The number of parts of the search, which findings have a line each for, after their first line."""
+    with folder() as where:
+        kept = where / "kept.jsonl"
+        started("serial", where, 0.0, "--resume", str(kept), "--format", "json").communicate(timeout=PATIENCE * 5)
+        return kept.read_bytes().count(b"\n") - 1
 
 
 @cache
@@ -132,17 +149,18 @@ def run_kill(case: Case) -> Seen:
         )
         run = started(engine, where, case.get("pause", 0.0), *more)
         _moment(case, run, kept)
+        amped = answers_for_it(run.pid)
         if engine == "mpi" or how != "INT":
             run.send_signal(getattr(signal, f"SIG{how}"))
         else:
             with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                 os.killpg(run.pid, signal.SIGINT)  # a terminal interrupts all
-        wrong = _ended(run, engine, how)
+        wrong = _ended(run, engine, how, where if amped else None)
         return Seen(wrong or _resumed(case, where, more, how))
 
 
-def _ended(run: subprocess.Popen[str], engine: str, how: str) -> str:
-    """What is wrong with the end of a search that was killed."""
+def _ended(run: subprocess.Popen[str], engine: str, how: str, where: Path | None) -> str:
+    """What is wrong with the end of a search that was killed; `where` is its folder if amped answered for interrupts then."""
     end = time.monotonic() + PATIENCE
     while (left := of_session(run.pid)) and time.monotonic() < end:
         time.sleep(0.05)
@@ -154,13 +172,20 @@ def _ended(run: subprocess.Popen[str], engine: str, how: str) -> str:
     _, told = run.communicate()
     if left:
         return f"processes go on after {how}: {len(left)} of engine {engine}"
-    early = -signal.Signals[f"SIG{how}"].value  # before amped listens; Python itself may then tell where it was
-    pythons = run.returncode == early or "Exception ignored in" in told
-    if "Traceback" in told and how != "KILL" and engine != "mpi" and not pythons:
+    early = -signal.Signals[f"SIG{how}"].value
+    pythons = where is None or _is_over(where)  # Python itself was interrupted, and may tell where it was
+    if "Traceback" in told and how != "KILL" and engine != "mpi" and not (pythons or "Exception ignored in" in told):
         return f"a traceback after {how}: {told[-500:]}"
-    if engine != "mpi" and run.returncode not in (0, early, *SIGNALS[how]):
+    allowed = (0, *SIGNALS[how], *((early,) if pythons else ()))
+    if engine != "mpi" and run.returncode not in allowed:
         return f"exit code {run.returncode} after {how}: {told[-500:]}"
     return ""
+
+
+def _is_over(where: Path) -> bool:
+    """Whether a search had found everything, so that amped only had to show it."""
+    kept = where / "kept.jsonl"
+    return (where / "all.csv").exists() or (kept.exists() and kept.read_bytes().count(b"\n") > number_of_parts())
 
 
 def _resumed(case: Case, where: Path, more: list[str], how: str) -> str:

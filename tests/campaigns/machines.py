@@ -30,7 +30,6 @@ WORSE = (
 TOGETHER = {"layers": ("number_of_MoE_layers",), "dimensionality": ("head_dimension",)}
 # Sizes grow to their multiples: kernels for odd sizes may be slower than those for larger, even ones.
 TIMES = (2, 4, 8)
-LAYOUT = "pipeline_layout"
 # Fractions that may interfere with what is hidden.
 NOTHING_INTERFERES = {"overlap_slowdown_fraction": 0.0, "expert_exchange_processor_fraction": 0.0}
 
@@ -47,21 +46,15 @@ def run_pairs(case: Case) -> Seen:
 def _changed(base: Estimate, case: Case) -> Iterator[tuple[Case, str, int]]:
     """The values of each changed run, what was changed, and whether the step may become longer (1) or shorter (-1).
 
-    The mapping stays: also a layout of the pipeline that amped found for the base, and would find anew for another run.
+    A layout of the pipeline that amped finds is found anew for each.
     """
-    layout = _layout(base)
     for entry in case.get("changes", []):
         name, times = [*entry, 2][:2]
-        if name not in base or not base[name] > 0 or (layout and name == "layers"):
+        if name not in base or not base[name] > 0:
             continue
         most = max(base[name], 1.0) if name.endswith(("_fraction", "_efficiency")) else float("inf")
         grown = {n: min(base[n] * times, most) for n in (name, *TOGETHER.get(name, ())) if n in base and base[n] > 0}
-        yield case["given"] | layout | grown, f"{name} times {times}", 1 if name in WORSE else -1
-
-
-def _layout(base: Estimate) -> Case:
-    """The layout of the pipeline that amped found, as a given one."""
-    return {LAYOUT: str(base.choices[LAYOUT])} if LAYOUT in base.choices else {}
+        yield case["given"] | grown, f"{name} times {times}", 1 if name in WORSE else -1
 
 
 def draw_switches(random: Random) -> Case:
@@ -69,23 +62,20 @@ def draw_switches(random: Random) -> Case:
 
 
 def run_switches(case: Case) -> Seen:
-    given, found = case.get("given", {}) | NOTHING_INTERFERES, Seen(count=0, answered=0)
-    for name in case.get("switches", []):
-        on = given | {name: True}
-        own = _beside(
-            given | {name: False}, lambda base, on=on, name=name: [(on | _layout(base), f"{name} turned on", -1)]
-        )
-        found = Seen(found.wrong or own.wrong, found.answered + own.answered, found.count + own.count)
-    return found
+    """All switches are off, and are turned on one after the other; each step is compared with the one before it."""
+    names = case.get("switches", [])
+    off = case.get("given", {}) | NOTHING_INTERFERES | dict.fromkeys(names, False)
+    each = [(off | dict.fromkeys(names[: n + 1], True), f"{name} turned on", -1) for n, name in enumerate(names)]
+    return _beside(off, lambda _: each, in_turn=True)
 
 
-def _beside(given: Case, changed: Any) -> Seen:
-    """A run, and runs that may only be longer, or only shorter."""
+def _beside(given: Case, changed: Any, in_turn: bool = False) -> Seen:
+    """A run, and runs that may only be longer, or only shorter; in turn: than the one before."""
     try:
         base = asked(given)
     except AmpedError as error:
         return Seen(wrong_refusal(error), answered=0, count=0)
-    wrong, compared = wrong_estimate(base), 0
+    wrong, compared, before = wrong_estimate(base), 0, base["step_time"]
     for own, words, may in changed(base):
         try:
             step = asked(own)["step_time"]
@@ -93,12 +83,13 @@ def _beside(given: Case, changed: Any) -> Seen:
             wrong = wrong or wrong_refusal(error)
             continue
         compared += 1
-        slower, faster = step > base["step_time"] * (1 + ROUNDING), step * (1 + ROUNDING) < base["step_time"]
+        slower, faster = step > before * (1 + ROUNDING), step * (1 + ROUNDING) < before
         if (may < 0 and slower) or (may > 0 and faster):
             wrong = (
                 wrong
-                or f"{words.partition(' ')[0]} makes a step {'longer' if slower else 'shorter'}: {words}, {base['step_time']} becomes {step}"
+                or f"{words.partition(' ')[0]} makes a step {'longer' if slower else 'shorter'}: {words}, {before} becomes {step}"
             )
+        before = step if in_turn else before
     return Seen(wrong, answered=compared, count=compared)
 
 
