@@ -101,6 +101,30 @@ def run(
     return results
 
 
+def run_layouts(base: Results, name: str, layouts: Sequence[Layout]) -> Results:
+    """The results of a scalar run with other layouts of its pipeline, all at once.
+
+    Only formulas that need the layout are evaluated again. All layouts list as many stages and chunks as the first one.
+
+    Args:
+        base: the results with one layout.
+        name: the name of the layout.
+        layouts: the other layouts.
+
+    Raises:
+        EvaluationError: if a formula fails.
+    """
+    joint = JointAxis({name: np.arange(len(layouts), dtype=np.float64)}, worthwhile=0.0)
+    results, late = Results(base.plan, joint, (joint.size,)), dict[str, Formula]()
+    for formula in base.plan.by_name.values():
+        if name in formula.arguments or not late.keys().isdisjoint(formula.arguments):
+            late[formula.name] = formula
+    results.cells.update((n, cell) for n, cell in base.cells.items() if n not in late)
+    results.cells[name] = _shares(layouts), joint.full
+    _take(late.values(), results, [()] * len(late))
+    return results
+
+
 def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[Results]:
     """Evaluates several configurations at once, whose plans have one structure.
 
@@ -286,6 +310,13 @@ def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns)
         extent[list(axes).index(name)] = -1
         return np.asarray(axes[name], dtype=np.float64).reshape(extent), 0
     return np.full(extent, values[name], dtype=np.float64), 0
+
+
+def _shares(layouts: Sequence[Layout]) -> tuple[Share, ...]:
+    """The layers that each of several layouts lists, as arrays with one value for each layout."""
+    counts = np.moveaxis(np.array([layout.counts for layout in layouts]), 0, -1)
+    stages = enumerate(counts)
+    return tuple(Share(f"stage {n}", tuple(map(tuple, chunks))) for n, chunks in stages)
 
 
 def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> Share:

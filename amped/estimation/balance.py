@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 
@@ -61,6 +61,25 @@ def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
     found = _moved(row, stages, homes, _dealt_to_chunks(row, stages, homes))
     roomy = replace(row, fits=lambda *_: True)
     return _moved(roomy, stages, homes, found) if _cost(row, stages, homes, found)[0] else found
+
+
+def nearby(counts: Sequence[int], homes: Sequence[int]) -> list[list[int]]:
+    """All layouts with one layer in another stage's chunk, and all in which two stages' chunks exchange their layers.
+
+    No chunk loses its last layer, unless it has an end of the network.
+    """
+    ends = (0, len(counts) - 1)
+    moved = [
+        other
+        for other in _moves(homes, counts)
+        if all(n or not own or c in ends for c, (n, own) in enumerate(zip(other, counts, strict=True)))
+    ]
+    for one, other in combinations(range(len(counts)), 2):
+        if counts[one] != counts[other]:
+            exchanged = list(counts)
+            exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
+            moved.append(exchanged)
+    return moved
 
 
 def _even(layers: int, chunks: int) -> list[int]:

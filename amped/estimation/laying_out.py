@@ -1,25 +1,29 @@
 """The layout of a pipeline, found before anything is planned: how many layers of which kind each chunk has.
 
 What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
-gets equally many. Otherwise the layout is the balanced one: the longest stage is as short as memory allows. A network
-needs no layout if its layers are all alike and divide.
+gets equally many. Otherwise the search begins with the balanced layout, whose longest stage is as short as memory allows,
+and goes on to layouts near it as long as the whole step becomes shorter. A network needs no layout if its layers are all
+alike and divide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from amped.base.errors import MappingError, Problem, ResolveError
 from amped.base.record import dataclass
 from amped.configuring.layouts import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
 from amped.configuring.sources import Sources
-from amped.engine.evaluate import run
+from amped.engine.evaluate import Results, run, run_layouts
 from amped.engine.resolve import chosen_values, plan
-from amped.estimation.balance import Row, balanced
+from amped.estimation.balance import Room, Row, balanced, nearby
 from amped.theory.catalogue import Catalogue
 from amped.theory.pass_records import Pipe
 from amped.theory.schedules.orders import SCHEDULES
@@ -38,9 +42,13 @@ BYTES = (
     "replicated_embedding", "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
     "available_memory_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
 )  # fmt: skip
+# The results by which layouts near the balanced one are compared.
+STEP = ("step_time", "fits_in_memory")
 Counts = list[list[list[int]]]
 # The most chunks for each layer and end of a network for which a layout is sought.
 MOST_CHUNKS = 4
+# How often the steps of all layouts near the best one are compared, and the most chunks of which they are.
+MOST_ROUNDS, MOST_COMPARED_CHUNKS = 6, 32
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -218,7 +226,7 @@ class _Pipeline:
             counts = [layers // places] * places
         else:
             counts = self._balanced()
-        return [(n, (place == places - 1) * self.numbers[MODULES]) for place, n in enumerate(counts)]
+        return self._placed(counts)
 
     def _per_stage(self) -> list[int] | None:
         """The layers of each stage, if they are given."""
@@ -248,37 +256,74 @@ class _Pipeline:
         return found
 
     def _balanced(self) -> list[int]:
-        """The layers of each chunk in the balanced layout, by times and bytes of a trial that is nearly even."""
-        places = len(self.homes)
-        trial = self._with(self._counts([(n, 0) for n in _dealt(self.numbers["layers"], places)]))
-        kinds = [int(self.unlike and mixture) for mixture in self.marks]
-        try:
-            row = self._timed(trial, kinds)
-        except ResolveError:  # the closed form has no times by kind: all layers count alike
-            row = Row([1.0] * len(kinds), 0.0, 0.0)
-        return balanced(row, self.stages, [stage for stage, _ in self.homes])
+        """The layers of each chunk in the layout with the shortest step, by times and bytes of a trial that is nearly even."""
+        homes, row = [stage for stage, _ in self.homes], Row([1.0] * len(self.marks), 0.0, 0.0)
+        trial = self._trial()
+        if (
+            trial is not None and TIMES[0] in trial.cells
+        ):  # the closed form has no times by kind: all layers count alike
+            row = self._timed(trial)
+        counts = balanced(row, self.stages, homes)
+        compared = trial is not None and STEP[0] in trial.cells and len(homes) <= MOST_COMPARED_CHUNKS
+        return self._quickest(trial, counts) if trial is not None and compared else counts
 
-    def _timed(self, trial: Sources, kinds: Sequence[int]) -> Row:
+    def _trial(self) -> Results | None:
+        """The results of a layout that is nearly even, as many of them as there are."""
+        trial = self._with(self._counts(self._placed(_dealt(self.numbers["layers"], len(self.homes)))))
+        for wanted in ((*TIMES, *BYTES, *STEP), (*TIMES, *BYTES), STEP):
+            with suppress(ResolveError):
+                return run(plan(self.known, wanted, trial), trial.given)
+        return None
+
+    def _quickest(self, trial: Results, counts: list[int]) -> list[int]:
+        """The layers of each chunk after every move and exchange that makes the whole step shorter.
+
+        The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
+        other, which depends on their order, and what is done once a step, on the stage with the most parameters.
+        """
+        homes, even = [stage for stage, _ in self.homes], _dealt(self.numbers["layers"], len(self.homes))
+        near = [counts, even, *nearby(counts, homes), *nearby(even, homes)]
+        for _ in range(MOST_ROUNDS):
+            best = near[self._shortest(trial, near)]
+            if best == counts:
+                break
+            counts, near = best, [best, *nearby(best, homes)]
+        return counts
+
+    def _shortest(self, trial: Results, near: Sequence[Sequence[int]]) -> int:
+        """The place of the layout with the shortest step, among those that fit in memory if any does."""
+        found = run_layouts(trial, LAYOUT, [counted(self._counts(self._placed(counts))) for counts in near])
+        step, fits = (np.broadcast_to(found.spread(name).ravel(), len(near)) for name in STEP)
+        return int(np.lexsort((step, 1 - fits))[0])
+
+    def _placed(self, counts: Sequence[int]) -> list[tuple[int, int]]:
+        """The layers and modules of each chunk: the modules are beside the output head."""
+        return [(n, (place == len(counts) - 1) * self.numbers[MODULES]) for place, n in enumerate(counts)]
+
+    def _timed(self, trial: Results) -> Row:
         """The times of the layers and of the ends, and which stages have room for which layers."""
-        results = run(plan(self.known, (*TIMES, *BYTES), trial), trial.given)
-        whole = [t.forward + t.input_gradient + t.weight_gradient for t in results.records("kind_times")]
-        ends = results.number("embedding_time"), results.number("output_head_time")
+        kinds = [int(self.unlike and mixture) for mixture in self.marks]
+        whole = [t.forward + t.input_gradient + t.weight_gradient for t in trial.records("kind_times")]
+        ends = trial.number("embedding_time"), trial.number("output_head_time")
         more = self.numbers[MODULES] * whole[-1]  # modules are beside the output head
+        return Row([whole[kind] for kind in kinds], ends[0], ends[1] + more, self._room(trial, kinds, len(whole)))
+
+    def _room(self, trial: Results, kinds: Sequence[int], number: int) -> Room:
+        """Tells which stages have room for which layers; there are layers of so many kinds, a module's among them."""
         values: dict[str, Any] = {
-            n: results.records(n) if n in _of_records(self.known) else results.number(n) for n in BYTES
+            n: trial.records(n) if n in _of_records(self.known) else trial.number(n) for n in BYTES
         }
         bytes_of = [
-            [bytes_with(values, stage, kind) for kind in (None, *range(len(whole)))] for stage in range(self.stages)
+            [bytes_with(values, stage, kind) for kind in (None, *range(number))] for stage in range(self.stages)
         ]
-        available = values["available_memory_bytes"]
 
         def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
             base, *each = bytes_of[stage]
             modules = self.numbers[MODULES] * (stage == self.homes[-1][0])
             own = sum((each[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
-            return bool(base + own + modules * (each[-1] - base) <= available)
+            return bool(base + own + modules * (each[-1] - base) <= values["available_memory_bytes"])
 
-        return Row([whole[kind] for kind in kinds], ends[0], ends[1] + more, fits)
+        return fits
 
 
 def _of_records(known: Catalogue) -> frozenset[str]:

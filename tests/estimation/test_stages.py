@@ -83,18 +83,48 @@ def test_networks_whose_layers_do_not_divide_run_without_a_layout(base, stages, 
     assert again["step_time"] == e["step_time"]
 
 
-def test_no_layout_of_one_chunk_a_stage_has_a_shorter_longest_stage():
-    """7 layers in 3 stages: all 36 ways to cut them, none whose bottleneck takes less than that of the balanced one."""
-    toy = {"layers": 7, "number_of_accelerators": 3, "pipeline_parallel_degree": 3, "batch_size": 12}
+def test_no_layout_of_one_chunk_a_stage_has_a_shorter_step():
+    """7 layers in 3 stages: all ways to cut them, none with a shorter step than the one that amped finds."""
+    toy = {
+        "model": "GPT-2 small",
+        "layers": 7,
+        "number_of_accelerators": 3,
+        "pipeline_parallel_degree": 3,
+        "batch_size": 12,
+    }
     toy |= {"tensor_parallel_degree": 1, "zero_stage": 0}
-    own = of({"model": "GPT-2 small"}, **toy)
-    ways = [(a, b, 7 - a - b) for a in range(8) for b in range(8 - a)]
-    least = min(
-        of({"model": "GPT-2 small"}, **toy, pipeline_layout=f"{a},{b},{c}").results.records("bottleneck_stage")[0].time
-        for a, b, c in ways
-        if b
-    )
-    assert own.results.records("bottleneck_stage")[0].time == least
+    ways = [f"{a},{b},{7 - a - b}" for a in range(8) for b in range(1, 8 - a)]
+    assert of(toy)["step_time"] == min(of(toy, pipeline_layout=way)["step_time"] for way in ways)
+
+
+SPLIT = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 64, "tensor_parallel_degree": 1,
+         "data_parallel_degree": 16, "pipeline_parallel_degree": 4, "expert_parallel_degree": 8, "microbatch_size": 1, "batch_size": 256}  # fmt: skip
+SLOW_HOST = {"optimizer_offload": 1, "host_memory_bandwidth": 4e10}
+
+
+def test_what_is_done_once_a_step_has_a_part_in_the_layout():
+    """The host updates the states of the largest stage for minutes: no stage has more of the 58 mixtures than it must."""
+    assert max(mixtures for _, mixtures in has(of(SPLIT, **SLOW_HOST))) == 15
+
+
+@pytest.mark.parametrize("more", [{}, SLOW_HOST])
+def test_no_layout_near_the_one_that_is_found_has_a_shorter_step(more):
+    found = of(SPLIT, **more)
+    layers = [sum(stage) for stage in has(found)]
+    near = [[n + (s == one) - (s == other) for s, n in enumerate(layers)] for one in range(4) for other in range(4)]
+    for each in near:
+        layout = ",".join(f"{n:g}" for n in each)
+        assert found["step_time"] <= of(SPLIT, **more, pipeline_layout=layout)["step_time"] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "switch", ["overlap_expert_communication", "overlap_data_communication", "overlap_pipeline_communication"]
+)
+@pytest.mark.parametrize("more", [{}, SLOW_HOST, {"virtual_pipeline_stages": 2}])
+def test_a_switch_that_hides_messages_never_costs_time_though_the_layout_is_found_anew(switch, more):
+    clear = more | {"overlap_slowdown_fraction": 0, "expert_exchange_processor_fraction": 0}
+    off, on = (of(SPLIT, **clear, **{switch: value})["step_time"] for value in (False, True))
+    assert on <= off * (1 + 1e-9)
 
 
 # --- kinds of layers -------------------------------------------------------------------------------------------------
