@@ -64,22 +64,14 @@ def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
 
 
 def nearby(counts: Sequence[int], homes: Sequence[int]) -> list[list[int]]:
-    """All layouts with one layer in another stage's chunk, and all in which two stages' chunks exchange their layers.
-
-    No chunk loses its last layer, unless it has an end of the network.
-    """
-    ends = (0, len(counts) - 1)
-    moved = [
-        other
-        for other in _moves(homes, counts)
-        if all(n or not own or c in ends for c, (n, own) in enumerate(zip(other, counts, strict=True)))
-    ]
+    """All layouts with one layer in another stage's chunk, and all in which two chunks exchange their layers."""
+    found = [*_moves(homes, counts)]
     for one, other in combinations(range(len(counts)), 2):
         if counts[one] != counts[other]:
             exchanged = list(counts)
             exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
-            moved.append(exchanged)
-    return moved
+            found.append(exchanged)
+    return found
 
 
 def _even(layers: int, chunks: int) -> list[int]:

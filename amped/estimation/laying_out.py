@@ -43,7 +43,7 @@ BYTES = (
     "available_memory_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
 )  # fmt: skip
 # The results by which layouts near the balanced one are compared.
-STEP = ("step_time", "fits_in_memory")
+STEP = ("step_time", "fits_in_memory", "layers_divide_by_stages_and_chunks")
 Counts = list[list[list[int]]]
 # The most chunks for each layer and end of a network for which a layout is sought.
 MOST_CHUNKS = 4
@@ -291,10 +291,10 @@ class _Pipeline:
         return counts
 
     def _shortest(self, trial: Results, near: Sequence[Sequence[int]]) -> int:
-        """The place of the layout with the shortest step, among those that fit in memory if any does."""
+        """The place of the layout with the shortest step, among those that keep the rule and fit in memory if any does."""
         found = run_layouts(trial, LAYOUT, [counted(self._counts(self._placed(counts))) for counts in near])
-        step, fits = (np.broadcast_to(found.spread(name).ravel(), len(near)) for name in STEP)
-        return int(np.lexsort((step, 1 - fits))[0])
+        step, fits, full = (np.broadcast_to(found.spread(name).ravel(), len(near)) for name in STEP)
+        return int(np.lexsort((step, 1 - fits, 1 - full))[0])
 
     def _placed(self, counts: Sequence[int]) -> list[tuple[int, int]]:
         """The layers and modules of each chunk: the modules are beside the output head."""

@@ -97,6 +97,13 @@ def test_no_layout_of_one_chunk_a_stage_has_a_shorter_step():
     assert of(toy)["step_time"] == min(of(toy, pipeline_layout=way)["step_time"] for way in ways)
 
 
+def test_where_stages_are_more_than_layers_none_is_left_without_work():
+    """6 layers in 8 stages: the first one has the embedding, the last one the output head, each other one a layer."""
+    few = {"model": "GPT-2 small", "layers": 6, "number_of_accelerators": 8, "pipeline_parallel_degree": 8}
+    e = of(few, tensor_parallel_degree=1, batch_size=16)
+    assert all(sum(layers) == 1 for layers in has(e)[1:-1])
+
+
 SPLIT = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 64, "tensor_parallel_degree": 1,
          "data_parallel_degree": 16, "pipeline_parallel_degree": 4, "expert_parallel_degree": 8, "microbatch_size": 1, "batch_size": 256}  # fmt: skip
 SLOW_HOST = {"optimizer_offload": 1, "host_memory_bandwidth": 4e10}
