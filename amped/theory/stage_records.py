@@ -84,6 +84,11 @@ class Stage(Record):
     has_embedding: Any
     has_output_head: Any
 
+    @property
+    def kinds_up_to(self) -> tuple[Any, ...]:
+        """The number of layers of each kind on the stage and on all stages before it."""
+        return tuple(own + before for own, before in zip(self.kinds, self.kinds_before, strict=True))
+
 
 def had(has: Any, value: Any) -> Any:
     """The value of one end of the network (the embedding or the output head) if a stage has this end, else zero."""

@@ -14,7 +14,7 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
     Source: arXiv 2205.05198, section 4.3.
     """
     needed = [
-        states.bytes + activations.bytes + working.bytes
+        activations.bytes + working.bytes + states.bytes
         for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True)
     ]
     most, found = needed[0], np.zeros(1)

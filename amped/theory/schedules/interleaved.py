@@ -10,7 +10,7 @@ back, which costs the passes of one chunk on the way.
 import numpy as np
 
 from amped.theory.quantity import quantity, records
-from amped.theory.records import latest, total
+from amped.theory.records import latest
 from amped.theory.stage_records import ChunkTimes, had
 
 
@@ -39,64 +39,61 @@ def interleaved_idle_time(bottleneck_stage_chain_idle_time, output_head_chain_id
 @quantity("s")
 def bottleneck_stage_chain_idle_time(
     pipeline_stages,
-    pass_times,
+    whole_pass_times,
     bottleneck_stage,
     microbatches_per_flush,
     stage_send_time,
-    blocking_stage_send_time,
+    overlapped_stage_send_time,
     virtual_pipeline_stages,
     pipeline_parallel_degree,
 ):
     """The idle time in a step of interleaved 1F1B if one stage determines the time of the step.
 
         idle = max over stages s of [before + d + u + m·(work of s − work of the bottleneck stage)],
-        d = max(T + other chunks forward − n·(forward / v + blocking send), 0),
-        u = max(T + other chunks backward − n·(backward / v + blocking send), 0),
+        d = max(T + n·hidden send + other chunks forward − n·forward / v, 0),
+        u = max(T + n·hidden send + other chunks backward − n·backward / v, 0),
         n = 2·(stages after s) + (v − 1)·p.
 
     There are p stages with v chunks each, and m micro-batches. n is the number of warm-up passes of stage s, d and u
     are its waits after them and before its last passes. T is the time of a micro-batch through one chunk of each stage
-    after s and back, with n sends, and `before` that through one chunk of each stage before s and back. The other
+    after s and back, and `before` that through one chunk of each stage before s and back, with its sends. The other
     chunks are v − 1 chunks of all stages. `forward`, `backward` and `work` are times of stage s for a micro-batch.
+    Stage s waits for n sends, of which it computes beside the hidden part.
 
     Source: Megatron-Core, schedules.py (warm-up).
     """
-    forward, back, weight = pass_times
-    v, m, found = virtual_pipeline_stages, microbatches_per_flush, []
-    chunks, others = [each.in_chunks(v) for each in pass_times], (v - 1) / v
+    (forward, whole), v, found = whole_pass_times, virtual_pipeline_stages, []
+    chunk, every = whole.in_chunks(v), pipeline_stages[-1].kinds_up_to
+    there_in_others = (v - 1) / v * forward.of_layers(every)
+    back_in_others = (v - 1) / v * whole.of_layers(every) - there_in_others
     for s in pipeline_stages:
-        there, again = forward.of(s), back.of(s) + weight.of(s)
+        there, work, start = forward.of(s), whole.of(s), had(s.has_embedding, 1.0)
         warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
-        behind = total(each.after(s) for each in chunks) + warm * stage_send_time
-        every, start = (s.kinds, s.kinds_before, s.kinds_after), had(s.has_embedding, 1.0)
-        on_all = [others * total(each.of_layers(kinds) for kinds in every) for each in pass_times]
-        down = behind + on_all[0] + start * forward.embedding
-        up = behind + on_all[1] + on_all[2] + start * (back.embedding + weight.embedding)
-        idle = np.maximum(down - warm * (there / v + blocking_stage_send_time), 0)
-        idle = idle + np.maximum(up - warm * (again / v + blocking_stage_send_time), 0)
-        before = total(each.before(s) for each in chunks) + 2 * s.index * stage_send_time
-        found.append(before + idle + m * (there + again - bottleneck_stage[0].time))
+        down = there_in_others + start * forward.embedding - warm / v * there
+        up = back_in_others + start * (whole.embedding - forward.embedding) - warm / v * (work - there)
+        behind = warm * overlapped_stage_send_time + chunk.after(s)
+        before = chunk.before(s) + 2 * s.index * stage_send_time
+        slower = microbatches_per_flush * (work - bottleneck_stage[0].time)
+        found.append(np.maximum(behind + down, 0) + np.maximum(behind + up, 0) + (before + slower))
     return latest(found)
 
 
 @records()
-def chunk_times(
-    pipeline_stages, pass_times, virtual_pipeline_stages, blocking_stage_send_time, pipeline_parallel_degree
-):
+def chunk_times(pipeline_stages, whole_pass_times, virtual_pipeline_stages, pipeline_parallel_degree):
     """The times of a micro-batch in one chunk of the first stage, of the last stage but one, and of the last stage.
 
     If there are two stages, the last stage but one is the first stage.
 
     Source: definition.
     """
-    forward, back, weight = (each.in_chunks(virtual_pipeline_stages) for each in pass_times)
+    forward, whole = (each.in_chunks(virtual_pipeline_stages) for each in whole_pass_times)
     first, inner, last = (stage.kinds for stage in (pipeline_stages[0], pipeline_stages[-2:][0], pipeline_stages[-1]))
     inner = tuple(np.where(pipeline_parallel_degree > 2, *both) for both in zip(inner, first, strict=True))
-    sent = blocking_stage_send_time
-    return tuple(
-        ChunkTimes(name, forward.of_layers(kinds) + sent, back.of_layers(kinds) + weight.of_layers(kinds) + sent)
-        for name, kinds in (("first", first), ("last but one", inner), ("last", last))
-    )
+    found = []
+    for name, kinds in (("first", first), ("last but one", inner), ("last", last)):
+        there = forward.of_layers(kinds)
+        found.append(ChunkTimes(name, there, whole.of_layers(kinds) - there))
+    return tuple(found)
 
 
 @quantity("s")
@@ -105,12 +102,12 @@ def output_head_microbatch_group_time(
 ):
     """The time of p micro-batches (one for each of p stages) in the chunk with the output head.
 
-    This is the last chunk, so it has no send to a next stage.
+    This is the last chunk, so it has no send to a next stage, only one back.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
-    last = chunk_times[-1]
-    return pipeline_parallel_degree * (last.forward + last.backward + output_head_time - blocking_stage_send_time)
+    last, p = chunk_times[-1], pipeline_parallel_degree
+    return p * (last.forward + last.backward + output_head_time) + p * blocking_stage_send_time
 
 
 @quantity("s")
@@ -124,7 +121,13 @@ def embedding_microbatch_group_time(embedding_time, pipeline_parallel_degree):
 
 @quantity("s")
 def chain_ramp_time(
-    chunk_times, pass_times, pipeline_stages, stage_send_time, virtual_pipeline_stages, pipeline_parallel_degree
+    chunk_times,
+    whole_pass_times,
+    pipeline_stages,
+    stage_send_time,
+    blocking_stage_send_time,
+    virtual_pipeline_stages,
+    pipeline_parallel_degree,
 ):
     """The time before the first micro-batches reach the output head, plus the time after the last ones leave it.
 
@@ -132,14 +135,14 @@ def chain_ramp_time(
 
     Source: Megatron-Core, schedules.py (order of the chunks).
     """
-    (forward, back, weight), last, p = pass_times, pipeline_stages[-1], pipeline_parallel_degree
-    others = (virtual_pipeline_stages - 1) * p
+    (forward, whole), v, p = whole_pass_times, virtual_pipeline_stages, pipeline_parallel_degree
+    others = (v - 1) * p
     there, again = [others * c.forward for c in chunk_times], [others * c.backward for c in chunk_times]
     there[0] = there[0] + (p - 1) * forward.embedding
-    again[0] = again[0] + (p - 1) * (back.embedding + weight.embedding)
-    chunks = virtual_pipeline_stages
-    way = total(each.of_layers(last.kinds_before) / chunks + each.embedding for each in pass_times)
-    return way + 2 * (p - 1) * stage_send_time + latest(there) + latest(again)
+    again[0] = again[0] + (p - 1) * (whole.embedding - forward.embedding)
+    way = whole.of_layers(pipeline_stages[-1].kinds_before) / v + whole.embedding
+    sends = 2 * (p - 1) * stage_send_time + 2 * others * blocking_stage_send_time
+    return way + latest(there) + latest(again) + sends
 
 
 @quantity("s")
@@ -163,26 +166,33 @@ def output_head_chain_idle_time(
     There are p stages with v chunks each, and m micro-batches in R = m / p rounds. H is the time of a round in the
     chunk with the output head, `ramp` the time before the first round there and after the last, and G the time between
     these two. The gap of a stage (the last, the last but one, the first) is the time for its other chunks between two
-    rounds. The detour of a stage (the last but one, the first) is the time of a round in all its chunks.
+    rounds. The detour of a stage (the last but one, the first) is the time of a round in all its chunks. Each pass of
+    a chunk has its blocking send; that of the gaps of all three stages (`away`) is added at once.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
-    m, v, p = microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree
-    first, inner, last = (c.forward + c.backward for c in chunk_times)
-    others, rounds, ways = (v - 1) * p, m / p, 2 * (stage_send_time - blocking_stage_send_time)
-    gaps = [others * last, (others - 1) * inner + ways, last + (others - 2) * first + ways]
-    left_out = [
+    m, v, p, blocked = (
+        microbatches_per_flush,
+        virtual_pipeline_stages,
+        pipeline_parallel_degree,
+        blocking_stage_send_time,
+    )
+    (first, inner, last), others, rounds = (c.forward + c.backward for c in chunk_times), (v - 1) * p, m / p
+    gaps = [(others - 1) * inner, last + (others - 2) * first]
+    detours = [
         v * p * inner + (p == 2) * embedding_microbatch_group_time,
         v * p * first + embedding_microbatch_group_time,
     ]
-    between = [(rounds - 1) * latest(gaps) + (rounds - 2) * output_head_microbatch_group_time]
-    between += [gap + (rounds - 2) * each for gap, each in zip(gaps[1:], left_out, strict=True)]
-    whole = (
-        chain_ramp_time
-        + output_head_microbatch_group_time
-        + (rounds > 1) * (latest(between) + output_head_microbatch_group_time)
+    away = 2 * stage_send_time + 2 * (others - 2) * blocked
+    stays = latest([*gaps, others * last + (4 * blocked - 2 * stage_send_time)]) + away
+    leaves = latest(gap + (rounds - 2) * each for gap, each in zip(gaps, detours, strict=True)) + away
+    between = np.maximum(
+        (rounds - 1) * stays + (rounds - 2) * output_head_microbatch_group_time,
+        leaves + 2 * (rounds - 2) * v * p * blocked,
     )
-    return whole - m * bottleneck_stage[0].time - 2 * m * v * blocking_stage_send_time
+    whole = chain_ramp_time + output_head_microbatch_group_time
+    whole = whole + (rounds > 1) * (between + output_head_microbatch_group_time)
+    return whole - m * bottleneck_stage[0].time - 2 * m * v * blocked
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -35,19 +35,17 @@ def non_interleaved_idle_time(
     last, m, trips = pipeline_stages[-1], microbatches_per_flush, 2 * stage_send_time
     ramps, one_end = last.index * trips, whole.of_layers(last.kinds) + whole.output_head
     work = whole.of_layers(first.kinds) + whole.embedding
-    there = forward.of_layers(first.kinds) + forward.embedding + blocking_stage_send_time
+    there = forward.of_layers(first.kinds) + forward.embedding
     behind = whole.of_layers(first.kinds_after) + whole.output_head + ramps
     start = round_trip_idle_time(work, there, behind, first.stages_after, m, blocking_stage_send_time)
-    found = [
-        whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time),
-        start + m * (work - bottleneck_stage[0].time),
-    ]
-    rounds = (work + behind) / (last.index + 1) - work - 2 * blocking_stage_send_time
-    found.append(found[1] + np.maximum(m - 1 - last.index, 0) * np.maximum(rounds, 0))
+    found = [whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time)]
+    rounds, more = (work + behind) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
+    start = start + np.maximum(more * rounds - 2 * more * blocking_stage_send_time, 0)
+    found.append(start + m * (work - bottleneck_stage[0].time))
     for s in between:
-        own = forward.of(s) + blocking_stage_send_time, whole.after(s) + s.stages_after * trips, s.stages_after
+        own = forward.of(s), whole.after(s) + s.stages_after * trips, s.stages_after
         idle = round_trip_idle_time(whole.of(s), *own, m, blocking_stage_send_time)
-        found.append(whole.before(s) + s.index * trips + idle + m * (whole.of(s) - bottleneck_stage[0].time))
+        found.append(idle + (whole.before(s) + s.index * trips + m * (whole.of(s) - bottleneck_stage[0].time)))
     return latest(found)
 
 
@@ -56,15 +54,16 @@ def round_trip_idle_time(work, there, behind, others, m, held):
 
     Args:
         work: the time of the stage for a micro-batch.
-        there: the time of a forward pass, with the send that blocks the stage.
+        there: the time of a forward pass.
         behind: the time of a micro-batch from this stage to the last stage and back.
         others: the number of stages after this one.
         m: the number of micro-batches. If m ≤ `others`, only the longer of the two waits counts.
-        held: the seconds for which a send blocks the stage.
+        held: the seconds for which a send blocks the stage, in each pass.
     """
-    meanwhile, again = np.minimum(others, m - 1), work - there + 2 * held
-    one, other = np.maximum(behind - meanwhile * there, 0), np.maximum(behind - meanwhile * again, 0)
-    return np.maximum(one, other) + (m > others) * np.minimum(one, other)
+    meanwhile, again = np.minimum(others, m - 1), work - there
+    longer, shorter = behind - meanwhile * np.minimum(there, again), behind - meanwhile * np.maximum(there, again)
+    sends = meanwhile * held
+    return np.maximum(longer - sends, 0) + (m > others) * np.maximum(shorter - sends, 0)
 
 
 @records(choice="pipeline_schedule", value="1f1b")
