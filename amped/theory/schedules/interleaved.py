@@ -171,28 +171,18 @@ def output_head_chain_idle_time(
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
-    m, v, p, blocked = (
-        microbatches_per_flush,
-        virtual_pipeline_stages,
-        pipeline_parallel_degree,
-        blocking_stage_send_time,
-    )
-    (first, inner, last), others, rounds = (c.forward + c.backward for c in chunk_times), (v - 1) * p, m / p
-    gaps = [(others - 1) * inner, last + (others - 2) * first]
-    detours = [
-        v * p * inner + (p == 2) * embedding_microbatch_group_time,
-        v * p * first + embedding_microbatch_group_time,
-    ]
-    away = 2 * stage_send_time + 2 * (others - 2) * blocked
-    stays = latest([*gaps, others * last + (4 * blocked - 2 * stage_send_time)]) + away
+    m, v, p = microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree
+    (first, inner, last), held = (c.forward + c.backward for c in chunk_times), blocking_stage_send_time
+    others, rounds, embedding = (v - 1) * p, m / p, embedding_microbatch_group_time
+    group, gaps = output_head_microbatch_group_time, [(others - 1) * inner, last + (others - 2) * first]
+    detours = [v * p * inner + (p == 2) * embedding, v * p * first + embedding]
+    away = 2 * stage_send_time + 2 * (others - 2) * held
+    stays = latest([*gaps, others * last + (4 * held - 2 * stage_send_time)]) + away
     leaves = latest(gap + (rounds - 2) * each for gap, each in zip(gaps, detours, strict=True)) + away
-    between = np.maximum(
-        (rounds - 1) * stays + (rounds - 2) * output_head_microbatch_group_time,
-        leaves + 2 * (rounds - 2) * v * p * blocked,
-    )
-    whole = chain_ramp_time + output_head_microbatch_group_time
-    whole = whole + (rounds > 1) * (between + output_head_microbatch_group_time)
-    return whole - m * bottleneck_stage[0].time - 2 * m * v * blocked
+    leaves = leaves + 2 * (rounds - 2) * v * p * held
+    between = np.maximum((rounds - 1) * stays + (rounds - 2) * group, leaves)
+    whole = chain_ramp_time + group + (rounds > 1) * (between + group)
+    return whole - m * bottleneck_stage[0].time - 2 * m * v * held
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
