@@ -13,7 +13,7 @@ from amped.base.errors import WrongResultError
 from amped.base.record import dataclass
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.scenario import Scenario
-from amped.configuring.sources import Given
+from amped.configuring.sources import Given, LookedUp
 from amped.engine.evaluate import Results
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.theory.catalogue import catalogue
@@ -67,9 +67,9 @@ LAWS = (
 
 
 def given_from_inside(scenario: Scenario, results: Results) -> list[str]:
-    """The quantities that the user gave and that are otherwise calculated from others."""
+    """The quantities that the user gave, or a row of the user's, and that are otherwise calculated; no shipped row has one."""
     marks = {name: scenario.catalogue[name].mark for name in results.plan.leaves if name in scenario.catalogue}
-    given = {name for name, origin in scenario.sources.origins.items() if isinstance(origin, Given)}
+    given = {name for name, origin in scenario.sources.origins.items() if isinstance(origin, Given | LookedUp)}
     return [n for n, mark in marks.items() if n in given and mark.kind == "quantity" and mark.category is None]
 
 

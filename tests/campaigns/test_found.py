@@ -60,6 +60,11 @@ FOUND = {
         {"values": {"number_of_experts": 4, "layers": 6, "memory_capacity": "40 GB"}},
         1,
     ),
+    "a row that gives the whole memory": (
+        "tables",
+        {"content": {"table": "software_specifications", "rows": {"Mine": {"memory_per_accelerator_bytes": 900000000.0}}}},
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 
