@@ -22,6 +22,18 @@ def sharding_messages(zero_stage, largest_stage_layers):
     return np.where(shares("weight", zero_stage), largest_stage_layers, 1)
 
 
+@quantity("count")
+def scattered_gradient_messages(sharding_messages, zero_stage, whole_gradient_exchange):
+    """The number of messages in which the gradients of a stage are reduce-scattered; all others are all-reduced.
+
+    Replicas that shard only optimizer states may sum whole gradients all the same.
+
+    Source: arXiv 1910.02054, section 7.
+    """
+    whole = whole_gradient_exchange * ~shares("gradient", zero_stage)
+    return sharding_messages * shares("optimizer_state", zero_stage) * (1 - whole)
+
+
 @records()
 def sharding_collectives(
     non_expert_parameters_per_accelerator,
@@ -29,6 +41,7 @@ def sharding_collectives(
     weight_precision,
     zero_stage,
     sharding_messages,
+    scattered_gradient_messages,
     sharding_degree,
     replica_group,
     shard_group,
@@ -42,14 +55,14 @@ def sharding_collectives(
     """
     gradients = non_expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
-    sharded = sharding_messages * shares("optimizer_state", zero_stage)
-    whole = sharding_messages - sharded
+    sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
+    whole = sharding_messages - scattered
     (replicas,), (shards,) = replica_group, shard_group
     copies = Group("copies of a shard", replicas.intra / shards.intra, replicas.inter / shards.inter)
     return (
         Collective("gradients", "all_reduce", group=replicas, volume=gradients, count=whole),
-        Collective("gradients", "reduce_scatter", group=shards, volume=gradients, count=sharded),
-        Collective("gradient_copies", "all_reduce", group=copies, volume=gradients / sharding_degree, count=sharded),
+        Collective("gradients", "reduce_scatter", group=shards, volume=gradients, count=scattered),
+        Collective("gradient_copies", "all_reduce", group=copies, volume=gradients / sharding_degree, count=scattered),
         Collective("weights", "all_gather", group=shards, volume=weights, count=sharded),
     )
 
@@ -61,6 +74,7 @@ def expert_sharding_collectives(
     weight_precision,
     zero_stage,
     sharding_messages,
+    scattered_gradient_messages,
     expert_replica_group,
 ):
     """The data-parallel collectives for the routed experts, among the accelerators that hold equal experts.
@@ -69,11 +83,11 @@ def expert_sharding_collectives(
     """
     gradients = expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = expert_parameters_per_accelerator * weight_precision / sharding_messages
-    sharded = sharding_messages * shares("optimizer_state", zero_stage)
-    whole = sharding_messages - sharded
+    sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
+    whole = sharding_messages - scattered
     (replicas,) = expert_replica_group
     return (
         Collective("expert_gradients", "all_reduce", group=replicas, volume=gradients, count=whole),
-        Collective("expert_gradients", "reduce_scatter", group=replicas, volume=gradients, count=sharded),
+        Collective("expert_gradients", "reduce_scatter", group=replicas, volume=gradients, count=scattered),
         Collective("expert_weights", "all_gather", group=replicas, volume=weights, count=sharded),
     )

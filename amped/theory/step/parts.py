@@ -1,7 +1,10 @@
 """The parts of a step in the operator model: the work of the bottleneck stage, and what it waits for."""
 
+import numpy as np
+
 from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import family, quantity
+from amped.theory.shardings import shares
 
 
 @family(
@@ -49,13 +52,31 @@ def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage
     return bottleneck_stage_layer_passes * recomputation_time_per_layer
 
 
+@quantity("s")
+def weight_slicing_time(
+    zero_stage, sharding_degree, largest_stage_layers, weight_tensors_per_layer, host_time_per_gathered_slice
+):
+    """The time in which the host copies updated weights into place: replica by replica, and tensor by tensor.
+
+        time = replicas·tensors·time of a slice, if ZeRO shards optimizer states and keeps weights whole.
+
+    It assumes that the host is slower than the copies. Nothing runs beside it.
+
+    Source: huggingface/nanotron at 069c21c, distributed.py (all_gather_coalesced), optim/zero.py (_all_gather_params).
+    Differs: the tensors of embedding and output head are left out.
+    """
+    gathered = shares("optimizer_state", zero_stage) & ~shares("weight", zero_stage) & (sharding_degree > 1)
+    slices = sharding_degree * largest_stage_layers * weight_tensors_per_layer
+    return np.where(gathered, slices * host_time_per_gathered_slice, 0)
+
+
 @quantity("s", choice="performance_model", value="operators")
-def optimizer_time__operators(updating_time, host_time_per_step):
+def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_time):
     """The time of the optimizer step, which memory bandwidth limits, and of the work of the host between steps.
 
     Source: arXiv 1910.02054, section 3.1.
     """
-    return updating_time + host_time_per_step
+    return updating_time + host_time_per_step + weight_slicing_time
 
 
 # --- tensor, context and expert parallelism, pipeline ----------------------------------------------------------------
