@@ -116,15 +116,29 @@ def _validator() -> Any:
     return Draft202012Validator(structure())
 
 
+def _unknown_keys(given: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """A problem for each key that looks like a known one, and one problem for all others together."""
+    hints = {key: did_you_mean(key, known) for key in given if key not in known}
+    for key, hint in hints.items():
+        if hint:
+            yield Problem(f"unknown key {quoted(key)}", path, hint)
+    others = [quoted(key) for key, hint in hints.items() if not hint]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        where = (
+            ""
+            if path
+            else '; parameters stand inside them: {"mapping_parameters": {"parameters": {"tensor_parallel_degree": {"value": 8}}}}'
+        )
+        keys = f"key{'s' * (len(others) > 1)} {', '.join(others[:3])}{more}"
+        yield Problem(f"unknown {keys}", path, f"there are {', '.join(known)}{where}")
+
+
 def _told(error: Any) -> Iterator[Problem]:
     """One complaint of the validator, in words that say what to do."""
     path = ".".join(str(part) for part in error.absolute_path)
     if error.validator == "additionalProperties":
-        known = error.schema["properties"]
-        for key in error.instance:
-            if key not in known:
-                hint = did_you_mean(key, known) or f"there are {', '.join(known)}"
-                yield Problem(f"unknown key {quoted(key)}", path, hint)
+        yield from _unknown_keys(error.instance, error.schema["properties"], path)
     elif path.endswith("lookup_table_row"):
         yield Problem(f"{quoted(error.instance)} is not the name of a row, nor a list of names", path)
     else:

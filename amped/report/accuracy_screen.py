@@ -35,7 +35,7 @@ ERRORS = ("groups", "mean", "median", "90 %", "max", "signed")
 # How memory was read; blank in the table where the source does not say it.
 READINGS = ("allocated", "reserved", "device", "")
 # How many characters of a name the lines of the worst rows have room for.
-LONGEST = 32
+LONGEST = 28
 MORE = "more: --rows (all rows), --by source|software|model|accelerator, --plot, --kernels DIR"
 
 

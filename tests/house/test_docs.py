@@ -137,6 +137,24 @@ def test_the_page_on_accuracy_has_todays_screen(tmp_path):
     page = (DOCS / "accuracy.md").read_text("utf-8")
     shown = page.split("<!-- output of: amped validate -->\n```text\n")[1].split("```")[0]
     assert plain(shown) == plain(validate(folder=tmp_path))
+    figures = {
+        line.split("  ")[0] or line.strip().split("  ")[0]: re.findall(r"[\d.]+(?= %)", line)
+        for line in shown.splitlines()
+    }
+    mean, median = ({name: each[place] for name, each in figures.items() if len(each) > 2} for place in (0, 1))
+    dense, mixture = "dense", "mixture of experts"
+    assert (
+        f"off by {mean[dense]} % on average (half of them by less than {median[dense]} %), of a {mixture} by {mean[mixture]} %"
+        in page
+    )
+    read = [
+        mean[name]
+        for name in ("memory, confidence high or medium", "allocated", "reserved", "device", "unsaid how it was read")
+    ]
+    assert (
+        "off by {} % on average: {} % where allocated bytes were read, {} % reserved, {} % device, {} %".format(*read)
+        in page
+    )
 
 
 def test_the_glossary_is_what_the_command_prints():

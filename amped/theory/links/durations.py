@@ -43,6 +43,15 @@ def pipeline_durations(pipeline_collectives, stage_send_gather_collectives, netw
 
 
 @records()
+def tied_embedding_durations(tied_embedding_collectives, network):
+    """The time to sum the gradients of a tied embedding over the two stages that have it.
+
+    Source: the equations of the pages `electrical` and `optical`.
+    """
+    return network[0].durations(tied_embedding_collectives)
+
+
+@records()
 def data_durations(sharding_collectives, network):
     """The time of each collective of data parallelism.
 

@@ -1,7 +1,10 @@
-"""Pipeline parallelism: a micro-batch sent from one stage to the next."""
+"""Pipeline parallelism: a micro-batch sent from one stage to the next, and a tied embedding summed over two stages."""
+
+import numpy as np
 
 from amped.theory.quantity import records
-from amped.theory.records import Collective
+from amped.theory.records import Collective, Group, latest
+from amped.theory.stage_records import had, lacked
 
 
 @records()
@@ -26,3 +29,29 @@ def stage_send_gather_collectives(
     """
     calls = 1.0 * (sequence_split_degree < tensor_parallel_rows) * (pipeline_parallel_degree > 1)
     return (Collective("stage_send_gather", "all_gather", volume=microbatch_bytes, group=row_group[0], count=calls),)
+
+
+@records()
+def tied_embedding_collectives(
+    pipeline_stages,
+    tied_embedding_parameters,
+    parameter_groups,
+    exchanged_gradient_precision,
+    pipeline_parallel_degree,
+    inter_node_pipeline_parallel_degree,
+):
+    """The all-reduce of the gradients of a tied embedding, if the embedding and the output head are on two stages.
+
+    Each of the two stages has a copy of the weights. A pipeline that crosses nodes has its two ends on two nodes.
+
+    Source: arXiv 1909.08053, section 3; Megatron-Core, distributed/finalize_model_grads.py (embedding group).
+    """
+    apart = latest(had(s.has_output_head, lacked(s.has_embedding, 1.0)) for s in pipeline_stages)
+    volume = tied_embedding_parameters / parameter_groups[0].split_degree * exchanged_gradient_precision
+    nodes = np.minimum(inter_node_pipeline_parallel_degree, 2)
+    ends = Group("ends", intra=2 / nodes, inter=nodes)
+    return (
+        Collective(
+            "tied_embedding", "all_reduce", group=ends, volume=volume, count=apart * (pipeline_parallel_degree > 1)
+        ),
+    )

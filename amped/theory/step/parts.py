@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import family, quantity
+from amped.theory.records import total
 from amped.theory.shardings import shares
 
 
@@ -150,6 +151,15 @@ def exposed_pipeline_communication_time__operators(
 # --- data parallelism ------------------------------------------------------------------------------------------------
 
 
+@quantity("s")
+def tied_embedding_communication_time(tied_embedding_durations):
+    """The time in a step to sum the gradients of a tied embedding over the two stages that have it.
+
+    Source: arXiv 1909.08053, section 3.
+    """
+    return total(d.time * d.count for d in tied_embedding_durations)
+
+
 @quantity("s", choice="performance_model", value="operators")
 def hidden_data_communication_time__operators(
     overlapped_gradient_communication_time, overlapped_weight_communication_time
@@ -160,13 +170,18 @@ def hidden_data_communication_time__operators(
 
 @quantity("s", choice="performance_model", value="operators")
 def exposed_data_communication_time__operators(
-    gradient_communication_time, weight_communication_time, hidden_data_communication_time, overlap_slowdown_fraction
+    gradient_communication_time,
+    weight_communication_time,
+    tied_embedding_communication_time,
+    hidden_data_communication_time,
+    overlap_slowdown_fraction,
 ):
     """The time that accelerators lose because of data-parallel communication: by waiting, and by slower computation.
 
-    Communication that runs beside computation slows it down.
+    Communication that runs beside computation slows it down. The two copies of a tied embedding are summed after all
+    other gradients, beside nothing.
 
-    Source: arXiv 2006.15704, section 3.2.
+    Source: arXiv 2006.15704, section 3.2; Megatron-Core, distributed/finalize_model_grads.py.
     """
-    whole = gradient_communication_time + weight_communication_time
+    whole = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
     return whole - hidden_data_communication_time * (1 - overlap_slowdown_fraction)

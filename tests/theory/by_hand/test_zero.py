@@ -98,6 +98,41 @@ def test_copies_that_a_stack_keeps() -> None:
     assert narrow["gradient_bytes"] == PARAMETERS * 2  # the gradients of the backward pass are the ones that are kept
 
 
+def test_replicas_that_shard_only_states_may_sum_whole_gradients() -> None:
+    """nanotron, ZeRO 1: an all-reduce, which is twice once round. Sharded gradients are scattered all the same."""
+    whole = trained(FOUR, zero_stage=1, whole_gradient_exchange=True)
+    assert whole["exposed_data_communication_time"] == 2 * GRADIENTS + WEIGHTS
+    two = [trained(FOUR, zero_stage=2, whole_gradient_exchange=w)["step_time"] for w in (True, False)]
+    assert two[0] == two[1]
+
+
+def test_the_host_copies_updated_weights_slice_by_slice() -> None:
+    """nanotron, all_gather_coalesced: four replicas' slices of six tensors in each of two layers, 5 s each."""
+    slow = {"host_time_per_gathered_slice": "5 s"}
+    steps = [trained(FOUR, slow, zero_stage=stage)["step_time"] for stage in range(4)]
+    plain = [trained(FOUR, zero_stage=stage)["step_time"] for stage in range(4)]
+    slices = 4 * 6 * 2
+    assert [a - b for a, b in zip(steps, plain, strict=True)] == pytest.approx([0, 5 * slices, 5 * slices, 0])
+    halves = trained(FOUR, slow, zero_stage=1, sharding_degree=2, weight_tensors_per_layer=9)
+    assert halves["weight_slicing_time"] == 5 * 2 * 9 * 2
+
+
+def test_two_stages_sum_the_gradients_of_a_tied_embedding() -> None:
+    """Two stages on two nodes: 10 words of width 8 in 4 bytes, all-reduced by two, pass 1 B/s once. arXiv 1909.08053, section 3."""
+    tied = {
+        "vocabulary_size": 10,
+        "tied_embeddings": True,
+        "pipeline_parallel_degree": 2,
+        "batch_size": 2 * MICROBATCHES,
+    }
+    e = trained(FOUR, tied)
+    assert e["tied_embedding_communication_time"] == 10 * 8 * 4 / 1
+    alone = trained(FOUR, tied, tied_embedding_communication_time=0)
+    assert e["exposed_data_communication_time"] - alone["exposed_data_communication_time"] == pytest.approx(320)
+    assert trained(FOUR, tied, tied_embeddings=False)["tied_embedding_communication_time"] == 0
+    assert trained(FOUR, tied, pipeline_parallel_degree=1, batch_size=12)["tied_embedding_communication_time"] == 0
+
+
 def test_empty_gradients_are_one_for_each_product_of_a_layer() -> None:
     """800 parameters a layer without the vectors of its norms, 2 bytes each (Transformer Engine, get_dummy_wgrad)."""
     vectors = 800 - trained(FOUR, placeholder_weight_gradients=True)["placeholder_gradient_bytes"] / 2
