@@ -17,7 +17,12 @@ SWITCHES = (
 )  # fmt: skip
 DEGREES = ("tensor_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree", "microbatch_size",
            "virtual_pipeline_stages")  # fmt: skip
-LESS_AGAIN = {"full": ("selective", "none"), "selective": ("none",), "block": ("none", "selective")}
+LESS_AGAIN = {
+    "full": ("selective", "none"),
+    "selective": ("none",),
+    "block": ("none", "selective"),
+    "kept_products": ("none",),
+}
 # A change that gains less is not worth a word.
 LEAST_GAIN = 0.01
 Value = float | str | bool

@@ -41,7 +41,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
     largest = min(e["largest_microbatch_size"], e["microbatch_size"] - 1)
     size = next((b for b in range(int(largest), 0, -1) if e["minibatch_size"] % b == 0), None)
     smaller: list[Change] = [{"microbatch_size": float(size)}] if size else []
-    modes = {"none": ("selective", "full"), "selective": ("full",), "block": ("full",)}
+    modes = {"none": ("selective", "full")} | dict.fromkeys(("selective", "block", "kept_products"), ("full",))
     recomputing: list[Change] = [
         {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
     ]

@@ -309,6 +309,13 @@ def read_recomputation(own: Reading) -> dict[str, Any]:
     return {into: "selective" if "core_attn" in modules else "none", **found}
 
 
+# What other frameworks compute again, and Megatron does not.
+OF_OTHERS = {
+    "alternate_products": "every second product is torchtitan's",
+    "kept_products": "products that are kept by name are JAX's",
+}
+
+
 def write_recomputation(out: Outgoing) -> None:
     """What the backward pass computes again."""
     kind, why = str(out.get("activation_recomputation", "none")), "activations that the backward pass computes again"
@@ -328,8 +335,8 @@ def write_recomputation(out: Outgoing) -> None:
     if kind in ("full", "block"):
         for name in modules:
             out.lose(MODULES[name], "single modules are not computed again beside whole layers")
-    if kind == "alternate_products":
-        out.lose("activation_recomputation", "every second product is torchtitan's; none is written")
+    if kind in OF_OTHERS:
+        out.lose("activation_recomputation", f"{OF_OTHERS[kind]}; none is written")
     if "moe_act" in modules and out.get("number_of_experts", 1) <= 1:
         out.lose(
             "activation_function_recomputation",

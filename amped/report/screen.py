@@ -83,7 +83,7 @@ def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
     chunks = f", {number:g} chunks a stage" if number > 1 and of["pipeline_parallel_degree"] > 1 else ""
     zero = f", ZeRO {of['zero_stage']:g}" if of["zero_stage"] else ""
     mode = (of.choices if isinstance(of, Estimation) else of).get("activation_recomputation", "none")
-    again = "" if mode == "none" else f", {mode} recomputation"
+    again = "" if mode == "none" else f", {mode.replace('_', ' ')} recomputation"
     return f"{shown}{chunks}{zero}{again}, micro-batch {of['microbatch_size']:g}"
 
 

@@ -242,13 +242,37 @@ def recomputed_product_time_per_layer__alternate_products(
     """
     gate = gated_mlp / (1 + gated_mlp)
     shares = {"attention_output": 1.0} | {f"{name}_up": gate for name in NETWORKS}
-    kept = {f"{name}_down" for name in NETWORKS} | {"router"}
-    products = [
-        d for d in launched_layer_durations if d.phase == "forward" and d.kind in WEIGHTED and d.name not in kept
-    ]
-    calls = [(d, d.count * shares.get(d.name, recomputed_projection_fraction)) for d in products]
+    return repeated_products_time(launched_layer_durations, shares, recomputed_projection_fraction, kernel_rates)
+
+
+@quantity("s", choice="activation_recomputation", value="kept_products")
+def recomputed_product_time_per_layer__kept_products(
+    launched_layer_durations, kernel_rates, kept_query_key_value, kept_attention_output, kept_feedforward_up
+):
+    """The time of the recomputed products, if the config says which products are kept.
+
+    The projections before attention are kept or recomputed together. No backward pass needs the output of a down
+    projection.
+
+    Source: JAX, checkpoint_policies.save_only_these_names; OpenXLA, dead code elimination (what nobody reads).
+    """
+    up = 1 - kept_feedforward_up
+    shares = {"attention_output": 1 - kept_attention_output} | {f"{name}_up": up for name in NETWORKS}
+    return repeated_products_time(launched_layer_durations, shares, 1 - kept_query_key_value, kernel_rates)
+
+
+def repeated_products_time(durations, shares, projection_share, rates):
+    """The time to run shares of the products with weights again: by name, and of the projections before attention.
+
+    Down projections and routers do not run again.
+
+    Source: definition.
+    """
+    never = {f"{name}_down" for name in NETWORKS} | {"router"}
+    products = [d for d in durations if d.phase == "forward" and d.kind in WEIGHTED and d.name not in never]
+    calls = [(d, d.count * shares.get(d.name, projection_share)) for d in products]
     launches = total([0.0, *(d.kernels * count for d, count in calls)])
-    return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * kernel_rates[0].launch_time)
+    return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * rates[0].launch_time)
 
 
 @quantity("s")

@@ -2,6 +2,7 @@
 
 With `alternate_products` (torchtitan's selective checkpointing by operator) the outputs of attention and of every
 second product with a weight are kept. The other products, the norms and the element-wise operators run again.
+With `kept_products` (JAX's policies by name) the config says which outputs are kept.
 """
 
 from amped.theory.quantity import quantity
@@ -38,6 +39,40 @@ def recomputed_projection_fraction__alternate_products(
     """
     queries, keys = attention_heads * head_dimension, key_value_heads * head_dimension
     return keys / (queries + keys + key_value_heads * value_head_dimension)
+
+
+@quantity("1", choice="activation_recomputation", value="kept_products")
+def recomputed_product_fraction__kept_products(
+    attention_heads,
+    key_value_heads,
+    head_dimension,
+    value_head_dimension,
+    feedforward_dimension,
+    gated_mlp,
+    kept_query_key_value,
+    kept_attention_output,
+    kept_feedforward_up,
+):
+    """The share of a layer's multiply-accumulates with weights that are recomputed: those of products that are not kept.
+
+    No backward pass needs the output of the down projection, so it is never computed again.
+
+    Source: JAX, checkpoint_policies.save_only_these_names. Differs: experts count as a dense network of their width.
+    """
+    output = attention_heads * value_head_dimension
+    projection = attention_heads * head_dimension + key_value_heads * (head_dimension + value_head_dimension)
+    up, down = (1 + gated_mlp) * feedforward_dimension, feedforward_dimension
+    again = (1 - kept_query_key_value) * projection + (1 - kept_attention_output) * output
+    return (again + (1 - kept_feedforward_up) * up) / (projection + output + up + down)
+
+
+@quantity("1", choice="activation_recomputation", value="kept_products")
+def recomputed_attention_core_fraction__kept_products(kept_attention_core):
+    """The share of the layers that recompute the attention core: all, unless its output is kept.
+
+    Source: AI-Hypercomputer/maxtext, layers/decoders.py (context).
+    """
+    return 1 - kept_attention_core
 
 
 @quantity("count")
