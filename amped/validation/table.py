@@ -52,6 +52,8 @@ WORDS = {
     "memory_reading": ("allocated", "reserved", "device"), "memory_rank": ("first", "last", "fullest"),
 }  # fmt: skip
 # What no table can do without.
+# A smaller step's time, rate or memory is a slip of the pen, and an error beside it has no size.
+LEAST_MEASURED = 1e-12
 NEEDED = "a first line with the names of its columns, one of them for what was measured (such as measured_step_time)"
 # The columns for people, which no prediction reads.
 TEXTS = ("id", "group", "source", "source_ref", "network", "notes")
@@ -209,7 +211,10 @@ def _take(row: Row, column: str, cell: str, parameters: Parameters) -> None:
     if len(cell) > LONGEST_CELL:
         raise ConfigError(f"the cell has {len(cell)} characters", f"{LONGEST_CELL} is the most; close quotation marks")
     if column in MEASURED:
-        row.measured[MEASURED[column][0]] = parse(setting(cell), MEASURED[column][1])
+        name, unit = MEASURED[column]
+        row.measured[name] = parse(setting(cell), unit)
+        if 0 < row.measured[name] < LEAST_MEASURED:
+            raise ConfigError("nothing so small was ever measured", "check its unit")
     elif column in WORDS:
         row.texts[column] = _one_of(cell.casefold(), WORDS[column], "word")
     elif column in TEXTS:

@@ -131,7 +131,8 @@ class TestOneParameterThatIsWrong:
     def test_a_choice_that_is_not_there_comes_with_the_nearest_and_all(self):
         problem = the_problem(config(MAPPING, activation_recomputation="selectiv"))
         assert (
-            problem.advice == "did you mean 'selective'? it is one of none, selective, full, block, alternate_products"
+            problem.advice
+            == "did you mean 'selective'? it is one of none, selective, full, block, alternate_products, kept_products"
         )
 
     def test_a_value_of_megabytes_is_told_in_a_line(self):

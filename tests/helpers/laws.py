@@ -72,6 +72,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "selective recomputation": ("default", {"activation_recomputation": "selective", "sequence_parallel": True}),
     "block recomputation": ("default", RECOMPUTED),
     "alternate products recomputed": ("default", {"activation_recomputation": "alternate_products"}),
+    "kept products": ("default", {"activation_recomputation": "kept_products"}),
     "closed form": ("default", {"performance_model": "amped"}),
     "closed form, mixture of experts": ("mixtral-8x7b", {"performance_model": "amped"}),
     "closed form, nothing offloaded": ("default", {"performance_model": "amped", "optimizer_offload": 0}),

@@ -53,7 +53,7 @@ def recomputed_product_fraction__kept_products(
     kept_attention_output,
     kept_feedforward_up,
 ):
-    """The share of a layer's multiply-accumulates with weights that are recomputed: those of products that are not kept.
+    """The share of a layer's multiply-accumulates with weights that are recomputed: those that are not kept.
 
     No backward pass needs the output of the down projection, so it is never computed again.
 

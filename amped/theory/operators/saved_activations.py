@@ -91,36 +91,58 @@ def kept_activation_bytes_per_layer__alternate_products(
     return 2 * layer_input_bytes + attention + up
 
 
-@quantity("byte", choice="activation_recomputation", value="kept_products")
-def kept_activation_bytes_per_layer__kept_products(
-    layer_input_bytes,
+@quantity("byte")
+def kept_attention_output_bytes(
     query_bytes,
     key_bytes,
     value_bytes,
+    softmax_statistic_bytes,
     attentions_per_layer,
+    kept_query_key_value,
+    kept_attention_core,
+):
+    """The bytes that one layer keeps of the outputs of projections and attention core, as the config names them.
+
+    The attention core keeps its output, which is as large as the queries, and the statistics of its softmax.
+
+    Source: JAX, checkpoint_policies.save_only_these_names.
+    """
+    core = kept_attention_core * (query_bytes + softmax_statistic_bytes)
+    return attentions_per_layer * (kept_query_key_value * (query_bytes + key_bytes + value_bytes) + core)
+
+
+@quantity("byte")
+def kept_feedforward_output_bytes(
     microbatch_tokens,
     feedforward_dimension,
     gated_mlp,
     tensor_parallel_rows,
     activation_precision,
-    softmax_statistic_bytes,
-    kept_query_key_value,
-    kept_attention_core,
-    kept_attention_output,
     kept_feedforward_up,
+):
+    """The bytes that one layer keeps of the output of its up projection and gate, if the config names it.
+
+    Source: JAX, checkpoint_policies.save_only_these_names. Differs: experts count as a dense network of their width.
+    """
+    width = kept_feedforward_up * (1 + gated_mlp) * feedforward_dimension
+    return microbatch_tokens * width / tensor_parallel_rows * activation_precision
+
+
+@quantity("byte", choice="activation_recomputation", value="kept_products")
+def kept_activation_bytes_per_layer__kept_products(
+    layer_input_bytes,
+    attentions_per_layer,
+    kept_attention_output_bytes,
+    kept_feedforward_output_bytes,
+    kept_attention_output,
     kept_feedforward_down,
 ):
     """The bytes that one layer keeps of a micro-batch: its input, and the outputs that the config says are kept.
 
-    The attention core keeps its output, which is as large as the queries, and the statistics of its softmax.
-
-    Source: JAX, checkpoint_policies.save_only_these_names. Differs: experts count as a dense network of their width.
+    Source: JAX, checkpoint_policies.save_only_these_names.
     """
-    up = (1 + gated_mlp) * microbatch_tokens * feedforward_dimension / tensor_parallel_rows * activation_precision
-    core = kept_attention_core * (query_bytes + softmax_statistic_bytes)
-    attention = kept_query_key_value * (query_bytes + key_bytes + value_bytes) + core
     wide = kept_attention_output * attentions_per_layer + kept_feedforward_down
-    return (1 + wide) * layer_input_bytes + attentions_per_layer * attention + kept_feedforward_up * up
+    return (1 + wide) * layer_input_bytes + kept_attention_output_bytes + kept_feedforward_output_bytes
 
 
 @quantity("byte")
