@@ -51,9 +51,9 @@ WORDS = {
     "confidence": ("high", "medium", "low"), "kind": (STEP, LAYER), "assume": ("fastest", "default"), "ran_out_of_memory": ("true", "false"), "fitted": ("true", "false"),
     "memory_reading": ("allocated", "reserved", "device"), "memory_rank": ("first", "last", "fullest"),
 }  # fmt: skip
-# What no table can do without.
-# A smaller step's time, rate or memory is a slip of the pen, and an error beside it has no size.
+# A smaller time, rate or memory is a slip of the pen, and an error beside it has no size.
 LEAST_MEASURED = 1e-12
+# What no table can do without.
 NEEDED = "a first line with the names of its columns, one of them for what was measured (such as measured_step_time)"
 # The columns for people, which no prediction reads.
 TEXTS = ("id", "group", "source", "source_ref", "network", "notes")
@@ -213,8 +213,8 @@ def _take(row: Row, column: str, cell: str, parameters: Parameters) -> None:
     if column in MEASURED:
         name, unit = MEASURED[column]
         row.measured[name] = parse(setting(cell), unit)
-        if 0 < row.measured[name] < LEAST_MEASURED:
-            raise ConfigError("nothing so small was ever measured", "check its unit")
+        if row.measured[name] < LEAST_MEASURED and column in (*PACES, "measured_memory_bytes"):
+            raise ConfigError(f"{cell} cannot have been measured", "check the value and its unit")
     elif column in WORDS:
         row.texts[column] = _one_of(cell.casefold(), WORDS[column], "word")
     elif column in TEXTS:

@@ -37,6 +37,13 @@ WRONG = {
         written(RUN | {PACE: 100}),
         f"line 2, columns 'measured_step_time' and '{PACE}': the time of a step is given twice",
     ),
+    "no time at all": (
+        written(RUN | {"measured_step_time": "0 s"}), "line 2, column 'measured_step_time': 0 s cannot have been measured",
+    ),
+    "memory that no number can be divided by": (
+        written(RUN | {"measured_memory_bytes": "1e-308"}),
+        "line 2, column 'measured_memory_bytes': 1e-308 cannot have been measured",
+    ),
     "no measured quantity": (written(RUN | {"measured_step_time": ""}), "line 2, column 'measured_step_time': nothing was measured"),
     "no column of a measured quantity": (b"id,layers\na,1\n", "line 1: no column says what was measured"),
     "duplicate id": (written(RUN, RUN), "lines 2 and 3, column 'id': the id 'mine' stands 2 times"),
