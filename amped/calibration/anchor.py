@@ -142,7 +142,8 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
     values = {
         table: {each.column: value for each, (value, _) in found.items() if each.table == table} for table in rows
     }
-    values[SOFTWARE] |= {"host_time_per_layer": float(content["host_seconds"])}
+    on_x86 = float(content["host_seconds"]) / _value(first, "host_time_factor")
+    values[SOFTWARE] |= {"host_time_per_layer": on_x86}
     if content["device"].get("kind") == "cpu":
         values[SOFTWARE] |= {"host_time_per_step": 0.0}  # a processor that computes is its own host
     before = {name: _value(first, name) for columns in values.values() for name in columns}

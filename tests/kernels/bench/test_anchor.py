@@ -162,6 +162,12 @@ def test_products_that_take_twice_as_long_have_half_the_rate():
     assert "host_time_per_step" not in once.values["software_specifications"]  # of which a layer says nothing
 
 
+def test_the_host_of_a_superchip_is_told_as_an_x86_server_would_be():
+    """A table of software is of no accelerator; what Grace takes in Python is told by the accelerator's row."""
+    grace = anchored(made(accelerator="GH200"))
+    assert grace.values["software_specifications"]["host_time_per_layer"] == pytest.approx(4e-4 / 2.46)
+
+
 def test_four_layers_take_four_times_the_layer(tmp_path):
     """Of a layer that no launch bounds, so that a pass takes the sum of its kernels."""
     found = anchored(made())

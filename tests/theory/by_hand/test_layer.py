@@ -210,6 +210,7 @@ def test_a_host_that_is_slower_than_its_accelerator_is_waited_for() -> None:
     permutation and activation 3, products with weights 4, scores and values 2·2: 15; and 4 gradients of weights.
     """
     assert passes(GPT, host_time_per_layer=100) == [100, 50, 50]
+    assert passes(GPT, host_time_per_layer=40, host_time_factor=2.5) == [100, 50, 50]
     assert passes(GPT, kernel_launch_time=1) == [13, 15, 4]
 
 
