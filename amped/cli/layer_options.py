@@ -40,7 +40,7 @@ def device(
     """The peak rates of the device (`amped.kernels.layouts.cost.Device`), or None.
 
     Raises:
-        ConfigError: if only one of the two is given.
+        ConfigError: if only one of the two is given, or one is not above 0.
     """
     from amped.base.units import parse
     from amped.kernels.layouts.cost import Device
@@ -56,4 +56,8 @@ def device(
     if not (peak_flop_rate and memory_bandwidth):
         missing = "memory-bandwidth" if peak_flop_rate else "peak-flop-rate"
         raise ConfigError(f"--{missing} is missing", "give both ceilings, or --accelerator")
-    return Device(parse(peak_flop_rate, "flop/s"), parse(memory_bandwidth, "byte/s"), word_bytes)
+    rates = {"peak-flop-rate": parse(peak_flop_rate, "flop/s"), "memory-bandwidth": parse(memory_bandwidth, "byte/s")}
+    for name, rate in rates.items():
+        if rate <= 0:
+            raise ConfigError(f"--{name} is {rate:g}", "give a rate above 0, as in its --help")
+    return Device(*rates.values(), word_bytes)

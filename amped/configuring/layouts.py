@@ -161,7 +161,7 @@ class Pattern(str):
 
     def of(self, layers: int) -> list[bool] | None:
         """For each layer, whether it is a mixture; None if the list has another number of layers."""
-        if self.isdecimal():
+        if self.isdecimal() and int(self):  # 0 alone is a list of one dense layer
             return [place % int(self) == 0 for place in range(layers)]
         found = list(_marks(self))
         return found if len(found) == layers else None

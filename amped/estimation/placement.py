@@ -14,7 +14,7 @@ from amped.engine.resolve import plan
 from amped.theory.divisors import divisors
 from amped.theory.parallelisms import PARALLELISMS
 
-FILLED, TIME = "filled_domain_size", "step_time"
+FILLED, USABLE, TIME = "filled_domain_size", "usable_domain_size", "step_time"
 PLACED = tuple(f"intra_node_{kind}_parallel_degree" for kind in PARALLELISMS)
 
 
@@ -32,9 +32,10 @@ def fillings(accelerators: int, usable: float) -> tuple[int, ...]:
 def refilled(scenario: Scenario, results: Results) -> Scenario | None:
     """The scenario with the number of filled places that is fastest; None if that is the usual, largest one."""
     accelerators = int(results.number("number_of_accelerators"))
-    if FILLED in scenario.sources.given or not may_leave_places(accelerators):
+    placed = FILLED in scenario.sources.given or USABLE not in results.cells  # the user has said what is where
+    if placed or not may_leave_places(accelerators):
         return None
-    places = fillings(accelerators, results.number("usable_domain_size"))
+    places = fillings(accelerators, results.number(USABLE))
     tried = replace(scenario, sources=_filling(scenario, 1.0))
     fewer = _distinct(tried, np.array(places, np.float64), tuple(map(results.number, PLACED)))
     if not len(fewer):

@@ -33,6 +33,11 @@ FOUND = {
     "a shard with an endless name": ("lines", {"words": ["explore", "small.json", "--shard", "1/2", "--output", LONG]}, 0),
     "kernels in a folder with an endless name": ("lines", {"words": ["calibrate", "--kernels", LONG]}, 0),
     "a model with an endless name": ("tables", {"content": {"table": "transformer_network_parameters", "rows": {LONG: {}}}}, 0),
+    "a pattern of one dense layer": ("settings", {"config": "optical-glam-1.2T", "set": ["mixture_layer_pattern=0"]}, 0),
+    "a placement that leaves the fast domain's size unasked": (
+        "settings", {"config": "megatron-145.6B", "set": ["fast_domain_slots_for_tensor=8"]}, 1,
+    ),
+    "a device that computes nothing": ("lines", {"words": ["data-movement", "--peak-flop-rate", "0", "--memory-bandwidth", "3"]}, 0),
     "a measured step of ten billion years": ("tables", {"measurements": [RUN | {"measured_step_time": "100000000000000000000"}]}, 1),
     "half of a pair of surrogates in a table": (
         "tables",
