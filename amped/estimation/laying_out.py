@@ -47,6 +47,9 @@ STEP = ("step_time", "fits_in_memory", "layers_divide_by_stages_and_chunks")
 Counts = list[list[list[int]]]
 # The most chunks for each layer and end of a network for which a layout is sought.
 MOST_CHUNKS = 4
+# The search begins with layouts that are balanced for an output head of so many times its length, the first with its own: with
+# several chunks on a stage, moves of single layers do not lead from one of these layouts to another.
+HEADS = (1.0, 2.0)
 # How often the steps of all layouts near the best one are compared, and the most chunks of which they are.
 MOST_ROUNDS, MOST_COMPARED_CHUNKS = 6, 32
 
@@ -263,9 +266,9 @@ class _Pipeline:
             trial is not None and TIMES[0] in trial.cells
         ):  # the closed form has no times by kind: all layers count alike
             row = self._timed(trial)
-        counts = balanced(row, self.stages, homes)
-        compared = trial is not None and STEP[0] in trial.cells and len(homes) <= MOST_COMPARED_CHUNKS
-        return self._quickest(trial, counts) if trial is not None and compared else counts
+        if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS:
+            return balanced(row, self.stages, homes)
+        return self._quickest(trial, [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS])
 
     def _trial(self) -> Results | None:
         """The results of a layout that is nearly even, as many of them as there are."""
@@ -275,19 +278,24 @@ class _Pipeline:
                 return run(plan(self.known, wanted, trial), trial.given)
         return None
 
-    def _quickest(self, trial: Results, counts: list[int]) -> list[int]:
+    def _quickest(self, trial: Results, starts: list[list[int]]) -> list[int]:
         """The layers of each chunk after every move and exchange that makes the whole step shorter.
 
         The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
         other, which depends on their order, and what is done once a step, on the stage with the most parameters.
         """
         homes, even = [stage for stage, _ in self.homes], _dealt(self.numbers["layers"], len(self.homes))
-        near = [counts, even, *nearby(counts, homes), *nearby(even, homes)]
+        ends = [self._climbed(trial, start, homes) for start in (*starts, even)]
+        return ends[self._shortest(trial, ends)]
+
+    def _climbed(self, trial: Results, counts: list[int], homes: Sequence[int]) -> list[int]:
+        """The layers of each chunk after every move and exchange, from this layout on, that makes the step shorter."""
         for _ in range(MOST_ROUNDS):
+            near = [counts, *nearby(counts, homes)]
             best = near[self._shortest(trial, near)]
             if best == counts:
                 break
-            counts, near = best, [best, *nearby(best, homes)]
+            counts = best
         return counts
 
     def _shortest(self, trial: Results, near: Sequence[Sequence[int]]) -> int:

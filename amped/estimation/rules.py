@@ -10,6 +10,7 @@ import numpy as np
 from amped.base.errors import AmpedError, Problem
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
+from amped.configuring.values import TEXTS
 from amped.engine.evaluate import Array, Results, run
 from amped.engine.resolve import plan
 from amped.estimation.laying_out import without_own_layout
@@ -58,9 +59,9 @@ def _adjusted(formula: Formula, scenario: Scenario) -> str:
 
 
 def _is_set(scenario: Scenario, name: str) -> bool:
-    """Whether the user set the value in addition to the config."""
-    origin = scenario.sources.origins.get(name)
-    return isinstance(origin, Given) and origin.where.startswith("--set")
+    """Whether the user set the number in addition to the config; no number is near a text."""
+    origin, is_text = scenario.sources.origins.get(name), scenario.catalogue[name].mark.unit in TEXTS
+    return isinstance(origin, Given) and origin.where.startswith("--set") and not is_text
 
 
 def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:

@@ -33,6 +33,13 @@ FOUND = {
     "a shard with an endless name": ("lines", {"words": ["explore", "small.json", "--shard", "1/2", "--output", LONG]}, 0),
     "kernels in a folder with an endless name": ("lines", {"words": ["calibrate", "--kernels", LONG]}, 0),
     "a model with an endless name": ("tables", {"content": {"table": "transformer_network_parameters", "rows": {LONG: {}}}}, 0),
+    "a layout of one chunk a stage where the config has two": (
+        "settings", {"config": "megatron-145.6B", "set": ["pipeline_layout=1_000"]}, 0,
+    ),
+    "a wider dense network that a mixture does not have": (
+        "pairs", {"given": {"model": "Mixtral 8x7B", "performance_model": "amped", "activation_recomputation": "alternate_products"},
+                  "changes": [["feedforward_dimension"]]}, 1,
+    ),
     "a pattern of one dense layer": ("settings", {"config": "optical-glam-1.2T", "set": ["mixture_layer_pattern=0"]}, 0),
     "a placement that leaves the fast domain's size unasked": (
         "settings", {"config": "megatron-145.6B", "set": ["fast_domain_slots_for_tensor=8"]}, 1,

@@ -2,11 +2,9 @@
 
 import numpy as np
 
+from amped.theory.places import shares_of_products
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
-
-# The networks of a layer that consist of an up projection (with a gate) and a down projection.
-NETWORKS = ("feedforward", "experts", "shared_experts")
 
 
 def launches_of(phase, durations):
@@ -243,7 +241,7 @@ def recomputed_product_time_per_layer__alternate_products(
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
     gate = gated_mlp / (1 + gated_mlp)
-    shares = {"attention_output": 1.0} | {f"{name}_up": gate for name in NETWORKS}
+    shares = shares_of_products(1.0, gate)
     return repeated_products_time(launched_layer_durations, shares, recomputed_projection_fraction, kernel_rates)
 
 
@@ -258,20 +256,16 @@ def recomputed_product_time_per_layer__kept_products(
 
     Source: JAX, checkpoint_policies.save_only_these_names; OpenXLA, dead code elimination (what nobody reads).
     """
-    up = 1 - kept_feedforward_up
-    shares = {"attention_output": 1 - kept_attention_output} | {f"{name}_up": up for name in NETWORKS}
+    shares = shares_of_products(1 - kept_attention_output, 1 - kept_feedforward_up)
     return repeated_products_time(launched_layer_durations, shares, 1 - kept_query_key_value, kernel_rates)
 
 
 def repeated_products_time(durations, shares, projection_share, rates):
     """The time to run shares of the products with weights again: by name, and of the projections before attention.
 
-    Down projections and routers do not run again.
-
     Source: definition.
     """
-    never = {f"{name}_down" for name in NETWORKS} | {"router"}
-    products = [d for d in durations if d.phase == "forward" and d.kind in WEIGHTED and d.name not in never]
+    products = [d for d in durations if d.phase == "forward" and d.kind in WEIGHTED]
     calls = [(d, d.count * shares.get(d.name, projection_share)) for d in products]
     launches = total([0.0, *(d.kernels * count for d, count in calls)])
     return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * rates[0].launch_time)

@@ -5,7 +5,9 @@ second product with a weight are kept. The other products, the norms and the ele
 With `kept_products` (JAX's policies by name) the config says which outputs are kept.
 """
 
+from amped.theory.places import shares_of_products
 from amped.theory.quantity import quantity
+from amped.theory.records import WEIGHTED, total
 
 
 @quantity("1", choice="activation_recomputation", value="block")
@@ -15,18 +17,14 @@ def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
 
 
 @quantity("1", choice="activation_recomputation", value="alternate_products")
-def recomputed_product_fraction__alternate_products(
-    attention_heads, key_value_heads, head_dimension, value_head_dimension, feedforward_dimension, gated_mlp
-):
+def recomputed_product_fraction__alternate_products(product_operators, recomputed_projection_fraction, gated_mlp):
     """The share of a layer's multiply-accumulates with weights that are recomputed: keys, attention output and gate.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy: every second mm is recomputed, in the order queries,
-    keys, values, output, up, gate, down). Differs: experts count as a dense network of their width.
+    keys, values, output, up, gate, down). Differs: the gates of experts are recomputed too.
     """
-    values, keys = attention_heads * value_head_dimension, key_value_heads * head_dimension
-    queries_and_values = attention_heads * head_dimension + key_value_heads * value_head_dimension
-    again = keys + values + gated_mlp * feedforward_dimension
-    return again / (queries_and_values + keys + values + (2 + gated_mlp) * feedforward_dimension)
+    shares = shares_of_products(1.0, gated_mlp / (1 + gated_mlp))
+    return recomputed_share(product_operators, shares, recomputed_projection_fraction)
 
 
 @quantity("1", choice="activation_recomputation", value="alternate_products")
@@ -43,27 +41,27 @@ def recomputed_projection_fraction__alternate_products(
 
 @quantity("1", choice="activation_recomputation", value="kept_products")
 def recomputed_product_fraction__kept_products(
-    attention_heads,
-    key_value_heads,
-    head_dimension,
-    value_head_dimension,
-    feedforward_dimension,
-    gated_mlp,
-    kept_query_key_value,
-    kept_attention_output,
-    kept_feedforward_up,
+    product_operators, kept_query_key_value, kept_attention_output, kept_feedforward_up
 ):
     """The share of a layer's multiply-accumulates with weights that are recomputed: those that are not kept.
 
-    No backward pass needs the output of the down projection, so it is never computed again.
+    No backward pass needs the output of a down projection, so it is never computed again.
 
-    Source: JAX, checkpoint_policies.save_only_these_names. Differs: experts count as a dense network of their width.
+    Source: JAX, checkpoint_policies.save_only_these_names.
     """
-    output = attention_heads * value_head_dimension
-    projection = attention_heads * head_dimension + key_value_heads * (head_dimension + value_head_dimension)
-    up, down = (1 + gated_mlp) * feedforward_dimension, feedforward_dimension
-    again = (1 - kept_query_key_value) * projection + (1 - kept_attention_output) * output
-    return (again + (1 - kept_feedforward_up) * up) / (projection + output + up + down)
+    shares = shares_of_products(1 - kept_attention_output, 1 - kept_feedforward_up)
+    return recomputed_share(product_operators, shares, 1 - kept_query_key_value)
+
+
+def recomputed_share(operators, shares, projection_share):
+    """The share of the multiply-accumulates with weights that run again, with a share for each product.
+
+    Source: definition.
+    """
+    products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
+    work = [o.m * o.n * o.k * o.batch * o.count for o in products]
+    again = total(shares.get(o.name, projection_share) * each for o, each in zip(products, work, strict=True))
+    return again / total(work)
 
 
 @quantity("1", choice="activation_recomputation", value="kept_products")

@@ -12,15 +12,28 @@ from amped.theory.resources import beside
 from amped.theory.shardings import shares
 
 
-@quantity("s")
-def free_forward_time(
-    compute_forward_time, bottleneck_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
-):
-    """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
+@quantity("count")
+def most_stage_layer_passes(bottleneck_stage_layer_passes, largest_stage_layers, number_of_microbatches_per_minibatch):
+    """The forward passes through layers in a step on the stage that has most layers; its links are busy longest.
+
+    It is not always the bottleneck stage: the last stage may have fewer layers, and the output head.
 
     Source: definition.
     """
-    layers = bottleneck_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
+    return np.maximum(bottleneck_stage_layer_passes, largest_stage_layers * number_of_microbatches_per_minibatch)
+
+
+@quantity("s")
+def free_forward_time(
+    compute_forward_time, most_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
+):
+    """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
+
+    Every stage has as much time as the bottleneck stage computes; the stage with most layers has the busiest links.
+
+    Source: definition.
+    """
+    layers = most_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
     return np.maximum(compute_forward_time + layers, 0)
 
 
@@ -29,17 +42,19 @@ def free_backward_time(
     compute_backward_time,
     weight_update_time,
     recomputation_time,
-    bottleneck_stage_layer_passes,
+    most_stage_layer_passes,
     free_backward_time_per_layer,
     backward_time_per_layer,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
 
+    Every stage has as much time as the bottleneck stage computes; the stage with most layers has the busiest links.
+
     Source: definition.
     """
     computed = compute_backward_time + weight_update_time + recomputation_time
-    layers = bottleneck_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
+    layers = most_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
     return np.maximum(computed + layers + offload_fill_time, 0)
 
 
