@@ -82,7 +82,7 @@ def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_de
 def layer_host_time(host_time_per_layer, host_time_factor, expert_host_time):
     """The least time that the host needs for the forward pass of a layer; the backward pass needs as much.
 
-    It assumes that a slow host is slow in Python, and launches the kernels of experts (compiled code) as fast as others.
+    It assumes that a slow host is slow in Python, and launches kernels of experts (compiled code) as fast as others.
 
     Source: definition; NVIDIA/TransformerEngine, issue 2053.
     """
