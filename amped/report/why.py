@@ -34,7 +34,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     if not e["fits_in_memory"]:
         _, told, style = fit(e)
         yield Text(f"{told}.\n", style)
-    yield Text(f"{bottleneck(e)} {at_the_peak(e)}\n")
+    yield Text(f"{bottleneck(e)} {sliced(e)}{at_the_peak(e)}\n")
     if not changes:
         yield Text(f"{NONE} {MORE}")
         return
@@ -53,6 +53,17 @@ def remark(e: Estimation, change: Improvement) -> str:
     """What else a change does; or that the chooser left it out, where it chose the mapping."""
     left_out = is_chosen(e) and not is_tried(change.name, change.value)
     return CAREFUL.get(change.name) or (LEFT_OUT if left_out else "")
+
+
+def sliced(e: Estimation) -> str:
+    """What of the optimizer's time the host takes to copy weights slice by slice, if it is worth a sentence."""
+    time = e["weight_slicing_time"] if "weight_slicing_time" in e else 0.0
+    if time <= LEAST_SHARE * e["step_time"]:
+        return ""
+    return (
+        f"For {human.duration(time)} of the optimizer's time the host copies updated weights into place, slice by slice "
+        f"(ZeRO over {e['sharding_degree']:g} replicas). "
+    )
 
 
 def at_the_peak(e: Estimation) -> str:
