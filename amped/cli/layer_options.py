@@ -56,8 +56,8 @@ def device(
     if not (peak_flop_rate and memory_bandwidth):
         missing = "memory-bandwidth" if peak_flop_rate else "peak-flop-rate"
         raise ConfigError(f"--{missing} is missing", "give both ceilings, or --accelerator")
-    rates = {"peak-flop-rate": parse(peak_flop_rate, "flop/s"), "memory-bandwidth": parse(memory_bandwidth, "byte/s")}
-    for name, rate in rates.items():
+    flop_rate, bandwidth = parse(peak_flop_rate, "flop/s"), parse(memory_bandwidth, "byte/s")
+    for name, rate in (("peak-flop-rate", flop_rate), ("memory-bandwidth", bandwidth)):
         if rate <= 0:
             raise ConfigError(f"--{name} is {rate:g}", "give a rate above 0, as in its --help")
-    return Device(*rates.values(), word_bytes)
+    return Device(flop_rate, bandwidth, word_bytes)

@@ -57,8 +57,7 @@ def remark(e: Estimation, change: Improvement) -> str:
 
 def sliced(e: Estimation) -> str:
     """What of the optimizer's time the host takes to copy weights slice by slice, if it is worth a sentence."""
-    time = e["weight_slicing_time"] if "weight_slicing_time" in e else 0.0
-    if time <= LEAST_SHARE * e["step_time"]:
+    if "weight_slicing_time" not in e or (time := e["weight_slicing_time"]) <= LEAST_SHARE * e["step_time"]:
         return ""
     return (
         f"For {human.duration(time)} of the optimizer's time the host copies updated weights into place, slice by slice "
