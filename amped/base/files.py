@@ -72,10 +72,8 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise FileError("no such file", file=str(path)) from None
     except UnicodeDecodeError as error:
-        line, column = (
-            error.object.count(b"\n", 0, error.start) + 1,
-            error.start - error.object.rfind(b"\n", 0, error.start),
-        )
+        line = error.object.count(b"\n", 0, error.start) + 1
+        column = error.start - error.object.rfind(b"\n", 0, error.start)
         told = f"line {line}, column {column}: is not UTF-8 text (byte {error.start} of the file)"
         raise FileError(told, "save it as UTF-8", file=str(path)) from None
     except (OSError, ValueError) as error:

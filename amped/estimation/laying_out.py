@@ -1,8 +1,8 @@
 """The layout of a pipeline, found before anything is planned: how many layers of which kind each chunk has.
 
 What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
-gets equally many. Otherwise the search begins with the balanced layout, whose longest stage is as short as memory allows,
-and goes on to layouts near it as long as the whole step becomes shorter. A network needs no layout if its layers are all
+gets equally many. Otherwise the search begins with balanced layouts, whose longest stage is as short as memory allows,
+and goes on from each to layouts near it as long as the whole step becomes shorter. A network needs no layout if its layers are all
 alike and divide.
 """
 
@@ -262,10 +262,8 @@ class _Pipeline:
         """The layers of each chunk in the layout with the shortest step, by times and bytes of a trial that is nearly even."""
         homes, row = [stage for stage, _ in self.homes], Row([1.0] * len(self.marks), 0.0, 0.0)
         trial = self._trial()
-        if (
-            trial is not None and TIMES[0] in trial.cells
-        ):  # the closed form has no times by kind: all layers count alike
-            row = self._timed(trial)
+        if trial is not None and TIMES[0] in trial.cells:
+            row = self._timed(trial)  # else, in the closed form, there are no times by kind: all layers count alike
         if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS:
             return balanced(row, self.stages, homes)
         return self._quickest(trial, [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS])

@@ -50,7 +50,9 @@ SHARES = (0.0, 0.5, 1.0)
 # The space that is searched if nothing fits in another one.
 WHERE_NOTHING_FITS = {"default": "memory"}
 # What several spaces leave out, in words.
-LAYOUTS = "layouts but the balanced one of up to 16 stages and 32 chunks, where layers are unlike or do not divide"
+LAYOUTS = (
+    "layouts but the one that amped finds, up to 16 stages and 32 chunks, where layers are unlike or do not divide"
+)
 LIMITS = f"micro-batch and context degree above 16; {LAYOUTS}"
 SHARED = "expert tensor degrees between 1 and that of other layers"
 SPACES = {

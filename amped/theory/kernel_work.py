@@ -252,3 +252,16 @@ def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: Activation
     gradient = cost.of(ACTIVATION.backward, entries)._replace(read=inputs + output, written=inputs)
     backward = gradient + function * policy.again + Traffic(read=mask + bias * inputs)
     return Work(function + Traffic(written=mask), backward, entries * policy.kept)
+
+
+# The networks of a layer that consist of an up projection (with a gate) and a down projection.
+NETWORKS = ("feedforward", "experts", "shared_experts")
+
+
+def shares_of_products(output, up):
+    """The shares of the products with weights that run again, by name; projections before attention are not listed.
+
+    Down projections and routers do not run again. Source: definition.
+    """
+    never = dict.fromkeys((*(f"{name}_down" for name in NETWORKS), "router"), 0.0)
+    return never | {"attention_output": output} | {f"{name}_up": up for name in NETWORKS}

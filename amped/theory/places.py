@@ -34,15 +34,3 @@ NETWORKS_DONE = (
     "feedforward_down all_reduce",
 )
 ATTENTION_DONE = ("attention_output", "attention_output reduce_scatter", "attention_output all_reduce")
-
-# The networks of a layer that consist of an up projection (with a gate) and a down projection.
-NETWORKS = ("feedforward", "experts", "shared_experts")
-
-
-def shares_of_products(output, up):
-    """The shares of the products with weights that run again, by name; projections before attention are not listed.
-
-    Down projections and routers do not run again. Source: definition.
-    """
-    never = dict.fromkeys((*(f"{name}_down" for name in NETWORKS), "router"), 0.0)
-    return never | {"attention_output": output} | {f"{name}_up": up for name in NETWORKS}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.places import shares_of_products
+from amped.theory.kernel_work import shares_of_products
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
 

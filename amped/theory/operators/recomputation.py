@@ -5,7 +5,7 @@ second product with a weight are kept. The other products, the norms and the ele
 With `kept_products` (JAX's policies by name) the config says which outputs are kept.
 """
 
-from amped.theory.places import shares_of_products
+from amped.theory.kernel_work import shares_of_products
 from amped.theory.quantity import quantity
 from amped.theory.records import WEIGHTED, total
 

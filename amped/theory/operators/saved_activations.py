@@ -92,7 +92,7 @@ def kept_activation_bytes_per_layer__alternate_products(
 
 
 @quantity("byte")
-def kept_attention_output_bytes(
+def kept_attention_bytes(
     query_bytes,
     key_bytes,
     value_bytes,
@@ -112,7 +112,7 @@ def kept_attention_output_bytes(
 
 
 @quantity("byte")
-def kept_feedforward_output_bytes(
+def kept_feedforward_bytes(
     microbatch_tokens,
     feedforward_dimension,
     gated_mlp,
@@ -132,8 +132,8 @@ def kept_feedforward_output_bytes(
 def kept_activation_bytes_per_layer__kept_products(
     layer_input_bytes,
     attentions_per_layer,
-    kept_attention_output_bytes,
-    kept_feedforward_output_bytes,
+    kept_attention_bytes,
+    kept_feedforward_bytes,
     kept_attention_output,
     kept_feedforward_down,
 ):
@@ -142,7 +142,7 @@ def kept_activation_bytes_per_layer__kept_products(
     Source: JAX, checkpoint_policies.save_only_these_names.
     """
     wide = kept_attention_output * attentions_per_layer + kept_feedforward_down
-    return (1 + wide) * layer_input_bytes + kept_attention_output_bytes + kept_feedforward_output_bytes
+    return (1 + wide) * layer_input_bytes + kept_attention_bytes + kept_feedforward_bytes
 
 
 @quantity("byte")

@@ -13,7 +13,9 @@ from amped.theory.shardings import shares
 
 
 @quantity("count")
-def most_stage_layer_passes(bottleneck_stage_layer_passes, largest_stage_layers, number_of_microbatches_per_minibatch):
+def largest_stage_layer_passes(
+    bottleneck_stage_layer_passes, largest_stage_layers, number_of_microbatches_per_minibatch
+):
     """The forward passes through layers in a step on the stage that has most layers; its links are busy longest.
 
     It is not always the bottleneck stage: the last stage may have fewer layers, and the output head.
@@ -25,7 +27,7 @@ def most_stage_layer_passes(bottleneck_stage_layer_passes, largest_stage_layers,
 
 @quantity("s")
 def free_forward_time(
-    compute_forward_time, most_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
+    compute_forward_time, largest_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
@@ -33,7 +35,7 @@ def free_forward_time(
 
     Source: definition.
     """
-    layers = most_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
+    layers = largest_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
     return np.maximum(compute_forward_time + layers, 0)
 
 
@@ -42,7 +44,7 @@ def free_backward_time(
     compute_backward_time,
     weight_update_time,
     recomputation_time,
-    most_stage_layer_passes,
+    largest_stage_layer_passes,
     free_backward_time_per_layer,
     backward_time_per_layer,
     offload_fill_time,
@@ -54,7 +56,7 @@ def free_backward_time(
     Source: definition.
     """
     computed = compute_backward_time + weight_update_time + recomputation_time
-    layers = most_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
+    layers = largest_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
     return np.maximum(computed + layers + offload_fill_time, 0)
 
 

@@ -18,7 +18,8 @@ def step_time(
 ):
     """The time of one optimizer step: the sum of its parts.
 
-    The last two terms are those that ZeRO changes, so that a search computes the sum of the others once.
+    Data-parallel communication and the optimizer are added last. ZeRO changes them, and a search computes the sum of
+    the others once.
 
     Source: AMPeD, training time.
     """
