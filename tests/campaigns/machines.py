@@ -32,7 +32,9 @@ TOGETHER = {"layers": ("number_of_MoE_layers",), "dimensionality": ("head_dimens
 TIMES = (2, 4, 8)
 LAYOUT = "pipeline_layout"
 # Fractions that may interfere with what is hidden.
-NOTHING_INTERFERES = {"overlap_slowdown_fraction": 0.0, "expert_exchange_processor_fraction": 0.0}
+NOTHING_INTERFERES = {
+    "overlap_slowdown_fraction": 0.0, "expert_exchange_processor_fraction": 0.0, "host_waits_for_dispatch": 0.0,
+}  # fmt: skip
 
 
 def draw_pairs(random: Random) -> Case:

@@ -48,6 +48,7 @@ NUMBERS = {
     "inter_accelerator_bandwidth": (20e9, 150e9, 450e9), "host_link_bandwidth": (2e9, 25e9, 450e9), "host_memory_bandwidth": (40e9, 409.6e9),
     "inter_node_latency": (1e-6, 1e-5), "inter_accelerator_latency": (1e-6, 5e-6), "kernel_launch_time": (0.0, 2e-6, 1e-5),
     "overlap_slowdown_fraction": (0.0, 0.15, 0.5), "expert_exchange_processor_fraction": (0.0, 0.15, 0.4), "memory_capacity": (40e9, 1e12),
+    "host_waits_for_dispatch": (0, 1),
 }  # fmt: skip
 
 

@@ -124,6 +124,7 @@ def _drawn(random: Random) -> Drawn:
     configs = []
     for _ in range(CONFIGS):
         config = _mapping(random, chunks, mixture) | {name: random.choice(each) for name, each in MACHINE.items()}
+        config["host_waits_for_dispatch"] = len(configs) % 2
         configs.append(config | ({name: random.choice([0, 0.5, 1]) for name in OFFLOADS} if offloads else {}))
     scenario = read_scenario(sectioned(values | configs[0], rows))
     wanted = ("step_time", *scenario.catalogue.constraints)

@@ -5,6 +5,7 @@ import numpy as np
 from amped.theory.kernel_work import shares_of_products
 from amped.theory.quantity import family, quantity, records
 from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
+from amped.theory.resources import beside
 
 
 def launches_of(phase, durations):
@@ -104,23 +105,41 @@ def layer_host_time__router_alone(host_time_per_layer, host_time_factor, expert_
     return host_time_per_layer * host_time_factor * share + expert_host_time
 
 
+@quantity("1")
+def host_ahead_fraction(
+    host_waits_for_dispatch, overlap_expert_communication, steady_microbatch_fraction, MoE_fraction
+):
+    """The share of the host's time for a layer that can run beside the kernels of the layer.
+
+    In a schedule that overlaps exchanges of tokens, one host thread launches the kernels of two micro-batches in turn.
+    If the host waits in each mixture layer for the number of dispatched tokens, it waits for the kernels before the
+    dispatch too. Assumes that it then never runs ahead of the kernels.
+
+    Source: Megatron-Core, model_chunk_schedule_plan.py (TransformerLayerSchedulePlan.run) and token_dispatcher.py.
+    """
+    return 1 - host_waits_for_dispatch * overlap_expert_communication * steady_microbatch_fraction * MoE_fraction
+
+
 @quantity("s")
-def forward_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
+def forward_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time, host_ahead_fraction):
     """The time of a forward pass of a micro-batch in one layer: the longer of its kernels and of the host's time.
 
-    Source: arXiv 2410.00273, section 3.
+    Where the host cannot run ahead of the kernels, it is their sum. Source: arXiv 2410.00273, section 3.
     """
-    return np.maximum(pass_time("forward", launched_layer_durations, kernel_rates), layer_host_time)
+    kernels = pass_time("forward", launched_layer_durations, kernel_rates)
+    return kernels + layer_host_time - beside(kernels, layer_host_time, host_ahead_fraction)
 
 
 @family(OF=("input", "weight"))
 @quantity("s")
-def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time):
+def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time, host_ahead_fraction):
     """The time of the OF gradients of a micro-batch in one layer: the longer of the kernels and of the host's time.
 
-    Half of the host's time for a backward pass is counted for the OF gradients. Source: arXiv 2410.00273, section 3.
+    Half of the host's time for a backward pass is counted for the OF gradients. Where the host cannot run ahead of the
+    kernels, it is their sum. Source: arXiv 2410.00273, section 3.
     """
-    return np.maximum(pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2)
+    kernels, host = pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2
+    return kernels + host - beside(kernels, host, host_ahead_fraction)
 
 
 # --- kernels alone, without waiting for the host ---------------------------------------------------------------------

@@ -78,6 +78,18 @@ def test_the_host_takes_its_time_for_each_local_expert() -> None:
     assert forward("none", LAYER, eager) == 3
 
 
+def test_a_host_that_waits_for_dispatches_does_not_run_ahead_of_overlapped_micro_batches() -> None:
+    """Two micro-batches, of which one has another beside it: half of the shorter time is hidden, and half added."""
+    slow = {"host_time_per_layer": 3, "kernel_launch_time": 0, "batch_size": 2, "microbatch_size": 1}
+    kernels = forward("step", MIXTURE, slow)
+    waits = {"host_waits_for_dispatch": True, "overlap_expert_communication": True}
+    assert forward("none", MIXTURE, slow) == 3
+    assert forward("none", MIXTURE, slow, **waits) == pytest.approx(3 + kernels / 2, rel=1e-12)
+    assert forward("none", MIXTURE, slow, host_waits_for_dispatch=True) == 3
+    assert forward("none", LAYER, slow, **waits) == 3
+    assert forward("step", MIXTURE, slow, **waits) == kernels
+
+
 def test_a_run_of_a_mixture_is_faster_with_graphs_where_the_host_is_slow() -> None:
     run = {"model": "Mixtral 8x7B", "system": "DGX H100", "number_of_accelerators": 64, "expert_parallel_degree": 8,
            "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "host_time_per_expert": "30 ms",

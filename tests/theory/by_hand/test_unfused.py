@@ -99,6 +99,18 @@ class TestBiasesOfExperts:
         assert plain["step_time"] < fused["step_time"] < apart["step_time"]
         assert fused["compute_forward_time"] == plain["compute_forward_time"]  # the product adds them
 
+    def test_products_may_add_the_first_and_other_kernels_the_second(self):
+        runs = [
+            amped.estimate("mixtral-8x7b", **BIASED | {"expert_bias_addition": how})
+            for how in ("separate_output", "separate", "fused")
+        ]
+        down = [modeled(e, "expert_down_bias") for e in runs[:2]]
+        assert down[0] == down[1]
+        up = [o.phase for o in runs[0].results.records("layer_operators") if o.name == "expert_up_bias"]
+        assert up == ["input_gradient"]  # the sums of its gradient
+        steps = [e["step_time"] for e in runs]
+        assert steps[2] < steps[0] < steps[1]
+
     def test_traffic_that_is_counted_is_not_multiplied_too(self):
         one, two = (amped.estimate("mixtral-8x7b", **BIASED, streaming_traffic_factor=f) for f in (1, 2))
         times = [{d.name: float(d.time) for d in e.results.records("layer_durations")} for e in (one, two)]

@@ -28,7 +28,7 @@ TOGETHER = {
     "batch_size": ("number_of_microbatches_per_minibatch",), "layers": ("number_of_MoE_layers",),
     "dimensionality": ("head_dimension",),
 }  # fmt: skip
-NOTHING_INTERFERES = ("overlap_slowdown_fraction", "expert_exchange_processor_fraction")
+NOTHING_INTERFERES = ("overlap_slowdown_fraction", "expert_exchange_processor_fraction", "host_waits_for_dispatch")
 
 
 def grown(drawn: Drawn, name: str, times: float) -> Values:
@@ -70,10 +70,14 @@ def test_more_work_and_heavier_burdens_are_never_faster() -> None:
 
 @pytest.mark.parametrize("interferes", [False, True])
 def test_a_switch_never_costs_time(interferes: bool) -> None:
-    """Or no more than what interferes says: hand-overs that had no computation beside them slow some when they have."""
+    """Or no more than what interferes says: hand-overs that had no computation beside them slow some when they have.
+
+    A host that waits for dispatches makes the overlap of exchanges cost time, as `host_waits_for_dispatch` says.
+    """
     asked, names = 0, ("step_time", "hidden_pipeline_communication_time")
     for drawn in drawn_configs(SEED):
-        none = {} if interferes else {name: 0.0 for name in NOTHING_INTERFERES if name in drawn.own}
+        zero = ("host_waits_for_dispatch",) if interferes else NOTHING_INTERFERES
+        none = {name: 0.0 for name in zero if name in drawn.own}
         changes = [none | {name: value} for name in SWITCHES for value in (0.0, 1.0)]
         valid, steps, handed = drawn.steps(changes, names)
         for n, name in enumerate(SWITCHES):

@@ -18,32 +18,55 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
     return streamed("expert_bias", "element_wise", rows, width, Work(backward=sums), count=expert_bias * MoE_fraction)
 
 
+@records(choice="expert_bias_addition", value="separate_output")
+def expert_bias_operators__separate_output(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
+    """The kernels of the biases where products add those of the up projection, and other kernels those of the down one.
+
+    The up projection has a kernel for the gradient of its bias, and the down projection the kernels of `separate`.
+
+    Source: Megatron-Core, transformer/moe/experts.py (TEGroupedMLP._apply_bias), and PyTorch's autograd of it.
+    """
+    (_, up, down, *_), (cost,) = expert_gemms, entry_costs
+    rows, calls = up.m * up.batch, expert_bias * MoE_fraction
+    sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * up.n)
+    summed = streamed("expert_up_bias", "element_wise", rows, up.n, Work(backward=sums), count=calls)
+    return summed + output_bias_operators(down, cost, routing_precision, calls)
+
+
 @records(choice="expert_bias_addition", value="separate")
 def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
     """The kernels that add the biases to the rows of each expert, and then join the rows of all experts.
 
     The up projection has two kernels forward (a sum and a join) and two backward (the sum for the gradient of the bias,
-    and a join). The down projection also multiplies its bias with the routing probability, in fp32. It has four kernels
-    forward (a product, a sum, a join, a cast) and seven backward: two casts, a join, and a product and a sum for each
-    of two gradients, those of the bias and of the probability. The records count 2 calls for each pass of the up
-    projection and 4 for the down projection; the bytes and flops of all kernels are divided equally among the calls.
+    and a join). The records count 2 calls for each pass; the bytes and flops are divided equally among the calls.
 
     Source: NVIDIA NeMo AutoModel, moe/experts.py (_apply_bias), and PyTorch's autograd of it.
     """
-    (_, up, down, *_), (cost,), wide = expert_gemms, entry_costs, routing_precision
-    rows, flop, narrow, calls = up.m * up.batch, cost.flop, cost.activation, expert_bias * MoE_fraction
-    up_there, up_back = Traffic(flop / 2, narrow, narrow), Traffic(flop / 2, narrow, narrow / 2)
-    down_there = Traffic(flop / 2, (narrow + 3 * wide) / 4, (narrow + 3 * wide) / 4)
-    down_back = Traffic(flop, (2 * narrow + 5 * wide) / 4, (2 * narrow + 3 * wide) / 4)
+    (_, up, down, *_), (cost,) = expert_gemms, entry_costs
+    flop, narrow, calls = cost.flop, cost.activation, expert_bias * MoE_fraction
+    there, back = Traffic(flop / 2, narrow, narrow), Traffic(flop / 2, narrow, narrow / 2)
+    added = added_bias("expert_up_bias", up, there, back, 2 * calls, "experts_up")
+    return added + output_bias_operators(down, cost, routing_precision, calls)
 
-    def added(name, gemm, there, back, kernels, after):
-        work = Work(there * (rows * gemm.n), back * (rows * gemm.n))
-        return streamed(name, "single_kernel", rows, gemm.n, work, count=kernels * calls, after=(after,))
 
-    return (
-        *added("expert_up_bias", up, up_there, up_back, 2, "experts_up"),
-        *added("expert_down_bias", down, down_there, down_back, 4, "experts_down"),
-    )
+def output_bias_operators(down, cost, wide, calls):
+    """The kernels that add the biases of the down projection, multiplied with the routing probability in fp32.
+
+    There are four kernels forward (a product, a sum, a join, a cast) and seven backward: two casts, a join, and a
+    product and a sum for each of two gradients, those of the bias and of the probability. The records count 4 calls
+    for each pass; the bytes and flops of all kernels are divided equally among the calls.
+    """
+    flop, narrow = cost.flop, cost.activation
+    there = Traffic(flop / 2, (narrow + 3 * wide) / 4, (narrow + 3 * wide) / 4)
+    back = Traffic(flop, (2 * narrow + 5 * wide) / 4, (2 * narrow + 3 * wide) / 4)
+    return added_bias("expert_down_bias", down, there, back, 4 * calls, "experts_down")
+
+
+def added_bias(name, gemm, there, back, calls, after):
+    """The operators of a bias that kernels of their own add to the rows that a grouped product writes."""
+    rows = gemm.m * gemm.batch
+    work = Work(there * (rows * gemm.n), back * (rows * gemm.n))
+    return streamed(name, "single_kernel", rows, gemm.n, work, count=calls, after=(after,))
 
 
 @records(choice="expert_weighting", value="separate")
