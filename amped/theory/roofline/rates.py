@@ -134,16 +134,16 @@ def attention_ramps(
     attention_ramp_length,
     attention_backward_ramp_length,
     attention_edge_length,
-    attention_head_ramp,
-    attention_backward_head_ramp,
+    kernel_head_ramp,
+    kernel_backward_head_ramp,
 ):
     """What short sequences, masks and narrow heads cost a fused attention in the forward and in the backward pass.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
     return (
-        AttentionRamp("forward", attention_ramp_length, attention_edge_length, attention_head_ramp),
-        AttentionRamp("backward", attention_backward_ramp_length, attention_edge_length, attention_backward_head_ramp),
+        AttentionRamp("forward", attention_ramp_length, attention_edge_length, kernel_head_ramp),
+        AttentionRamp("backward", attention_backward_ramp_length, attention_edge_length, kernel_backward_head_ramp),
     )
 
 
