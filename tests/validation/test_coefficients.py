@@ -29,7 +29,7 @@ SELECTED_BY = {
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
         "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
         "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows", "attention_head_ramp",
-        "attention_backward_head_ramp", "attention_backward_ramp_length", "attention_edge_length",
+        "attention_backward_head_ramp", "flash_2_head_ramp", "flash_2_backward_head_ramp", "attention_backward_ramp_length", "attention_edge_length",
         "clock_spread_fraction", "cache_intensity", "tile_latency", "split_product_time", "exposed_store_fraction",
         "throttled_time_fraction",
     },
@@ -196,7 +196,7 @@ def test_few_numbers_are_fitted(rows, most):
 
 def test_a_measurement_gives_no_coefficient_of_its_own():
     allowed = {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch", "fused_cross_entropy",
-               "recomputation_stops_early", "cuda_graph_scope", "whole_gradient_accumulation",
+               "recomputation_stops_early", "cuda_graph_scope", "expert_bias_addition", "whole_gradient_accumulation",
                "weights_stay_gathered", "replicated_embedding", "gathered_logits"}  # fmt: skip
     for m in read_measurements():
         given = m.row.settings.keys()
