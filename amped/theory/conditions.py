@@ -11,3 +11,5 @@ LISTED = {"when_given": ("pipeline_layout",)}
 GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 ZERO_BUBBLE_H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 ZERO_BUBBLE_V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
+# Schedules that separate the gradients of inputs from those of weights.
+ZERO_BUBBLES = (ZERO_BUBBLE_H1["value"], ZERO_BUBBLE_V["value"])

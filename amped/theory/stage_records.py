@@ -193,6 +193,13 @@ class Held(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class SendHold(Record):
+    """The seconds of a send for which a stage cannot compute."""
+
+    time: Any
+
+
+@dataclass(frozen=True, slots=True)
 class LayerTimes(Record):
     """The seconds of a micro-batch in one layer, for each pass, with the waiting for messages."""
 

@@ -77,6 +77,41 @@ FOUND = {
         {"content": {"table": "software_specifications", "rows": {"Mine": {"memory_per_accelerator_bytes": 900000000.0}}}},
         1,
     ),
+    "a slower kernel beside copies of a zero bubble": (
+        "pairs",
+        {
+            "given": {"model": "DeepSeek V3", "pipeline_parallel_degree": 8, "pipeline_schedule": "zero_bubble_h1",
+                      "activation_offload": 1, "host_link_bandwidth": 2000000000.0},
+            "changes": [["kernel_overhead_time"]],
+        },
+        1,
+    ),
+    "exchanges that overlap beside copies of a zero bubble": (
+        "switches",
+        {
+            "given": {"model": "Llama 4 Scout", "pipeline_parallel_degree": 8, "pipeline_schedule": "zero_bubble_v",
+                      "weight_offload": 0.5},
+            "switches": ["overlap_expert_communication"],
+        },
+        1,
+    ),
+    "slower reductions beside a zero bubble that waits for its host": (
+        "pairs",
+        {
+            "given": {"model": "T5 large", "pipeline_parallel_degree": 8, "kernel_launch_time": 1e-05, "pipeline_schedule": "zero_bubble_h1"},
+            "changes": [["overlap_slowdown_fraction"]],
+        },
+        1,
+    ),
+    "longer reductions beside a zero bubble that waits for its host": (
+        "pairs",
+        {
+            "given": {"model": "T5 large", "pipeline_parallel_degree": 4, "batch_size": 64, "sequence_parallel": True,
+                      "host_time_per_layer": 0.0008, "pipeline_schedule": "zero_bubble_v"},
+            "changes": [["inter_accelerator_ramp_bytes"]],
+        },
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

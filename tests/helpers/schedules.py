@@ -62,7 +62,8 @@ def computed(pipe: Pipeline) -> Results:
         "embedding_forward_time": pipe.embedding.forward, "embedding_backward_time": pipe.embedding.input_gradient,
         "output_head_forward_time": pipe.head.forward, "output_head_input_gradient_time": pipe.head.input_gradient,
         "output_head_weight_gradient_time": pipe.head.weight_gradient,
-        "overlapped_stage_send_time": pipe.send * pipe.overlapped,
+        "overlapped_stage_send_time": pipe.send * pipe.overlapped, "overlap_pipeline_communication": 1.0 * pipe.overlapped,
+        "free_forward_time_per_layer": pipe.layer.forward,
     }  # fmt: skip
     if len(set(pipe.layers)) > 1 and pipe.chunks > 1 and pipe.schedule == "1f1b":
         ends = {"number_of_first_stage_layers": pipe.layers[0], "number_of_last_stage_layers": pipe.layers[-1]}

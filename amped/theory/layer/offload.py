@@ -8,7 +8,7 @@ the link. Both directions, and all accelerators of the host, share the bandwidth
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED
+from amped.theory.conditions import OFFLOADED, ZERO_BUBBLES
 from amped.theory.parallelisms import IN_LAYERS
 from amped.theory.quantity import family, quantity
 from amped.theory.records import of_phase, product
@@ -193,6 +193,52 @@ def overlapped_PASS_offload_time_per_layer(
     """
     free = resident_PASS_time_per_layer - PASS_host_link_message_time_per_layer
     return beside(PASS_offload_time_per_layer, free, overlap_offload_communication)
+
+
+@family(SCHEDULE=ZERO_BUBBLES)
+@quantity("s", choice="pipeline_schedule", value="SCHEDULE")
+def overlapped_backward_offload_time_per_layer__SCHEDULE(
+    backward_offload_time_per_layer,
+    resident_backward_time_per_layer,
+    weight_gradient_time_per_layer,
+    backward_host_link_message_time_per_layer,
+    overlap_offload_communication,
+):
+    """The time of the copies between accelerator and host in a backward pass that run while input gradients run.
+
+    A schedule without bubbles computes the input gradients of all layers of a stage first, and delays the weight
+    gradients. The layers of one pass follow one another: two buffers hold what the next layer of this pass needs, and
+    are full while weight gradients run. Copies overlap only while no message of these layers uses the link to the host.
+
+    Source: arXiv 2401.10241, section 1 (B and W); arXiv 2104.07857, section 6.2. Differs: the two layers that are copied
+    while the weight gradients of the pass before run are left out.
+    """
+    inputs = resident_backward_time_per_layer - weight_gradient_time_per_layer
+    free = inputs - backward_host_link_message_time_per_layer
+    return beside(backward_offload_time_per_layer, free, overlap_offload_communication)
+
+
+@quantity("s", **OFFLOADED)
+def messages_beside_copies_time_per_layer__offloaded(
+    backward_offload_time_per_layer,
+    resident_backward_time_per_layer,
+    weight_gradient_time_per_layer,
+    hiding_weight_gradient_time_per_layer,
+    backward_host_link_message_time_per_layer,
+    overlapped_backward_offload_time_per_layer,
+    overlap_offload_communication,
+):
+    """The time of messages that copies from and to the host hide, although weight gradients could hide them, too.
+
+    It is the time by which copies would overlap more if these messages did not run beside weight gradients. It matters
+    only where weight gradients are a pass of their own.
+
+    Source: definition.
+    """
+    inputs = resident_backward_time_per_layer - weight_gradient_time_per_layer + hiding_weight_gradient_time_per_layer
+    free = inputs - backward_host_link_message_time_per_layer
+    more = beside(backward_offload_time_per_layer, free, overlap_offload_communication)
+    return np.maximum(more - overlapped_backward_offload_time_per_layer, 0)
 
 
 @quantity("s")

@@ -92,23 +92,19 @@ def forward_pass_time_per_layer(resident_forward_time_per_layer, forward_copy_wa
 
 @quantity("s")
 def weight_gradient_pass_time_per_layer(
-    lone_weight_gradient_time_per_layer,
-    exchanged_weight_gradient_time_per_layer,
-    exchange_slowdown_fraction,
-    exposed_offload_communication_time_per_layer,
-    forward_copy_wait_time_per_layer,
+    weight_gradient_time_per_layer, hiding_weight_gradient_time_per_layer, messages_beside_copies_time_per_layer
 ):
     """The time of the weight gradients of a micro-batch in a layer. The previous stage does not wait for this time.
 
-    The previous pipeline stage waits only for the input gradients. The time contains the waiting for offload copies in
-    a backward pass. It does not contain a reduction or an exchange of tokens that runs beside the weight gradients,
-    because the input gradients need that message.
+    The previous pipeline stage waits only for the input gradients, and for the copies of offload that these need. A
+    reduction or an exchange of tokens that the input gradients need may run beside weight gradients: then these
+    count with the input gradients, unless the message runs beside a copy in any case.
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
-    copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
-    exchanged = exchanged_weight_gradient_time_per_layer * (1 - exchange_slowdown_fraction)
-    return lone_weight_gradient_time_per_layer - exchanged + copies
+    return (
+        weight_gradient_time_per_layer - hiding_weight_gradient_time_per_layer + messages_beside_copies_time_per_layer
+    )
 
 
 @quantity("s")

@@ -11,7 +11,7 @@ pass of gradients; with recomputation it has a repeated forward pass too.
 import numpy as np
 
 from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, OF_TOKENS, ROWS, before
-from amped.theory.quantity import family, quantity
+from amped.theory.quantity import each_of, family, quantity
 from amped.theory.records import total
 from amped.theory.resources import beside, waited
 
@@ -162,15 +162,28 @@ def exchanged_PASS_time_per_layer(
     return beside(queued_expert_PASS_time_per_layer, free, overlap_expert_communication * steady_microbatch_fraction)
 
 
+@each_of(KIND=BESIDE_KERNELS)
 @quantity("s")
 def lone_weight_gradient_time_per_layer(
-    weight_gradient_time_per_layer, overlapped_reduction_time_per_layer, overlap_slowdown_fraction
+    weight_gradient_time_per_layer,
+    overlapped_reduction_time_per_layer,
+    overlap_slowdown_fraction,
+    idle_gradient_time_per_layer,
+    queued_KIND_gradient_time_per_layer,
+    expert_forward_communication_time_per_layer,
 ):
-    """The time in which weight gradients run with no reduction beside them, plus their slowdown by reductions.
+    """The time of weight gradients, without the time that they save because reductions run beside them.
+
+        weight gradients − min(max(messages + r − idle, 0), r)
+
+    r is the time of reductions beside weight gradients, without the time by which they slow these down. Messages that
+    run while the accelerator waits for the host cost nothing in any case.
 
     Source: definition.
     """
-    return weight_gradient_time_per_layer - overlapped_reduction_time_per_layer * (1 - overlap_slowdown_fraction)
+    reduced = overlapped_reduction_time_per_layer * (1 - overlap_slowdown_fraction)
+    messages = total(queued_KIND_gradient_time_per_layer) + expert_forward_communication_time_per_layer + reduced
+    return weight_gradient_time_per_layer - np.clip(messages - idle_gradient_time_per_layer, 0, reduced)
 
 
 @quantity("s")
@@ -203,6 +216,21 @@ def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_proces
     Source: arXiv 2412.19437, section 3.2.2.
     """
     return 1 - (1 - overlap_slowdown_fraction) * (1 - expert_exchange_processor_fraction)
+
+
+@quantity("s")
+def hiding_weight_gradient_time_per_layer(
+    weight_gradient_time_per_layer,
+    lone_weight_gradient_time_per_layer,
+    exchanged_weight_gradient_time_per_layer,
+    exchange_slowdown_fraction,
+):
+    """The time that a backward pass saves because weight gradients hide messages that the input gradients need.
+
+    Source: definition.
+    """
+    exchanged = exchanged_weight_gradient_time_per_layer * (1 - exchange_slowdown_fraction)
+    return weight_gradient_time_per_layer - lone_weight_gradient_time_per_layer + exchanged
 
 
 @family(PASS=BOTH)

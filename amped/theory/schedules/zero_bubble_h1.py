@@ -5,8 +5,9 @@ import numpy as np
 from amped.theory.conditions import ZERO_BUBBLE_H1
 from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.quantity import quantity, records
-from amped.theory.records import latest
-from amped.theory.stage_records import alike
+from amped.theory.records import latest, total
+from amped.theory.resources import beside
+from amped.theory.stage_records import SendHold, alike, had
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
@@ -17,6 +18,8 @@ def pipeline_idle_time__zero_bubble_h1(
     microbatches_per_flush,
     stage_send_time,
     blocking_stage_send_time,
+    stage_send_holds,
+    handovers_per_microbatch,
 ):
     """The idle time in a step of the schedule ZB-H1.
 
@@ -25,23 +28,48 @@ def pipeline_idle_time__zero_bubble_h1(
         end = B of the i stages before s + i·send + W of the first stage − (i + 1)·W of s.
 
     F, B and W are the times of stage s for the forward pass, the input gradients and the weight gradients of a
-    micro-batch; `work` is their sum. There are i stages before s, k stages after s, and m micro-batches. `before` is
-    the forward time of a micro-batch through the stages before s with its sends. T is its time through the stages after
-    s and back, without W. `end` is the time in which s waits for the first stage after its delayed weight gradients. If
-    all p stages are equal and W is no longer than F, the idle time is (p − 1)·(F + B − W).
+    micro-batch; `work` is their sum, with its blocking sends. There are i stages before s, k stages after s, and m
+    micro-batches. `before` is the forward time of a micro-batch through the stages before s with its sends. T is its
+    time through the stages after s and back, without W. `end` is the time in which s waits for the first stage after
+    its delayed weight gradients. If all p stages are equal and W is no longer than F, the idle time is
+    (p − 1)·(F + B − W).
 
     Source: arXiv 2401.10241, section 2.1 and table 2.
     """
     forward, back, weight = pass_times
     m, found, first = microbatches_per_flush, [], pipeline_stages[0]
-    for s in pipeline_stages:
-        there, again = forward.of(s) + blocking_stage_send_time, back.of(s) + weight.of(s) + blocking_stage_send_time
+    for s, held in zip(pipeline_stages, stage_send_holds, strict=True):
+        there, again = forward.of(s) + held.time, back.of(s) + weight.of(s) + held.time
         behind = forward.after(s) + back.after(s) + 2 * s.stages_after * stage_send_time
         start = forward.before(s) + s.index * stage_send_time
         end = back.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
         idle = start + round_trip_idle_time(behind, s.stages_after, there, again) + np.maximum(end, 0)
-        found.append(idle + m * (there + again - 2 * blocking_stage_send_time - bottleneck_stage[0].time))
+        sends = handovers_per_microbatch * (held.time - blocking_stage_send_time)
+        found.append(idle + m * (there + again - 2 * held.time + sends - bottleneck_stage[0].time))
     return latest(found)
+
+
+@records(**ZERO_BUBBLE_H1)
+def stage_send_holds__zero_bubble_h1(
+    pipeline_stages,
+    stage_send_time,
+    handovers_per_microbatch,
+    free_forward_time_per_layer,
+    embedding_forward_time,
+    output_head_forward_time,
+    overlap_pipeline_communication,
+):
+    """The time of a send for which each stage cannot compute; its own forward pass hides the rest.
+
+    Source: Megatron-Core, --overlap-p2p-communication.
+    """
+    sends, found = np.maximum(handovers_per_microbatch, 1), []
+    for s in pipeline_stages:
+        ends = had(s.has_embedding, embedding_forward_time) + had(s.has_output_head, output_head_forward_time)
+        window = (total(s.kinds) * free_forward_time_per_layer + ends) / sends
+        hidden = beside(stage_send_time, window, overlap_pipeline_communication)
+        found.append(SendHold(s.name, stage_send_time - hidden))
+    return tuple(found)
 
 
 def round_trip_idle_time(behind, passes, forward, backward):

@@ -71,6 +71,29 @@ def test_layer_by_layer_takes_as_long(
     assert of_the_closed_form(e) == pytest.approx(step, rel=1e-9, abs=MICROBATCHES * turn * (1 + 1e-9))
 
 
+@pytest.mark.parametrize("schedule", ["zero_bubble_h1", "zero_bubble_v"])
+@pytest.mark.parametrize("link", [2e9, 8e9, 31.5e9, 450e9])
+@pytest.mark.parametrize("activation", [0, 0.5, 1])
+def test_delayed_weight_gradients_hide_no_copies_but_those_of_two_buffers(
+    schedule: str, link: float, activation: float
+) -> None:
+    """A stage's backward pass: input gradients layer after layer with their copies, then all weight gradients.
+
+    The simulation begins the copies of the first two layers meanwhile, as its two buffers allow.
+    """
+    e = offloaded(
+        weight_offload=0.5, activation_offload=activation, host_link_bandwidth=link, pipeline_schedule=schedule,
+        pipeline_parallel_degree=2, number_of_accelerators=2, batch_size=8,
+    )  # fmt: skip
+    copy, weight = e["backward_offload_time_per_layer"], e["weight_gradient_time_per_layer"]
+    inputs = Work(0, copy, e["resident_backward_time_per_layer"] - weight, 0.0)
+    step = seconds(([inputs] * LAYERS + [Work(0, 0.0, weight, 0.0)] * LAYERS) * MICROBATCHES)
+    wait = copy - e["overlapped_backward_offload_time_per_layer"]
+    told = LAYERS * MICROBATCHES * (e["resident_backward_time_per_layer"] + wait)
+    assert told == pytest.approx(step, rel=1e-9, abs=2 * MICROBATCHES * copy * (1 + 1e-9))
+    assert e["weight_gradient_pass_time_per_layer"] <= weight
+
+
 @pytest.mark.parametrize("link", [2e9, 8e9, 31.5e9])
 def test_gradients_going_down_are_exact(link: float) -> None:
     """Nothing comes up and the forward pass sends nothing: only the last layer's gradients can wait."""
