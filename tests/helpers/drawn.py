@@ -121,7 +121,7 @@ def _drawn(random: Random) -> Drawn:
     rows, values, mixture = _structure(random)
     chunks = [1, 2, 4] if values["pipeline_schedule"] == "1f1b" else [1]
     offloads = random.random() < 0.5
-    configs = []
+    configs: list[Values] = []
     for _ in range(CONFIGS):
         config = _mapping(random, chunks, mixture) | {name: random.choice(each) for name, each in MACHINE.items()}
         config["host_waits_for_dispatch"] = len(configs) % 2
