@@ -210,8 +210,8 @@ def overlapped_backward_offload_time_per_layer__SCHEDULE(
     gradients. The layers of one pass follow one another: two buffers hold what the next layer of this pass needs, and
     are full while weight gradients run. Copies overlap only while no message of these layers uses the link to the host.
 
-    Source: arXiv 2401.10241, section 1 (B and W); arXiv 2104.07857, section 6.2. Differs: the two layers that are copied
-    while the weight gradients of the pass before run are left out.
+    Source: arXiv 2401.10241, section 1 (B and W); arXiv 2104.07857, section 6.2. Differs: the two layers that are
+    copied while the weight gradients of the pass before run are left out.
     """
     inputs = resident_backward_time_per_layer - weight_gradient_time_per_layer
     free = inputs - backward_host_link_message_time_per_layer
