@@ -127,8 +127,8 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
 
 def test_why_marks_a_change_that_the_chooser_does_not_try():
     told = printed("why", "--model", "DeepSeek V3", "--system", "DGX H100", "--gpus", "512").splitlines()
-    (overlap,) = (line for line in told if "overlap_expert_communication" in line)
-    assert overlap.endswith("(only if asked)")
+    (graphs,) = (line for line in told if "cuda_graph_scope" in line)
+    assert graphs.endswith("(only if asked)")
     assert not any("if asked" in line for line in printed("why", "--model", "Llama 3 8B", "--gpus", "8").splitlines())
 
 
