@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,13 @@ from amped.calibration.all_rows import AllRows, fitted_to_all, groups_of, overla
 from amped.calibration.fitting import Tell
 from amped.calibration.frozen_steps import Frozen, MeasuredStep
 from amped.calibration.step_fit import fitted_steps, weights
+from amped.calibration.step_numbers import Key, number
+from amped.calibration.step_table import shipped_numbers
 from amped.engine.evaluate import Array
 from amped.estimation.uncertainty import Validated, error_band, holds
+from amped.tables.tables import user_tables
 from amped.validation.residuals import Residual, residuals_of, validated_runs
-from amped.validation.table import STEP
+from amped.validation.table import STEP, Row
 
 # How often a fit without some rows is linearized again.
 ROUNDS = 2
@@ -59,9 +62,8 @@ def left_out(
     """The fit to all rows, and for each source, accelerator or stack what the fit without it predicts."""
     found = fitted_to_all(table, lookup_tables, tell)
     names, values = refits(found, by, tell)
-    errors = found.frozen.errors(values)
-    told = [_predicted(found, by, name, own, e) for name, own, e in zip(names, values, errors, strict=True)]
-    return found, told
+    runs = _runs(found.frozen, by, names, found.frozen.errors(values))
+    return found, [_predicted(found, by, name, own, runs) for name, own in zip(names, values, strict=True)]
 
 
 def refits(found: AllRows, by: Left, tell: Tell = lambda _: None) -> tuple[list[str], Array]:
@@ -87,14 +89,14 @@ def kept_without(frozen: Frozen, by: Left, name: str) -> list[bool]:
     return [group not in gone for group in groups]
 
 
-def _predicted(found: AllRows, by: Left, name: str, values: Array, errors: Array) -> LeftOut:
-    """The rows of what is left out, predicted with the numbers of the fit without it."""
+def _predicted(found: AllRows, by: Left, name: str, values: Array, runs: Sequence[Validated | None]) -> LeftOut:
+    """The rows of what is left out, predicted with the numbers of the fit without it; bands come from the other runs."""
     own = [step for step in found.frozen.steps if name_of(step.residual, by) == name]
     with overlaid(found.lookup_tables, found.numbers, values) as folder:
         rows = [r for r in _estimated(own, folder) if r.of_time and r.aligned_error is not None]
     kept = kept_without(found.frozen, by, name)
-    runs = list(_runs([s for s, keep in zip(found.frozen.steps, kept, strict=True) if keep], errors[kept]))
-    inside = [holds(error_band(run.ground, runs), run) for run in validated_runs(rows)]
+    others = [run for run, keep in zip(runs, kept, strict=True) if run and keep]
+    inside = [holds(error_band(run.ground, others), run) for run in validated_runs(rows)]
     return LeftOut(name, values, tuple(rows), tuple(inside))
 
 
@@ -103,9 +105,34 @@ def _estimated(steps: Sequence[MeasuredStep], folder: Path) -> list[Residual]:
     return residuals_of([step.residual.measurement.row for step in steps], folder)
 
 
-def _runs(steps: Sequence[MeasuredStep], errors: Array) -> Iterator[Validated]:
-    """The errors that a band comes from."""
-    for step, error in zip(steps, errors, strict=True):
+def _runs(frozen: Frozen, by: Left, names: Sequence[str], errors: Array) -> list[Validated | None]:
+    """For each step that is a training step, its error in the fit without its own source, accelerator or stack."""
+    place = dict(zip(names, errors, strict=True))
+    found: list[Validated | None] = []
+    for i, step in enumerate(frozen.steps):
         m, ground = step.residual.measurement, step.residual.ground
-        if m.kind == STEP and ground is not None:
-            yield Validated(m.id, m.confidence, math.expm1(error), ground)
+        error = math.expm1(place[name_of(step.residual, by)][i])
+        found.append(Validated(m.id, m.confidence, error, ground) if m.kind == STEP and ground is not None else None)
+    return found
+
+
+def errors_without_sources(rows: Sequence[Residual], lookup_tables: Path | None = None) -> dict[str, float]:
+    """The error of each step as one of time, by the id of its row, where its source was left out of the fit.
+
+    The fits without each source are those of `numbers_fitted_to_steps.csv`: each number moves by as large a share as in
+    these fits. A step whose numbers do not move is not named.
+    """
+    tables = user_tables(lookup_tables)
+    by_source: dict[str, list[Row]] = {}
+    for r in rows:
+        by_source.setdefault(r.measurement.source, []).append(r.measurement.row)
+    found: dict[str, float] = {}
+    for source, own in by_source.items():
+        moved = [each for each in shipped_numbers() if source in each.without]
+        numbers = [number(tables, Key(each.table, each.row, each.column)) for each in moved]
+        values = [n.value * each.without[source] / each.fitted for n, each in zip(numbers, moved, strict=True)]
+        if moved:
+            with overlaid(lookup_tables, numbers, np.array(values)) as folder:
+                again = residuals_of(own, folder)
+            found |= {r.measurement.id: e for r in again if r.of_time and (e := r.aligned_error) is not None}
+    return found

@@ -2,6 +2,8 @@
 
 The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
 They are those of the step's time and of memory; a record for each, an `ErrorLaw`, says what its band comes from.
+The error of a step is the one without its source: the numbers that are fitted to steps are those of the fit that left
+the source out, because nobody's own run was in the fit. No number of memory is fitted.
 The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
 of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. The band
 is wider for an accelerator without runs, and for each property that no run has.
@@ -108,13 +110,20 @@ ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
 
 @dataclass(frozen=True)
 class Validated:
-    """One validated run: its error of one quantity (predicted / measured - 1) and how well its inputs are known."""
+    """One validated run.
+
+    Attributes:
+        confidence: how well its inputs are known.
+        error_fraction: the error of the quantity, predicted / measured - 1.
+        without_source: the same error where its source was left out of the fit; None if that moves nothing.
+    """
 
     id: str
     confidence: str
     error_fraction: float
     ground: Ground
     quantity: str = TIME_LAW.quantity
+    without_source: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,13 +152,14 @@ def validated() -> tuple[Validated, ...]:
 def _run(line: dict[str, str]) -> Validated:
     values = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
     error, ground = float(line["error_fraction"]), Ground(**values)  # type: ignore[arg-type]
-    return Validated(line["id"], line["confidence"], error, ground, line["quantity"])
+    without = float(line["without_source"]) if line["without_source"] else None
+    return Validated(line["id"], line["confidence"], error, ground, line["quantity"], without)
 
 
 def as_file(runs: Sequence[Validated]) -> str:
     """The runs as the file that `validated` reads."""
     stream = io.StringIO()
-    names = ["id", "quantity", "confidence", "error_fraction", *(f.name for f in fields(Ground))]
+    names = ["id", "quantity", "confidence", "error_fraction", "without_source", *(f.name for f in fields(Ground))]
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     for run in runs:
@@ -158,7 +168,8 @@ def as_file(runs: Sequence[Validated]) -> str:
 
 
 def _numbers(run: Validated) -> dict[str, Any]:
-    told: dict[str, Any] = {"error_fraction": f"{run.error_fraction:.5f}"}
+    without = "" if run.without_source is None else f"{run.without_source:.5f}"
+    told: dict[str, Any] = {"error_fraction": f"{run.error_fraction:.5f}", "without_source": without}
     return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
 
 
@@ -201,24 +212,29 @@ def _known(runs: Sequence[Validated] | None, law: ErrorLaw) -> list[Validated]:
 
 def _size_of_class(like: Sequence[Validated], law: ErrorLaw) -> float | None:
     """The size of error that most runs of a class keep; None if they are too few."""
-    return conformal_quantile([error_size(run) for run in like]) if len(like) >= law.fewest else None
+    return conformal_quantile([size_without_source(run) for run in like]) if len(like) >= law.fewest else None
 
 
-def error_size(run: Validated) -> float:
+def error_size(error_fraction: float) -> float:
     """The size of an error as a logarithm, so that half and twice are as far off."""
-    return abs(math.log(1 + run.error_fraction))
+    return abs(math.log(1 + error_fraction))
+
+
+def size_without_source(run: Validated) -> float:
+    """The size of a run's error where its source was left out of the fit."""
+    return error_size(run.error_fraction if run.without_source is None else run.without_source)
 
 
 def holds(band: ErrorBand, run: Validated) -> bool:
     """Whether the error of a run lies in a band."""
-    return error_size(run) <= math.log(1 + band.error_fraction)
+    return error_size(run.error_fraction) <= math.log(1 + band.error_fraction)
 
 
 def _widest_of_kin(known: Sequence[Validated], law: ErrorLaw) -> float:
     """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
     by_name: dict[str, list[float]] = {}
     for run in known:
-        by_name.setdefault(getattr(run.ground, law.kin), []).append(error_size(run))
+        by_name.setdefault(getattr(run.ground, law.kin), []).append(size_without_source(run))
     return max((conformal_quantile(sizes) or 0.0 for sizes in by_name.values()), default=0.0)
 
 

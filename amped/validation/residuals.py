@@ -6,7 +6,7 @@ A row that cannot be modeled stays, with its reason and without a prediction.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -134,10 +134,23 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     return sorted(alike.values(), key=len, reverse=True)
 
 
-def validated_runs(rows: Sequence[Residual]) -> list[Validated]:
-    """The errors of step times and of memory, with what they depend on; later estimates take their bands from them."""
+def validated_runs(rows: Sequence[Residual], without: Mapping[str, float] | None = None) -> list[Validated]:
+    """The errors of step times and of memory, with what they depend on; later estimates take their bands from them.
+
+    Args:
+        rows: the compared quantities.
+        without: by id, the error of a step where its source was left out of the fit.
+    """
+    known = without or {}
     return [
-        Validated(r.measurement.id, r.measurement.confidence, error, r.ground, TIME if r.of_time else MEMORY)
+        Validated(
+            r.measurement.id,
+            r.measurement.confidence,
+            error,
+            r.ground,
+            TIME if r.of_time else MEMORY,
+            known.get(r.measurement.id) if r.of_time else None,
+        )
         for r in rows
         if r.measurement.kind == STEP and r.ground and (error := r.aligned_error) is not None
     ]
