@@ -226,8 +226,8 @@ def size_without_source(run: Validated) -> float:
 
 
 def holds(band: ErrorBand, run: Validated) -> bool:
-    """Whether the error of a run lies in a band."""
-    return error_size(run.error_fraction) <= math.log(1 + band.error_fraction)
+    """Whether the error of a run, without its source, lies in a band."""
+    return size_without_source(run) <= math.log(1 + band.error_fraction)
 
 
 def _widest_of_kin(known: Sequence[Validated], law: ErrorLaw) -> float:

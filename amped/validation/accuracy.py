@@ -125,15 +125,17 @@ def by_network(rows: Sequence[Residual]) -> Parts:
 def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     """For each quantity with a band: how many rows of high and medium confidence lie inside theirs, and of how many.
 
-    The band of a row comes from the shipped errors without those of its own source, so that no row vouches for itself.
+    The band of a row comes from the shipped errors without those of its own source, so that no row vouches for itself; so
+    does its prediction, where a fit without its source is known.
     """
+    without = {run.id: run.without_source for run in validated() if run.without_source is not None}
     source_of = {r.measurement.id: r.measurement.source for r in rows}
     others = {
         source: [run for run in validated() if source_of.get(run.id) != source] for source in {*source_of.values()}
     }
-    told = {}
+    told, runs = {}, validated_runs(rows, without)
     for law in ERROR_LAWS:
-        judged = [run for run in validated_runs(rows) if run.confidence != "low" and run.quantity == law.quantity]
+        judged = [run for run in runs if run.confidence != "low" and run.quantity == law.quantity]
         inside = sum(holds(error_band(run.ground, others[source_of[run.id]], law), run) for run in judged)
         told[law.quantity] = (inside, len(judged))
     return told
