@@ -183,15 +183,20 @@ def PART_durations__amped(
     )
 
 
+@quantity("s")
+def layer_nonlinear_time(
+    softmax_operations, activation_function_operations, nonlinear_operation_time, nonlinear_bit_slices
+):
+    """The time of the nonlinear operations of the layers of a stage, in the forward passes of a step.
+
+    Source: AMPeD, nonlinear operations.
+    """
+    return (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
+
+
 @quantity("s", choice="performance_model", value="amped")
 def layer_forward_time__amped(
-    layer_multiply_accumulates,
-    multiply_accumulate_time,
-    multiply_accumulate_bit_slices,
-    softmax_operations,
-    activation_function_operations,
-    nonlinear_operation_time,
-    nonlinear_bit_slices,
+    layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices, layer_nonlinear_time
 ):
     """The forward time of the layers of a stage in a step: the time of the products and of the nonlinear operations.
 
@@ -202,8 +207,7 @@ def layer_forward_time__amped(
 
     Source: AMPeD, computation time.
     """
-    nonlinear = (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
-    return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices + nonlinear
+    return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices + layer_nonlinear_time
 
 
 @quantity("s", choice="performance_model", value="amped")
@@ -226,10 +230,7 @@ def compute_backward_time__amped(
     output_head_multiply_accumulates,
     multiply_accumulate_time,
     gradient_multiply_accumulate_bit_slices,
-    softmax_operations,
-    activation_function_operations,
-    nonlinear_operation_time,
-    nonlinear_bit_slices,
+    layer_nonlinear_time,
 ):
     """The time to compute the gradients of all activations in a step: as many operations as in the forward passes.
 
@@ -237,9 +238,8 @@ def compute_backward_time__amped(
 
     Source: AMPeD, backward pass.
     """
-    nonlinear = (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
     products = layer_multiply_accumulates + output_head_multiply_accumulates
-    return products * multiply_accumulate_time * gradient_multiply_accumulate_bit_slices + nonlinear
+    return products * multiply_accumulate_time * gradient_multiply_accumulate_bit_slices + layer_nonlinear_time
 
 
 @quantity("s", choice="performance_model", value="amped")

@@ -24,6 +24,11 @@ def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*small, *large, number]))
 
 
+def common_divisor(one: Any, other: Any) -> Any:
+    """The greatest common divisor of two numbers; what they have behind the point is left out. Source: definition."""
+    return np.gcd(one.astype(np.int64), other.astype(np.int64)).astype(np.float64)
+
+
 def largest_divisor(degree: Any, places: Any) -> Any:
     """The largest divisor of a degree that is at most the number of places; 1 if there is no place.
 

@@ -108,13 +108,11 @@ class ParameterGroup(Record):
     """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
 
     Attributes:
-        per_layer: the number of parameters of a layer, averaged over the layers.
         split_degree: the number of shares into which model parallelism splits the parameters.
         weight_shards, gradient_shards, optimizer_state_shards: the number of shares into which ZeRO splits each state
             of the parameters of an accelerator.
     """
 
-    per_layer: Any
     split_degree: Any
     weight_shards: Any
     gradient_shards: Any

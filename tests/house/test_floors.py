@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -55,6 +56,7 @@ DOOR = [
 ]
 WIDTH = 120
 LONGEST_FUNCTION = 40
+MEDIAN_OF_FORMULAS = 6
 
 SOURCES = sorted((ROOT / "amped").rglob("*.py"))
 KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
@@ -277,6 +279,22 @@ def says_nothing(function: ast.FunctionDef) -> bool:
     if isinstance(last.value, ast.Name):
         return last.value.id in {argument.arg for argument in function.args.args}
     return isinstance(last.value, ast.Tuple) and not last.value.elts
+
+
+def lines_of_code(function: ast.FunctionDef) -> int:
+    """The lines of a function, from its name to its end, without its docstring."""
+    first = function.body[0]
+    told = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    own = first.end_lineno - first.lineno + 1 if told else 0
+    return int(function.end_lineno - function.lineno + 1 - own)
+
+
+def test_half_of_the_formulas_have_six_lines_or_fewer() -> None:
+    marks = ("quantity", "records", "parameter", "selector")
+    functions = [f for path in PAGES for f in tree_of(path).body if isinstance(f, ast.FunctionDef)]
+    formulas = [f for f in functions if {ast.unparse(d).partition("(")[0] for d in f.decorator_list} & {*marks}]
+    assert len(formulas) > 500
+    assert median(map(lines_of_code, formulas)) <= MEDIAN_OF_FORMULAS
 
 
 # What formats numbers in the theory by hand: a table of tiles.

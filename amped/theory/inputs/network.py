@@ -58,7 +58,7 @@ def number_of_MoE_layers(layers, number_of_experts):
 
     Unless given, it is all layers if there are several experts, else none. Source: definition.
     """
-    return np.where(number_of_experts > 1, layers, 0 * layers)
+    return layers * (number_of_experts > 1)
 
 
 @quantity("count")
@@ -76,7 +76,7 @@ def number_of_windowed_layers(layers, attention_window):
 
     Source: arXiv 2310.06825, section 2.
     """
-    return np.where(attention_window > 0, layers, 0 * layers)
+    return layers * (attention_window > 0)
 
 
 # --- shares of the layers --------------------------------------------------------------------------------------------

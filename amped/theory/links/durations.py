@@ -21,8 +21,13 @@ def collective_algorithm():
 
 
 @family(
-    KIND=(*MESSAGES_OF_A_LAYER, "output_head_panel"),
-    MESSAGES=(*(f"{kind}_collectives" for kind in MESSAGES_OF_A_LAYER), "output_head_panels"),
+    KIND=(*MESSAGES_OF_A_LAYER, "output_head_panel", "tied_embedding", "data"),
+    MESSAGES=(
+        *(f"{kind}_collectives" for kind in MESSAGES_OF_A_LAYER),
+        "output_head_panels",
+        "tied_embedding_collectives",
+        "sharding_collectives",
+    ),
 )
 @records()
 def KIND_durations(MESSAGES, network):
@@ -40,24 +45,6 @@ def pipeline_durations(pipeline_collectives, stage_send_gather_collectives, netw
     Source: the equations of the pages `electrical` and `optical`.
     """
     return network[0].durations(pipeline_collectives + stage_send_gather_collectives)
-
-
-@records()
-def tied_embedding_durations(tied_embedding_collectives, network):
-    """The time to sum the gradients of a tied embedding over the two stages that have it.
-
-    Source: the equations of the pages `electrical` and `optical`.
-    """
-    return network[0].durations(tied_embedding_collectives)
-
-
-@records()
-def data_durations(sharding_collectives, network):
-    """The time of each collective of data parallelism.
-
-    Source: the equations of the pages `electrical` and `optical`.
-    """
-    return network[0].durations(sharding_collectives)
 
 
 @records(choice="feedforward_kind", value="mixture")

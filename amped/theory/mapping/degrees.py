@@ -6,6 +6,7 @@ degree, both parts, or one part; the other part is then 1. The page `placement` 
 
 import numpy as np
 
+from amped.theory.divisors import common_divisor
 from amped.theory.parallelisms import OF_A_STAGE, PARALLELISMS, PLACED, ROWS
 from amped.theory.quantity import MAPPING, SYSTEM, each_of, family, parameter, quantity
 from amped.theory.records import product
@@ -104,8 +105,8 @@ def expert_tensor_parallel_degree(
     Source: Megatron-Core, MoE arguments (the degree of the dense layers); arXiv 2603.07685, sections
     3.3.1 and 3.3.2 (a degree of its own, usually smaller).
     """
-    shares = np.gcd(tensor_parallel_rows.astype(np.int64), expert_feedforward_dimension.astype(np.int64))
-    return np.gcd(shares, (product(KIND_parallel_degree) / expert_parallel_degree).astype(np.int64)).astype(np.float64)
+    shares = common_divisor(tensor_parallel_rows, expert_feedforward_dimension)
+    return common_divisor(shares, product(KIND_parallel_degree) / expert_parallel_degree)
 
 
 # --- the machine that the degrees need -------------------------------------------------------------------------------

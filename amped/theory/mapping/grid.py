@@ -7,6 +7,7 @@ panel (`messages/summa.py`).
 
 import numpy as np
 
+from amped.theory.divisors import common_divisor
 from amped.theory.parallelisms import OF_TOKENS
 from amped.theory.quantity import MAPPING, each_of, quantity
 from amped.theory.records import product
@@ -33,8 +34,7 @@ def intra_node_tensor_parallel_rows(tensor_parallel_rows, intra_node_tensor_para
 
     It is the greatest common divisor of the rows and of the tensor-parallel degree inside the node. Source: definition.
     """
-    inside = np.gcd(tensor_parallel_rows.astype(np.int64), intra_node_tensor_parallel_degree.astype(np.int64))
-    return inside.astype(np.float64)
+    return common_divisor(tensor_parallel_rows, intra_node_tensor_parallel_degree)
 
 
 @quantity("count")

@@ -13,7 +13,7 @@ on a larger domain.
 
 import numpy as np
 
-from amped.theory.divisors import largest_divisor
+from amped.theory.divisors import common_divisor, largest_divisor
 from amped.theory.parallelisms import INNERMOST, OF_A_STAGE, PARALLELISMS
 from amped.theory.quantity import MAPPING, each_of, family, quantity
 from amped.theory.records import product
@@ -102,8 +102,7 @@ def intra_node_expert_tensor_parallel_degree(expert_tensor_parallel_degree, intr
 
     Source: Megatron-Core, MoE groups.
     """
-    degree, places = expert_tensor_parallel_degree, intra_node_stage_accelerators
-    return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)
+    return common_divisor(expert_tensor_parallel_degree, intra_node_stage_accelerators)
 
 
 @quantity("count")
@@ -137,19 +136,15 @@ def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_
 
 @each_of(KIND=INNERMOST)
 @quantity("count")
-def data_parallel_degree_within_expert_groups(
-    data_parallel_degree, KIND_parallel_degree, expert_parallel_degree, expert_tensor_parallel_degree
-):
+def data_parallel_degree_within_expert_groups(data_parallel_degree, KIND_parallel_degree, expert_split_degree):
     """The number of data-parallel replicas over which one expert group spreads.
 
     An expert group first uses the accelerators of a tensor and context group. Without experts the number is 1.
 
     Source: arXiv 2603.07685, section 3.3.3 (parallel folding: expert groups lie in tensor × context × data).
     """
-    experts = (expert_parallel_degree * expert_tensor_parallel_degree).astype(np.int64)
-    others = product(KIND_parallel_degree).astype(np.int64)
-    replicas = experts // np.gcd(experts, others)
-    return np.gcd(replicas, data_parallel_degree.astype(np.int64)).astype(np.float64)
+    replicas = np.floor(expert_split_degree / common_divisor(expert_split_degree, product(KIND_parallel_degree)))
+    return common_divisor(replicas, data_parallel_degree)
 
 
 @quantity("count", category=MAPPING, replaces=("data_parallel_degree",))
@@ -178,8 +173,7 @@ def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_
 
     Source: Megatron-Core, MoE groups.
     """
-    degree, places = expert_parallel_degree, fast_domain_slots_for_expert
-    return np.gcd(degree.astype(np.int64), places.astype(np.int64)).astype(np.float64)
+    return common_divisor(expert_parallel_degree, fast_domain_slots_for_expert)
 
 
 @family(KIND=PARALLELISMS)

@@ -51,14 +51,14 @@ def state_replicas(KIND_parallel_degree, tensor_parallel_degree, weight_split_de
 
 
 @quantity("count")
-def expert_state_replicas(state_replicas, weight_split_degree, expert_parallel_degree, expert_tensor_parallel_degree):
+def expert_state_replicas(state_replicas, weight_split_degree, expert_split_degree):
     """The number of accelerators that hold copies of the same routed experts.
 
     ZeRO can shard the states of these experts over these accelerators.
 
     Source: Megatron-Core, expert data parallelism.
     """
-    return state_replicas * weight_split_degree / (expert_parallel_degree * expert_tensor_parallel_degree)
+    return state_replicas * weight_split_degree / expert_split_degree
 
 
 @family(PLACE=("intra_node", "inter_node"), WHAT=("accelerators of a node", "nodes"), KIND=(COPYING, COPYING))

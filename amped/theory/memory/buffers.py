@@ -5,7 +5,7 @@ import numpy as np
 from amped.theory.conditions import OFFLOADED
 from amped.theory.parallelisms import OF_TOKENS
 from amped.theory.quantity import each_of, family, quantity
-from amped.theory.records import total
+from amped.theory.records import latest, total
 
 # Layers that have a buffer on the accelerator: the layer that runs, and the layer that is being copied.
 BUFFERED_LAYERS = 2
@@ -69,11 +69,7 @@ def working_gradient_bytes(layer_operators):
 
     Source: PyTorch, autograd (an output gradient is freed when the input gradient has been computed).
     """
-    written = [o.written * (1.0 * (o.count > 0)) for o in layer_operators if o.phase == "input_gradient"]
-    largest = written[0]
-    for each in written[1:]:
-        largest = np.maximum(largest, each)
-    return 2 * largest
+    return 2 * latest(o.written * (1.0 * (o.count > 0)) for o in layer_operators if o.phase == "input_gradient")
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------

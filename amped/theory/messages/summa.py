@@ -9,7 +9,7 @@ chain of accelerators a reduction takes as long as a broadcast.
 import numpy as np
 
 from amped.theory.quantity import quantity, records
-from amped.theory.records import Collective, total
+from amped.theory.records import Collective, latest, total
 
 # What a product, and so the broadcast of its panels, waits for.
 KEYS = ("rotary_positions", "query_key_norm")
@@ -158,9 +158,7 @@ def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pip
 
     Source: arXiv 2410.00273, section 3; Megatron-LM, p2p_communication (stage sends).
     """
-    largest = 0.0 * residual_bytes
-    for message in tensor_collectives:
-        largest = np.maximum(largest, message.volume * (message.group.degree > 1))
+    largest = latest(message.volume * (message.group.degree > 1) for message in tensor_collectives)
     return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
 
 

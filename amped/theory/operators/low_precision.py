@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.kernel_work import Traffic, Work, streamed
-from amped.theory.quantity import quantity, records
+from amped.theory.quantity import family, quantity, records
 from amped.theory.records import WEIGHTED
 
 
@@ -16,49 +16,37 @@ def weight_cast_fraction(weights_cast_once_per_step, number_of_microbatches_per_
     return np.where(weights_cast_once_per_step, 1 / number_of_microbatches_per_minibatch, 1.0)
 
 
-@records(choice="matrix_precision", value="fp8")
-def quantization_operators__fp8(
+# How often a cast reads its tensor: in fp4 first for the largest entry, on which the scales of all blocks depend.
+READINGS = {"fp8": 1, "fp4": 2}
+
+
+@family(
+    FORMAT=tuple(READINGS),
+    SOURCE=(
+        "NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2",
+        "arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time",
+    ),
+)
+@records(choice="matrix_precision", value="FORMAT")
+def quantization_operators__FORMAT(
     product_operators,
-    fp8_precision,
+    FORMAT_precision,
     output_width_split_degree,
     weight_split_degree,
     tensor_parallel_rows,
     weight_cast_fraction,
     entry_costs,
 ):
-    """The casts to fp8 before each product.
+    """The casts to FORMAT before each product.
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
-    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. If
-    weights are cast only in the first micro-batch of a step, every micro-batch counts an equal share of this cast.
+    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A cast
+    to fp4 reads a tensor twice: first for its largest entry. If weights are cast only in the first micro-batch of a
+    step, every micro-batch counts an equal share of this cast.
 
-    Source: NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2.
+    Source: SOURCE.
     """
-    cast = Traffic(entry_costs[0].flop, entry_costs[0].activation, 2 * fp8_precision)
-    columns = weight_split_degree / tensor_parallel_rows
-    return casts(product_operators, cast, output_width_split_degree, columns / weight_cast_fraction)
-
-
-@records(choice="matrix_precision", value="fp4")
-def quantization_operators__fp4(
-    product_operators,
-    fp4_precision,
-    output_width_split_degree,
-    weight_split_degree,
-    tensor_parallel_rows,
-    weight_cast_fraction,
-    entry_costs,
-):
-    """The casts to fp4 before each product.
-
-    In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. A cast
-    reads a tensor twice: first for the largest entry, on which the scales of all blocks depend, then for the cast
-    itself. It writes each tensor in two layouts, as it is and transposed. If weights are cast only in the first
-    micro-batch of a step, every micro-batch counts an equal share of this cast.
-
-    Source: arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time.
-    """
-    cast = Traffic(entry_costs[0].flop, 2 * entry_costs[0].activation, 2 * fp4_precision)
+    cast = Traffic(entry_costs[0].flop, READINGS["FORMAT"] * entry_costs[0].activation, 2 * FORMAT_precision)
     columns = weight_split_degree / tensor_parallel_rows
     return casts(product_operators, cast, output_width_split_degree, columns / weight_cast_fraction)
 

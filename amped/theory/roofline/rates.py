@@ -84,11 +84,23 @@ def tile_losses(
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    shares = (medium_tile_efficiency, small_tile_efficiency, smallest_tile_efficiency)
-    ramps = (wave_quantization, cores_sharing_tiles, gemm_ramp_depth, gemm_ramp_rows)
-    times = (cache_bandwidth_reciprocal, tile_latency, split_product_time)
-    lost = (exposed_store_fraction, throttled_time_fraction, throttling_time)
-    return (Tiles("tiles", *shares, *ramps, *times, *lost),)
+    tiles = Tiles(
+        "tiles",
+        medium=medium_tile_efficiency,
+        small=small_tile_efficiency,
+        smallest=smallest_tile_efficiency,
+        quantization=wave_quantization,
+        cores=cores_sharing_tiles,
+        ramp_depth=gemm_ramp_depth,
+        ramp_rows=gemm_ramp_rows,
+        load_time=cache_bandwidth_reciprocal,
+        latency=tile_latency,
+        split_time=split_product_time,
+        exposed_store=exposed_store_fraction,
+        throttled=throttled_time_fraction,
+        throttling_time=throttling_time,
+    )
+    return (tiles,)
 
 
 @quantity("s/byte")
@@ -122,11 +134,20 @@ def product_rates(
     """
     matrix = flops_per_multiply_accumulate / sustained_matrix_flop_rate
     grouped = flops_per_multiply_accumulate / (sustained_matrix_flop_rate * grouped_gemm_efficiency)
-    batched = flops_per_multiply_accumulate / sustained_batched_flop_rate
-    own = (matrix, grouped, grouped / grouped_weight_gradient_fraction, batched)
-    caches = (cached_operand_bytes, exposed_operand_fraction)
-    entries = (matrix_operand_precision, activation_precision)
-    return (Products("products", *own, tile_losses[0], *caches, grouped_gemm_overhead_time, *entries),)
+    products = Products(
+        "products",
+        matrix_time=matrix,
+        grouped_time=grouped,
+        grouped_gradient_time=grouped / grouped_weight_gradient_fraction,
+        batched_time=flops_per_multiply_accumulate / sustained_batched_flop_rate,
+        tiles=tile_losses[0],
+        cached=cached_operand_bytes,
+        exposed=exposed_operand_fraction,
+        group_overhead=grouped_gemm_overhead_time,
+        operand=matrix_operand_precision,
+        activation=activation_precision,
+    )
+    return (products,)
 
 
 @records()
@@ -161,9 +182,18 @@ def fused_attention_rates(
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    (forward, backward), rates = attention_ramps, (fused_forward_flop_rate, fused_backward_flop_rate)
-    lost = (attention_dropout_fraction, exposed_softmax_time, attention_tile_rows * cores_sharing_tiles)
-    return (FusedAttention("attention", *rates, forward, backward, *lost),)
+    forward, backward = attention_ramps
+    attention = FusedAttention(
+        "attention",
+        forward_rate=fused_forward_flop_rate,
+        backward_rate=fused_backward_flop_rate,
+        forward_ramp=forward,
+        backward_ramp=backward,
+        dropout_fraction=attention_dropout_fraction,
+        softmax_time=exposed_softmax_time,
+        waiting_rows=attention_tile_rows * cores_sharing_tiles,
+    )
+    return (attention,)
 
 
 @records()
@@ -181,18 +211,18 @@ def stream_rates(
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    factors = (streaming_traffic_factor, optimizer_traffic_factor)
-    work = (vector_flop_rate, elementary_function_time, random_number_time)
-    return (
-        Streams(
-            "streams",
-            achieved_memory_bandwidth,
-            normalization_bandwidth_fraction,
-            *factors,
-            bandwidth_ramp_bytes,
-            *work,
-        ),
+    streams = Streams(
+        "streams",
+        bandwidth=achieved_memory_bandwidth,
+        normalization=normalization_bandwidth_fraction,
+        traffic_factor=streaming_traffic_factor,
+        update_factor=optimizer_traffic_factor,
+        ramp=bandwidth_ramp_bytes,
+        vector_rate=vector_flop_rate,
+        function_time=elementary_function_time,
+        drawing_time=random_number_time,
     )
+    return (streams,)
 
 
 @records()

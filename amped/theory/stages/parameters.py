@@ -25,12 +25,10 @@ def expert_parameters_per_layer(number_of_MoE_layers, number_of_experts, expert_
 
 @records()
 def parameter_groups(
-    non_expert_parameters_per_layer,
     weight_split_degree,
     weight_shards,
     gradient_shards,
     optimizer_state_shards,
-    expert_parameters_per_layer,
     expert_split_degree,
     expert_weight_shards,
     expert_gradient_shards,
@@ -43,8 +41,8 @@ def parameter_groups(
     shards = weight_shards, gradient_shards, optimizer_state_shards
     expert_shards = expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards
     return (
-        ParameterGroup("shared", non_expert_parameters_per_layer, weight_split_degree, *shards),
-        ParameterGroup("expert", expert_parameters_per_layer, expert_split_degree, *expert_shards),
+        ParameterGroup("shared", weight_split_degree, *shards),
+        ParameterGroup("expert", expert_split_degree, *expert_shards),
     )
 
 
@@ -73,22 +71,19 @@ def model_states(
 
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
     """
-    shared, expert = parameter_groups
-    s = optimizer_bytes_per_parameter
-    weights = [weight_precision / each.weight_shards + weight_copy_bytes_per_parameter for each in parameter_groups]
-    gradients = [
-        np.where(whole_gradient_bytes_per_parameter > 0, whole_gradient_bytes_per_parameter, shard)
-        + gradient_copy_bytes_per_parameter
-        for shard in (gradient_precision / each.gradient_shards for each in parameter_groups)
-    ]
-    (shared_weight, expert_weight), (shared_gradient, expert_gradient) = weights, gradients
-    return (
-        ModelState("weight", shared_weight, expert_weight, weight_offload),
-        ModelState("gradient", shared_gradient, expert_gradient, gradient_offload),
-        ModelState(
-            "optimizer_state", s / shared.optimizer_state_shards, s / expert.optimizer_state_shards, optimizer_offload
-        ),
-    )
+    whole = whole_gradient_bytes_per_parameter
+
+    def held(group):
+        gradient = np.where(whole > 0, whole, gradient_precision / group.gradient_shards)
+        return {
+            "weight": weight_precision / group.weight_shards + weight_copy_bytes_per_parameter,
+            "gradient": gradient + gradient_copy_bytes_per_parameter,
+            "optimizer_state": optimizer_bytes_per_parameter / group.optimizer_state_shards,
+        }
+
+    shared, expert = map(held, parameter_groups)
+    offloads = {"weight": weight_offload, "gradient": gradient_offload, "optimizer_state": optimizer_offload}
+    return tuple(ModelState(name, shared[name], expert[name], offload) for name, offload in offloads.items())
 
 
 @records()

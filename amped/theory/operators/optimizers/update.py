@@ -34,7 +34,7 @@ def optimizer_operators(
     """
     g, s, w, flop = gradient_precision, optimizer_state_precision, weight_precision, entry_costs[0].flop
     states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
-    updated = Traffic(ADAM.flops * flop, s + states, states, ADAM.functions)
+    updated = Traffic(flops=ADAM.flops * flop, read=s + states, written=states, functions=ADAM.functions)
     parts = (
         ("gradient_unscale", Traffic(flop, g, s), 1.0),
         ("gradient_norm", Traffic(2 * flop, s), gradient_clipping),
