@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amped.estimation.estimation import Estimation
-from amped.interop.megatron import lost_lines
-from amped.interop.megatron_mapping import servers
-from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Reading, Told
+from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
+from amped.interop.records import Imported, Reading
 from amped.interop.sections import as_yaml, flat, parse_yaml, read_sections
 
 FORM, SOFTWARE, VERSION = "automodel", "NeMo AutoModel", "NeMo AutoModel"
@@ -23,14 +21,11 @@ def read_sharding(own: Reading) -> dict[str, Any]:
     strategy = own.keys.word(f"{D}strategy", "zero_stage", target).lower()
     stage = 0 if "ddp" in strategy.rpartition(".")[2] else 3
     if not replicas:
-        own.report.defaulted.append(Told(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus"))
+        own.defaulted(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus")
         return {"zero_stage": stage}
-    every = replicas
-    for kind in ("tensor", "pipeline", "context"):
-        every *= int(own.values.get(f"{kind}_parallel_degree", 1))
     return {
         "zero_stage": stage,
-        "number_of_accelerators": every,
+        "number_of_accelerators": replicas * own.accelerators_of_a_replica,
         **({"sharding_degree": replicas // copies} if copies > 1 else {}),
     }
 
@@ -107,6 +102,4 @@ def fields_of(e: Estimation) -> Outgoing:
 def write(e: Estimation) -> str:
     """AutoModel's YAML, each key with its reason."""
     out = fields_of(e)
-    nodes, each = servers(out)
-    run = f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} (AutoModel's recipe) --config THIS_FILE"
-    return as_yaml(out, [f"# {VERSION}, written by amped: {e.scenario.title}", *lost_lines(out), run])
+    return as_yaml(out, [*heading(out, VERSION, e), run_line(out, "(AutoModel's recipe) --config THIS_FILE")])

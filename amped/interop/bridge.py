@@ -10,7 +10,7 @@ from amped.base.errors import FileError, Problem
 from amped.estimation.estimation import Estimation
 from amped.interop import megatron
 from amped.interop.fields import table
-from amped.interop.outgoing import Outgoing
+from amped.interop.outgoing import Outgoing, heading, run_line
 from amped.interop.records import Imported, Keys, Report, Told
 from amped.interop.sections import as_yaml, flat, parse_yaml
 
@@ -136,12 +136,9 @@ def fields_of(e: Estimation) -> Outgoing:
     out = megatron.every_field(e)
     fields, why = out.fields, out.why
     if fields.get("vocab_size") is not None:
-        fields["padded_vocab_size"], why["padded_vocab_size"] = out.get("vocabulary_size"), "tokens of the vocabulary"
+        out.write("tokens of the vocabulary", padded_vocab_size=out.get("vocabulary_size"))
     if "accumulate_allreduce_grads_in_fp32" not in fields:
-        fields["accumulate_allreduce_grads_in_fp32"], why["accumulate_allreduce_grads_in_fp32"] = (
-            False,
-            "gradients are added up in bf16",
-        )
+        out.write("gradients are added up in bf16", accumulate_allreduce_grads_in_fp32=False)
     if fields.get("position_embedding_type") == "rope":
         fields.pop("max_position_embeddings", None)
     out.fields, out.why = {}, {}
@@ -156,9 +153,5 @@ def fields_of(e: Estimation) -> Outgoing:
 
 def write(e: Estimation) -> str:
     """Overrides of a recipe of Megatron-Bridge as YAML, each with its reason."""
-    from amped.interop.megatron_mapping import servers
-
     out = fields_of(e)
-    nodes, each = servers(out)
-    run = f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} (a recipe's script) --config-file THIS_FILE"
-    return as_yaml(out, [f"# {VERSION}, written by amped: {e.scenario.title}", *megatron.lost_lines(out), run])
+    return as_yaml(out, [*heading(out, VERSION, e), run_line(out, "(a recipe's script) --config-file THIS_FILE")])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Reading, Told
-from amped.interop.sections import flat, nested, read_sections
+from amped.interop.records import Imported, Reading
+from amped.interop.sections import as_json, flat, read_sections
 
 FORM, SOFTWARE, VERSION = "deepspeed", "Megatron-DeepSpeed", "DeepSpeed 0.19.8"
 Z = "zero_optimization."
@@ -27,7 +26,7 @@ def read_batch(own: Reading) -> dict[str, Any]:
         own.keys.refuse_section((key,))
         value = own.keys.get(key, name)
         if value == AUTO:
-            own.report.defaulted.append(Told(key, f"auto: the program says it; give --set {name}=N"))
+            own.defaulted(key, f"auto: the program says it; give --set {name}=N")
         elif value is not None:
             found[name] = own.keys.number(key, name)
     if len(found) == 3:  # two of them say the third
@@ -48,7 +47,7 @@ def read_precision(own: Reading) -> dict[str, Any]:
         key = f"{form}.enabled"
         if own.keys.raw.get(key) == AUTO:
             own.keys.get(key, "matrix_precision")
-            own.report.defaulted.append(Told(key, f"auto: the program says it; {form} is taken"))
+            own.defaulted(key, f"auto: the program says it; {form} is taken")
             return {"matrix_precision": form}
         if own.keys.flag(key, "matrix_precision"):
             return {"matrix_precision": form}
@@ -74,7 +73,7 @@ def read_gradients(own: Reading) -> dict[str, Any]:
     key = "data_types.grad_accum_dtype"
     form = own.keys.word(key, "gradient_precision")
     if form is not None and form not in BITS_OF_FORMAT:
-        own.report.unsupported.append(Told(key, f"{form}, read as fp32"))
+        own.unsupported(key, f"{form}, read as fp32")
     return {"gradient_precision": BITS_OF_FORMAT.get(form, 32)} if form else {}
 
 
@@ -89,7 +88,7 @@ def read_optimizer(own: Reading) -> dict[str, Any]:
     """Adam and its kin, or SGD."""
     kind = own.keys.word("optimizer.type", "optimizer")
     if kind is not None and kind.lower() not in ("adam", "adamw", "fusedadam", "sgd"):
-        own.report.unsupported.append(Told("optimizer.type", f"{kind}, read as adam"))
+        own.unsupported("optimizer.type", f"{kind}, read as adam")
     return {"optimizer": "sgd" if kind.lower() == "sgd" else "adam"} if kind else {}
 
 
@@ -107,7 +106,7 @@ def read_offload(own: Reading) -> dict[str, Any]:
     for key, name in (("offload_optimizer", "optimizer_offload"), ("offload_param", "weight_offload")):
         device, share = own.keys.word(f"{Z}{key}.device", name, "none"), own.keys.share(f"{Z}{key}.ratio", name, 1.0)
         if device not in ("none", "cpu"):
-            own.report.unsupported.append(Told(f"{Z}{key}.device", f"{device}, read as the memory of the host"))
+            own.unsupported(f"{Z}{key}.device", f"{device}, read as the memory of the host")
         found[name] = share if device != "none" else 0.0
     return found
 
@@ -194,11 +193,5 @@ def fields_of(e: Estimation) -> Outgoing:
 
 
 def write(e: Estimation) -> str:
-    """DeepSpeed's JSON. JSON has no comments: reasons and what is lost stand under keys that DeepSpeed does not read."""
-    out = fields_of(e)
-    head = {
-        "_comment": f"{VERSION}, written by amped: {e.scenario.title}",
-        "_cannot_be_expressed": [str(line) for line in out.lost],
-        "_reasons": dict(out.why),
-    }
-    return json.dumps({**head, **nested(out.fields)}, indent=1) + "\n"
+    """DeepSpeed's JSON."""
+    return as_json(fields_of(e), f"{VERSION}, written by amped: {e.scenario.title}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -13,6 +12,7 @@ from amped.interop.huggingface import FORM, family
 from amped.interop.huggingface_rules import FULL, WINDOWED
 from amped.interop.megatron_model import mixture_marks
 from amped.interop.outgoing import Outgoing, is_default, outgoing
+from amped.interop.sections import as_json
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import NETWORK
 
@@ -227,10 +227,5 @@ RULES: Mapping[str, Callable[[Outgoing], Said]] = {
 
 
 def write(e: Estimation) -> str:
-    """A config.json. JSON has no comments: reasons and what is lost stand under keys that transformers does not read."""
-    out = fields_of(e)
-    head = {
-        "_comment": f"config.json of {VERSION}, written by amped: {e.scenario.title}",
-        "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": dict(out.why),
-    }  # fmt: skip
-    return json.dumps({**head, **out.fields}, indent=1) + "\n"
+    """A config.json."""
+    return as_json(fields_of(e), f"config.json of {VERSION}, written by amped: {e.scenario.title}")

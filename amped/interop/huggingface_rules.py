@@ -59,8 +59,8 @@ def value_heads(own: Reading) -> dict[str, Any]:
     width = own.keys.number("v_head_dim", "value_head_dimension")
     if own.values.get("attention_kind") == "multi_latent" or width in (None, own.values["head_dimension"]):
         return {}
-    own.report.unsupported.append(
-        Told("v_head_dim", f"values of {width} beside keys of {own.values['head_dimension']} without latent attention")
+    own.unsupported(
+        "v_head_dim", f"values of {width} beside keys of {own.values['head_dimension']} without latent attention"
     )
     return {}
 
@@ -71,9 +71,7 @@ def feedforward(own: Reading) -> dict[str, Any]:
         return {}
     ratio = own.keys.number("expansion_ratio", "feedforward_dimension", 4, least=1)
     if not own.values.get("expert_feedforward_dimension"):
-        own.report.defaulted.append(
-            Told("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
-        )
+        own.defaulted("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
     return {"feedforward_dimension": ratio * own.values["dimensionality"]}
 
 
@@ -90,9 +88,7 @@ def positions(own: Reading) -> dict[str, Any]:
         found["position_table"] = longest + int(own.family.get("position_offset", 0))
     if not patches:
         longest_told = f"config.json says only the longest, {longest:,}" if given else "config.json does not say it"
-        own.report.defaulted.append(
-            Told("context", f"{context:,} tokens of a sequence in training; {longest_told} (--seq changes it)")
-        )
+        own.defaulted("context", f"{context:,} tokens of a sequence in training; {longest_told} (--seq changes it)")
     return found
 
 
@@ -123,9 +119,7 @@ def windows(own: Reading) -> dict[str, Any]:
         return {}
     chunked = kinds.count("chunked_attention")
     if chunked and own.values["context"] > width:
-        own.report.unsupported.append(
-            Told("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
-        )
+        own.unsupported("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
     number = sum(kind in WINDOWED for kind in kinds) if kinds else _windowed(own.keys, layers)
     return {"attention_window": width, "number_of_windowed_layers": number} if number else {}
 
@@ -180,7 +174,7 @@ def mixture(own: Reading) -> dict[str, Any]:
     if not own.values.get("expert_feedforward_dimension"):
         found["expert_feedforward_dimension"] = own.values["feedforward_dimension"]
     if not own.values.get("experts_per_token"):
-        own.report.defaulted.append(Told("experts_per_token", "1: config.json does not say it"))
+        own.defaulted("experts_per_token", "1: config.json does not say it")
     if 0 < sum(marks) < layers:
         found["mixture_layer_pattern"] = runs(marks)
     if own.values.get("shared_experts_feedforward_dimension") == 0:
@@ -230,7 +224,7 @@ def ties(own: Reading) -> dict[str, Any]:
     """Whether the output head shares the embedding; what config.json leaves out is true in transformers."""
     if "tied_embeddings" in own.values:
         return {}
-    own.report.defaulted.append(Told("tied_embeddings", "true, the default of transformers"))
+    own.defaulted("tied_embeddings", "true, the default of transformers")
     return {"tied_embeddings": True}
 
 

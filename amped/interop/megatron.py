@@ -10,10 +10,10 @@ from amped.base.errors import FileError, Problem
 from amped.configuring.settings import setting
 from amped.estimation.estimation import Estimation
 from amped.interop import megatron_mapping, megatron_model
-from amped.interop.fields import fields, plain_values, table
-from amped.interop.outgoing import Outgoing, written
-from amped.interop.records import Imported, Keys, Reading, Report, Told
-from amped.interop.rest import tell_rest
+from amped.interop.fields import fields, table
+from amped.interop.outgoing import Outgoing, heading, written
+from amped.interop.records import Imported, Keys, Report, Told
+from amped.interop.sections import read_keys
 from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, script_of
 
 FORM, LAUNCH, SOFTWARE = "megatron", "--num-layers", "Megatron-Core"
@@ -101,22 +101,15 @@ def imported(
     source: str = FORM,
 ) -> Imported:
     """The training of Megatron-LM's arguments by name."""
-    values, told = dict[str, Any](), dict[str, str]()
-    for name, key, value in plain_values(FORM, keys):
-        values[name], told[name] = value, flag_of(key)
-    lacking = [name for name in LEAST_SIZES if name not in values]
-    if lacking:
-        raise FileError(
-            Problem(f"has no {', '.join(flag_of(fields(FORM)[name].keys[0]) for name in lacking)}", "line 1"), file=file
-        )
-    for name, rule in RULES.items():
-        found = rule.read(Reading(keys, values, report))
-        values |= found
-        told |= dict.fromkeys(found, f"arguments about {name}")
-    values = {name: value for name, value in values.items() if value is not None}
-    keys.refuse_wrong(values, told)
-    tell_rest(FORM, keys.rest(), report, unknown=unknown)
-    report.used += [Told(flag_of(key), into) for key, into in keys.taken.items()]
+
+    def check(values: Mapping[str, Any]) -> None:
+        lacking = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
+        if lacking:
+            raise FileError(Problem(f"has no {', '.join(lacking)}", "line 1"), file=file)
+
+    values, told = read_keys(
+        FORM, keys, report, RULES, shown=flag_of, about="arguments about", check=check, unknown=unknown
+    )
     return Imported(source, file, file, values, told, report, software)
 
 
@@ -196,41 +189,33 @@ def write(e: Estimation) -> str:
 
 def script(e: Estimation, out: Outgoing) -> str:
     """The launch script of a configuration whose arguments are known."""
-    lines = [f"# {VERSION}, written by amped: {e.scenario.title}", *lost_lines(out)]
     flags = [(_written_flag(name, value), out.why[name]) for name, value in out.fields.items() if name not in LAUNCHED]
     width = max(len(flag) for flag, _ in flags)
     body = [f"  {flag:<{width}}  # {why}" for flag, why in flags]
     start = f"torchrun --nnodes {out.fields['nnodes']} --nproc-per-node {out.fields['nproc_per_node']}"
-    return "\n".join([*lines, *environment(out), "ARGS=(", *body, ")", f'{start} pretrain_gpt.py "${{ARGS[@]}}"', ""])
-
-
-def lost_lines(out: Outgoing) -> list[str]:
-    """What cannot be expressed, as comments."""
-    head = (
-        ["# Cannot be expressed here:"] if out.lost else ["# Everything that amped knows of this mapping is expressed."]
+    return "\n".join(
+        [
+            *heading(out, VERSION, e),
+            *environment(out),
+            "ARGS=(",
+            *body,
+            ")",
+            f'{start} pretrain_gpt.py "${{ARGS[@]}}"',
+            "",
+        ]
     )
-    return [*head, *(f"#   {line}" for line in out.lost)]
 
 
 def environment(out: Outgoing) -> list[str]:
     """The environment that the overlap of tensor or context parallelism needs before Blackwell."""
     parallel = out.get("tensor_parallel_degree", 1) > 1 or out.get("context_parallel_degree", 1) > 1
-    return (
-        [
-            "export CUDA_DEVICE_MAX_CONNECTIONS=1  # messages start in order, beside products (not needed from Blackwell on)"
-        ]
-        if parallel
-        else []
-    )
+    told = "messages start in order, beside products (not needed from Blackwell on)"
+    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {told}"] if parallel else []
 
 
 def _written_flag(name: str, value: Any) -> str:
     """A flag as it is typed."""
     if name in table(FORM)["switches"]:
         return flag_of(name)
-    text = str(value)
-    return (
-        f"{flag_of(name)} {text}"
-        if all(letter.isalnum() or letter in "._-+, " for letter in text)
-        else f"{flag_of(name)} '{text}'"
-    )
+    is_plain = all(letter.isalnum() or letter in "._-+, " for letter in str(value))
+    return f"{flag_of(name)} {value}" if is_plain else f"{flag_of(name)} '{value}'"

@@ -6,8 +6,8 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layouts import Layout
-from amped.interop.outgoing import Outgoing, Rule
-from amped.interop.records import Reading, Told
+from amped.interop.outgoing import Outgoing, Rule, servers
+from amped.interop.records import Reading
 
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
@@ -33,7 +33,7 @@ def read_precision(own: Reading) -> dict[str, Any]:
         return {"matrix_precision": "fp4"}
     if own.keys.word("fp8", "matrix_precision"):
         if recipe not in SCALED:
-            own.report.unsupported.append(Told("--fp8-recipe", f"{recipe}, read as scales of tensors"))
+            own.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
         return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
     return {"matrix_precision": half}
 
@@ -88,11 +88,9 @@ def read_states(own: Reading) -> dict[str, Any]:
     if not precise:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
-        own.report.unsupported.append(
-            Told(
-                "--exp-avg-dtype",
-                f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
-            )
+        own.unsupported(
+            "--exp-avg-dtype",
+            f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
         )
     return {"optimizer_state_precision": BITS.get(mean, 32)}
 
@@ -113,7 +111,7 @@ def read_optimizer(own: Reading) -> dict[str, Any]:
     """Adam or SGD; another optimizer is read as Adam and told."""
     kind = own.keys.word("optimizer", "optimizer", "adam")
     if kind not in ("adam", "sgd"):
-        own.report.unsupported.append(Told("--optimizer", f"{kind}, read as adam"))
+        own.unsupported("--optimizer", f"{kind}, read as adam")
     return {"optimizer": kind if kind == "sgd" else "adam"}
 
 
@@ -130,7 +128,7 @@ def read_offload(own: Reading) -> dict[str, Any]:
     on = own.keys.flag("optimizer_cpu_offload", "optimizer_offload")
     share = own.keys.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
     layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0)
-    stage = int(own.values.get("layers", 1)) / int(own.values.get("pipeline_parallel_degree", 1))
+    stage = int(own.values.get("layers", 1)) / own.degree("pipeline")
     return {
         "optimizer_offload": share if on else 0.0,
         **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),
@@ -181,17 +179,9 @@ def write_machine(out: Outgoing) -> None:
         out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
 
 
-def servers(out: Outgoing) -> tuple[int, int]:
-    """How many servers, and the accelerators of each that train: the most that divide all of them."""
-    total = int(out.get("number_of_accelerators", 1))
-    most = min(int(out.get("number_of_accelerators_per_node", 1)), total)
-    each = next(number for number in range(most, 0, -1) if total % number == 0)
-    return total // each, each
-
-
 def read_stages(own: Reading) -> dict[str, Any]:
     """How the layers lie on the stages."""
-    stages, layers = int(own.values.get("pipeline_parallel_degree", 1)), int(own.values.get("layers", 1))
+    stages, layers = own.degree("pipeline"), int(own.values.get("layers", 1))
     found: dict[str, Any] = {}
     layout = own.keys.word("pipeline_model_parallel_layout", "pipeline_layout")
     if layout:
@@ -241,7 +231,7 @@ def read_context(own: Reading) -> dict[str, Any]:
     """How keys and values travel."""
     kinds = own.keys.words("cp_comm_type", "context_parallel_kind", "p2p")
     if len(set(kinds)) != 1 or kinds[0] not in KINDS:
-        own.report.unsupported.append(Told("--cp-comm-type", f"{' '.join(kinds)}, read as a ring"))
+        own.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
         return {"context_parallel_kind": "ring"}
     return {"context_parallel_kind": KINDS[kinds[0]]}
 
@@ -260,11 +250,9 @@ def read_sharding(own: Reading) -> dict[str, Any]:
     distributed = own.keys.flag("use_distributed_optimizer", "zero_stage")
     instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
     if instances > 1:
-        own.report.unsupported.append(
-            Told(
-                "--num-distributed-optimizer-instances",
-                f"{instances}: give --set sharding_degree=N, the replicas of one instance",
-            )
+        own.unsupported(
+            "--num-distributed-optimizer-instances",
+            f"{instances}: give --set sharding_degree=N, the replicas of one instance",
         )
     strategy = own.keys.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
     if own.keys.flag("use_megatron_fsdp", "zero_stage"):
@@ -302,9 +290,7 @@ def read_recomputation(own: Reading) -> dict[str, Any]:
         return {into: "none"}
     strange = [name for name in modules if name not in (*MODULES, "core_attn")]
     if strange:
-        own.report.unsupported.append(
-            Told("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
-        )
+        own.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
     found = {MODULES[name]: True for name in modules if name in MODULES}
     return {into: "selective" if "core_attn" in modules else "none", **found}
 
@@ -350,8 +336,8 @@ def read_overlap(own: Reading) -> dict[str, Any]:
         own.keys.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
     )
     if reduce and not gather and own.values.get("zero_stage"):
-        own.report.unsupported.append(
-            Told("--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too")
+        own.unsupported(
+            "--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too"
         )
     chunks = own.values.get("virtual_pipeline_stages", 1) > 1 or own.values.get("pipeline_layout")
     over = own.keys.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)

@@ -9,7 +9,7 @@ from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layouts import Pattern
 from amped.interop.outgoing import Outgoing, Rule
 from amped.interop.patterns import marks_of, runs
-from amped.interop.records import Reading, Told, whole
+from amped.interop.records import Reading, whole
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel degree: megatron/training/arguments.py.
 DIVISIBLE_BY = 128
@@ -63,8 +63,8 @@ def read_vocabulary(own: Reading) -> dict[str, Any]:
     if padded:
         return {"vocabulary_size": padded}
     if not plain:
-        own.report.unsupported.append(
-            Told("--vocab-size", "the tokenizer says it, which amped does not read; give --set vocabulary_size=N")
+        own.unsupported(
+            "--vocab-size", "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
         )
         return {}
     plain += (
@@ -133,7 +133,7 @@ def read_positions(own: Reading) -> dict[str, Any]:
     if kind in ROTATED:
         return {"positions": "rope", "position_table": 0}
     if kind != "learned_absolute":
-        own.report.unsupported.append(Told("--position-embedding-type", f"{kind}, read as rope"))
+        own.unsupported("--position-embedding-type", f"{kind}, read as rope")
         return {"positions": "rope", "position_table": 0}
     return {"positions": "learned", "position_table": longest or own.values.get("context", 0)}
 
@@ -157,11 +157,9 @@ def read_dropout(own: Reading) -> dict[str, Any]:
     """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
     hidden, attention = (own.keys.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
     if hidden != attention:
-        own.report.unsupported.append(
-            Told(
-                "--attention-dropout",
-                f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}",
-            )
+        own.unsupported(
+            "--attention-dropout",
+            f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}",
         )
     return {"dropout": hidden}
 

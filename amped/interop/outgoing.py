@@ -49,6 +49,27 @@ class Outgoing:
         return default if found is None else found
 
 
+def heading(out: Outgoing, version: str, e: Estimation) -> list[str]:
+    """The comments above a file: what it is, and what cannot be expressed."""
+    every = ["# Everything that amped knows of this mapping is expressed."]
+    lost = ["# Cannot be expressed here:", *(f"#   {line}" for line in out.lost)] if out.lost else every
+    return [f"# {version}, written by amped: {e.scenario.title}", *lost]
+
+
+def run_line(out: Outgoing, what: str) -> str:
+    """The comment that says how to start what the file describes."""
+    nodes, each = servers(out)
+    return f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} {what}"
+
+
+def servers(out: Outgoing) -> tuple[int, int]:
+    """How many servers, and the accelerators of each that train: the most that divide all of them."""
+    total = int(out.get("number_of_accelerators", 1))
+    most = min(int(out.get("number_of_accelerators_per_node", 1)), total)
+    each = next(number for number in range(most, 0, -1) if total % number == 0)
+    return total // each, each
+
+
 def read_only(out: Outgoing) -> None:
     """Writes nothing: amped only reads the format."""
     del out

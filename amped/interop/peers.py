@@ -8,7 +8,7 @@ from typing import Any
 from amped.base.errors import ConfigError, Problem
 from amped.interop.outgoing import Rule
 from amped.interop.patterns import runs
-from amped.interop.records import Imported, Reading, Told
+from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, read_sections
 
 # --- SimuMax ---------------------------------------------------------------------------------------------------------
@@ -57,10 +57,8 @@ def simumax_batch(own: Reading) -> dict[str, Any]:
     number, micro = own.keys.number("micro_batch_num", "batch_size"), own.values.get("microbatch_size")
     if not number or not micro or not own.values.get("number_of_accelerators"):
         return {}
-    shared = 1
-    for kind in ("tensor", "pipeline", "context"):
-        shared *= max(int(own.values.get(f"{kind}_parallel_degree", 1)), 1)
-    return {"batch_size": number * int(micro) * max(int(own.values["number_of_accelerators"]) // shared, 1)}
+    replicas = int(own.values["number_of_accelerators"]) // own.accelerators_of_a_replica
+    return {"batch_size": number * int(micro) * max(replicas, 1)}
 
 
 def simumax_precision(own: Reading) -> dict[str, Any]:
@@ -84,9 +82,9 @@ def simumax_recomputation(own: Reading) -> dict[str, Any]:
     if "full" in kind:
         return {into: "block", "number_of_recomputed_layers": layers} if layers else {into: "full"}
     if parts["mlp_recompute"]:
-        own.report.unsupported.append(Told("mlp_recompute", "amped computes no feed-forward network again by itself"))
+        own.unsupported("mlp_recompute", "amped computes no feed-forward network again by itself")
     if "selective" not in kind:
-        own.report.unsupported.append(Told("recompute_granularity", f"{kind}, read as selective"))
+        own.unsupported("recompute_granularity", f"{kind}, read as selective")
     return {into: "selective" if parts["attn_recompute"] or "selective" not in kind else "none",
             "norm_recomputation": parts["mla_rms_recompute"] or parts["mlp_rms_recompute"]}  # fmt: skip
 
@@ -124,9 +122,7 @@ def calculon_network(own: Reading) -> dict[str, Any]:
     """Calculon's networks are like GPT's, without embedding and output head."""
     if "layers" not in own.values:
         return {}
-    own.report.defaulted.append(
-        Told("vocabulary_size", "0: Calculon has no embedding and no output head; give --set vocabulary_size=N")
-    )
+    own.defaulted("vocabulary_size", "0: Calculon has no embedding and no output head; give --set vocabulary_size=N")
     return dict(LIKE_GPT)
 
 
@@ -148,7 +144,7 @@ def _known(own: Reading, key: str, into: str, known: Mapping[str, str], otherwis
     """What a word of a key is in amped's words; an unknown one is told and read as another one."""
     word = own.keys.word(key, into)
     if word is not None and word not in known:
-        own.report.unsupported.append(Told(key, f"{word}, read as {otherwise}"))
+        own.unsupported(key, f"{word}, read as {otherwise}")
     return None if word is None else known.get(word, known[otherwise])
 
 
@@ -179,9 +175,7 @@ def llm_analysis_network(own: Reading) -> dict[str, Any]:
     """llm-analysis counts no norms and no biases."""
     if "layers" not in own.values:
         return {}
-    own.report.defaulted.append(
-        Told("norm_vectors", "1, and no biases: llm-analysis counts neither; a config.json says both")
-    )
+    own.defaulted("norm_vectors", "1, and no biases: llm-analysis counts neither; a config.json says both")
     return {"norm_vectors": 1, "positions": "rope"}
 
 

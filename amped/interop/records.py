@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from math import prod
 from typing import Any, TypeGuard, overload
 
 from amped.base.errors import AmpedError, ConfigError, Problem, collected, quoted
@@ -155,6 +156,17 @@ class Keys:
             raise ConfigError(Problem("has no value", self.place(name), f"amped needs it as {into}"))
         return found
 
+    def _of_kind(self, name: str, into: str, default: Any, is_right: Callable[[Any], bool], what: str) -> Any:
+        """The value of a key, or the default.
+
+        Raises:
+            ConfigError: for a value that is not right; `what` says it in words.
+        """
+        found = self.get(name, into, default)
+        if not is_right(found):
+            raise ConfigError(Problem(f"{quoted(found)} is {what}", self.place(name), _reads(into)))
+        return found
+
     def share(self, name: str, into: str, default: float) -> float:
         """The number of a key that is a part of a whole: from 0 to 1.
 
@@ -162,10 +174,7 @@ class Keys:
             ConfigError: for another value.
         """
         self.refuse_section((name,))
-        found = self.get(name, into, default)
-        if not _is_number(found) or not 0 <= found <= 1:
-            raise ConfigError(Problem(f"{quoted(found)} is no number from 0 to 1", self.place(name), _reads(into)))
-        return float(found)
+        return float(self._of_kind(name, into, default, _is_share, "no number from 0 to 1"))
 
     def flag(self, name: str, into: str, default: bool = False) -> bool:
         """Whether a switch is on.
@@ -174,10 +183,7 @@ class Keys:
             ConfigError: for another value than true or false.
         """
         self.refuse_section((name,))
-        found = self.get(name, into, default)
-        if not isinstance(found, bool):
-            raise ConfigError(Problem(f"{quoted(found)} is neither true nor false", self.place(name), _reads(into)))
-        return found
+        return bool(self._of_kind(name, into, default, lambda found: isinstance(found, bool), "neither true nor false"))
 
     @overload
     def word(self, name: str, into: str, default: str) -> str: ...
@@ -189,9 +195,7 @@ class Keys:
         Raises:
             ConfigError: for a number, a list or an object.
         """
-        found = self.get(name, into, default)
-        if found is not None and not isinstance(found, str):
-            raise ConfigError(Problem(f"{quoted(found)} is no word", self.place(name), _reads(into)))
+        found: str | None = self._of_kind(name, into, default, lambda found: isinstance(found, str | None), "no word")
         return found
 
     def counts(self, name: str, into: str) -> list[int]:
@@ -200,9 +204,7 @@ class Keys:
         Raises:
             ConfigError: for another value.
         """
-        found = self.get(name, into, [])
-        if not isinstance(found, list):
-            raise ConfigError(Problem(f"{quoted(found)} is no list of numbers", self.place(name), _reads(into)))
+        found = self._of_kind(name, into, [], lambda found: isinstance(found, list), "no list of numbers")
         return [whole(each, self.place(name)) for each in found]
 
     def words(self, name: str, into: str, default: str = "") -> list[str]:
@@ -211,11 +213,8 @@ class Keys:
         Raises:
             ConfigError: for a number or an object, or a list of other things.
         """
-        found = self.get(name, into, default)
-        listed = found if isinstance(found, list) else [found]
-        if not all(isinstance(word, str) for word in listed):
-            raise ConfigError(Problem(f"{quoted(found)} is no list of words", self.place(name), _reads(into)))
-        return [part for word in listed for part in SEPARATORS.sub(" ", word).split()]
+        found = self._of_kind(name, into, default, lambda found: _are_words(_listed(found)), "no list of words")
+        return [part for word in _listed(found) for part in SEPARATORS.sub(" ", word).split()]
 
     def rest(self) -> dict[str, Any]:
         """The keys that nobody asked for."""
@@ -255,6 +254,19 @@ def _reads(into: str) -> str:
 def _is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that is finite."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 1
+
+
+def _listed(value: Any) -> list[Any]:
+    """A list, or the one value in a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def _are_words(values: list[Any]) -> bool:
+    return all(isinstance(word, str) for word in values)
 
 
 def whole(value: Any, name: str, least: int = 0) -> int:
@@ -298,3 +310,20 @@ class Reading:
     values: Mapping[str, Any]
     report: Report
     family: Mapping[str, Any] = field(default_factory=dict)
+
+    def degree(self, kind: str) -> int:
+        """A degree of parallelism so far; 1 unless the file says it."""
+        return max(int(self.values.get(f"{kind}_parallel_degree", 1)), 1)
+
+    @property
+    def accelerators_of_a_replica(self) -> int:
+        """The product of the tensor-, pipeline- and context-parallel degrees."""
+        return prod(map(self.degree, ("tensor", "pipeline", "context")))
+
+    def unsupported(self, key: str, what: str) -> None:
+        """Tells what amped cannot express."""
+        self.report.unsupported.append(Told(key, what))
+
+    def defaulted(self, key: str, what: str) -> None:
+        """Tells what the file does not say, and what was taken."""
+        self.report.defaulted.append(Told(key, what))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from amped.base.errors import FileError, Problem
@@ -97,21 +98,55 @@ def read_sections(
     places: Mapping[str, str] | None = None,
 ) -> Imported:
     """The training that dotted keys say; `places` has the names in the file, where they differ."""
-    report, keys = Report(), Keys(given, places)
+    report = Report()
+    values, told = read_keys(form, Keys(given, places), report, rules)
+    if "layers" not in values:
+        report.defaulted.append(Told("", "the file does not say the sizes of the network: give --model NAME or PATH"))
+    return Imported(form, file, file, values, told, report, software)
+
+
+def read_keys(
+    form: str,
+    keys: Keys,
+    report: Report,
+    rules: Mapping[str, Rule],
+    *,
+    shown: Callable[[str], str] = str,
+    about: str = "keys about",
+    check: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    unknown: str | None = None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values that keys say alone or together, and for each value what it comes from; what is left is told.
+
+    Args:
+        form: the format.
+        keys: the keys of the file.
+        report: where is told what became of each key.
+        rules: what several keys say together.
+        shown: how a key is written in the file.
+        about: the words before the name of a rule.
+        check: refuses values that say too little for the rules.
+        unknown: as in `tell_rest`.
+    """
     values, told = dict[str, Any](), dict[str, str]()
     for name, key, value in plain_values(form, keys):
-        values[name], told[name] = value, key
+        values[name], told[name] = value, shown(key)
+    check(values)
     for name, rule in rules.items():
         found = rule.read(Reading(keys, values, report))
         values |= found
-        told |= dict.fromkeys(found, f"keys about {name}")
+        told |= dict.fromkeys(found, f"{about} {name}")
     values = {name: value for name, value in values.items() if value is not None}
     keys.refuse_wrong(values, told)
-    if "layers" not in values:
-        report.defaulted.append(Told("", "the file does not say the sizes of the network: give --model NAME or PATH"))
-    tell_rest(form, keys.rest(), report)
-    report.used += [Told(key, into) for key, into in keys.taken.items()]
-    return Imported(form, file, file, values, told, report, software)
+    tell_rest(form, keys.rest(), report, unknown=unknown)
+    report.used += [Told(shown(key), into) for key, into in keys.taken.items()]
+    return values, told
+
+
+def as_json(out: Outgoing, title: str) -> str:
+    """Fields as JSON. JSON has no comments: reasons and what is lost stand under keys that no framework reads."""
+    told = {"_comment": title, "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": dict(out.why)}
+    return json.dumps({**told, **nested(out.fields)}, indent=1) + "\n"
 
 
 def as_yaml(out: Outgoing, head: list[str]) -> str:

@@ -6,7 +6,7 @@ import math
 
 from amped.estimation.estimation import Estimation
 from amped.interop import megatron
-from amped.interop.megatron_mapping import servers
+from amped.interop.outgoing import servers
 
 # A job asks for this much more time than the training is estimated to take.
 SPARE = 1.1

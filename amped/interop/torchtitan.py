@@ -8,10 +8,8 @@ from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import table
-from amped.interop.megatron import lost_lines
-from amped.interop.megatron_mapping import servers
-from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Keys, Reading, Told
+from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
+from amped.interop.records import Imported, Keys, Reading
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.quantity import MAPPING, NETWORK
 
@@ -29,19 +27,16 @@ def read_sharding(own: Reading) -> dict[str, Any]:
     copies = own.keys.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
     shard = _or_rest(own.keys, f"{P}data_parallel_shard_degree", "zero_stage")
     again = own.keys.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
-    staged = int(own.values.get("pipeline_parallel_degree", 1)) > 1
+    staged = own.degree("pipeline") > 1
     # Weights are freed after the forward pass (ZeRO 3) unless told not to; by default not in a pipeline (ZeRO 2).
     stage = 0 if shard == 1 else 2 if again == "never" or (again == "default" and staged) else 3
     found: dict[str, Any] = {"zero_stage": stage}
     if shard < 1:
-        own.report.defaulted.append(
-            Told(f"{P}data_parallel_shard_degree", "-1: all accelerators that the other degrees leave; give --gpus")
+        own.defaulted(
+            f"{P}data_parallel_shard_degree", "-1: all accelerators that the other degrees leave; give --gpus"
         )
         return found
-    degrees = [int(own.values.get(f"{kind}_parallel_degree", 1)) for kind in ("tensor", "pipeline", "context")]
-    every = copies * shard
-    for degree in degrees:
-        every *= degree
+    every = copies * shard * own.accelerators_of_a_replica
     return found | {"number_of_accelerators": every, **({"sharding_degree": shard} if copies > 1 and stage else {})}
 
 
@@ -80,14 +75,12 @@ def read_batch(own: Reading) -> dict[str, Any]:
     local = own.keys.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
     whole = _or_rest(own.keys, f"{T}global_batch_size", "batch_size")
     micro = own.keys.number(f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1, least=1)
-    staged = int(own.values.get("pipeline_parallel_degree", 1)) > 1
+    staged = own.degree("pipeline") > 1
     found: dict[str, Any] = {"microbatch_size": micro if staged else local, "context": seq}
     if whole > 0:
         found["batch_size"] = whole
     else:
-        own.report.defaulted.append(
-            Told(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
-        )
+        own.defaulted(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
     return found
 
 
@@ -114,9 +107,7 @@ def read_precision(own: Reading) -> dict[str, Any]:
     converters = [word.lower() for word in own.keys.words("model.converters", "matrix_precision")]
     strange = [word for word in converters if not any(known in word for known in CONVERTERS)]
     if strange:
-        own.report.unsupported.append(
-            Told("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
-        )
+        own.unsupported("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
     text = " ".join(converters)
     for key in (
         "quantize.linear.float8.recipe_name",
@@ -195,10 +186,10 @@ def read_recomputation(own: Reading) -> dict[str, Any]:
     mode = own.keys.word(f"{section}.mode", into, kind).lower()
     option = str(own.keys.get(f"{section}.selective_ac_option", into, "op"))
     if "selective" in mode and option not in ("op", "2"):
-        own.report.unsupported.append(Told(f"{section}.selective_ac_option", f"{option}: read as every second product"))
+        own.unsupported(f"{section}.selective_ac_option", f"{option}: read as every second product")
     if own.keys.get(f"{section}.memory_budget", into) is not None:
         told = "the compiler chooses within a budget: read as every second product"
-        own.report.unsupported.append(Told(f"{section}.memory_budget", told))
+        own.unsupported(f"{section}.memory_budget", told)
     return {into: "full" if "full" in mode else "none" if "none" in mode else "alternate_products"}
 
 
@@ -230,7 +221,7 @@ def read_stages(own: Reading) -> dict[str, Any]:
     """The schedule, and its chunks."""
     name = own.keys.word(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B")
     own.keys.number(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages", least=1)
-    stages = int(own.values.get("pipeline_parallel_degree", 1))
+    stages = own.degree("pipeline")
     ends = [
         own.keys.number(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
         for end in ("first", "last")
@@ -239,16 +230,14 @@ def read_stages(own: Reading) -> dict[str, Any]:
     if stages == 1:
         return {}
     if any(ends):
-        own.report.defaulted.append(
-            Told(
-                f"{P}pipeline_parallel_first_stage_less_layers",
-                "amped balances the stages itself (embedding and output head count)",
-            )
+        own.defaulted(
+            f"{P}pipeline_parallel_first_stage_less_layers",
+            "amped balances the stages itself (embedding and output head count)",
         )
     if name.lower() == INTERLEAVED.lower():
         return {"pipeline_schedule": "1f1b", "virtual_pipeline_stages": DEFAULT_CHUNKS}
     if name.lower() not in known:
-        own.report.unsupported.append(Told(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B"))
+        own.unsupported(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B")
     return {"pipeline_schedule": known.get(name.lower(), "1f1b")}
 
 
@@ -361,7 +350,6 @@ def write(e: Estimation, main: bool = False) -> str:
     model = rows.get(NETWORK)
     module, start = table(FORM)["models"].get(model.name if model else "", table(FORM)["another_model"])
     fields, why = _newer_names(out) if main else (out.fields, out.why)
-    nodes, each = servers(out)
     lines = [
         f"    config.{place} = {value!r}".ljust(72) + f"  # {why[place]}"
         for place, value in fields.items()
@@ -375,8 +363,8 @@ def write(e: Estimation, main: bool = False) -> str:
             f"    # products in {out.values['matrix_precision']}: add the {converters[0]} converter to the model's spec, as the shipped recipes do"
         )
     return "\n".join([
-        f"# {MAIN if main else VERSION}, written by amped: {e.scenario.title}", *lost_lines(out),
-        f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} -m torchtitan.train --module THIS_FILE --config amped_recipe",
+        *heading(out, MAIN if main else VERSION, e),
+        run_line(out, "-m torchtitan.train --module THIS_FILE --config amped_recipe"),
         "from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: F401",
         f"from torchtitan.models.{module}.config_registry import {start}", "from torchtitan.trainer import Trainer", "", "",
         "def amped_recipe() -> Trainer.Config:", f"    config = {start}()", *lines, "    return config", "",
