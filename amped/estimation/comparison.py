@@ -43,7 +43,7 @@ class Difference:
 
     @property
     def change(self) -> float:
-        """The other value minus the one; None if they are not numbers."""
+        """The other value minus the one; 0 if they are not numbers."""
         if isinstance(self.one, float) and isinstance(self.other, float):
             return self.other - self.one
         return 0.0
