@@ -77,20 +77,20 @@ def evaluate_alone() -> Callable[[], object]:
     """One cell of a scalar loop: the same plan run for one configuration, nothing else."""
     from amped.configuring.scenario import read_scenario
     from amped.engine.evaluate import run
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
 
     asked = read_scenario("default")
-    chosen = estimated(asked, Estimation).plan
+    chosen = estimated(asked).plan
     return lambda: run(chosen, asked.sources.given)
 
 
 def resolve_and_evaluate() -> Callable[[], object]:
     """One configuration, resolved and evaluated: what happens after the config is read."""
     from amped.configuring.scenario import read_scenario
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
 
     asked = read_scenario("default")
-    return lambda: estimated(asked, Estimation)
+    return lambda: estimated(asked)
 
 
 def alone(*arguments: object) -> tuple[dict[str, Any], float]:

@@ -131,7 +131,7 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
 
         def estimate(values: Mapping[str, float]) -> Estimation:
             fitted = {each.column: value for each, (value, _) in found.items()}
-            return estimated(read_scenario({}, {**_settings(content), **fitted, **values}, folder), Estimation)
+            return estimated(read_scenario({}, {**_settings(content), **fitted, **values}, folder))
 
         first = estimate({})
         told = _told(content, first)

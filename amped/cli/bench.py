@@ -107,10 +107,10 @@ def _kernels(
 
 def _operators(scenario: options.Scenario) -> Callable[[str], Sequence[Any]]:
     """The operators of a layer, as the performance model lists them."""
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.kernels.suites import of_operators
 
-    e = estimated(scenario, Estimation)
+    e = estimated(scenario)
     if not e.uses_kernels:
         raise ConfigError("the closed form of AMPeD has no kernels", "choose performance_model=operators")
     scores = e.results.records("attention_gemms")[0]

@@ -106,10 +106,9 @@ def _fit_each(
     found = _found(table, accelerator, lookup_tables)
     _show(found, as_json)
     if path is not None:
-        from amped.base.files import write_atomically
         from amped.calibration.written import as_table
 
-        options.tell(f"written to {write_atomically(path, as_table(found, table))}")
+        options.write_file(path, as_table(found, table))
 
 
 def _show(found: Sequence[Calibration], as_json: bool) -> None:
@@ -128,7 +127,6 @@ def _fit_kernels(
     measured: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
 ) -> None:
     """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
-    from amped.base.files import write_atomically
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.measured_kernels.table_reading import chosen
@@ -149,7 +147,7 @@ def _fit_kernels(
 
         options.show(kernel_fits(found))
     if path is not None:
-        options.tell(f"written to {write_atomically(path, as_table(found, tables, measured, lookup_tables))}")
+        options.write_file(path, as_table(found, tables, measured, lookup_tables))
 
 
 def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:

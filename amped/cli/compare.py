@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -77,8 +76,8 @@ def _show_rows(asking: options.Asking, texts: Sequence[str], form: str) -> None:
 def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:
     """Prints what differs between two configs, or a config and the same with other values."""
     from amped.configuring.scenario import read_scenario
-    from amped.estimation.comparison import inputs_that_differ, results
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.comparison import as_json
+    from amped.estimation.estimation import estimated
 
     if not names or (len(names) == 1 and not asking.values):
         raise ConfigError("there is nothing to compare with",
@@ -87,10 +86,9 @@ def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:
         raise ConfigError(f"{len(names)} configs are more than two", "amped scenario-summary draws several")
     tables = asking.lookup_tables
     asked = (read_scenario(names[0], {}, tables), read_scenario(names[-1], asking.given(), tables))
-    both = [estimated(scenario, Estimation) for scenario in asked]
+    both = [estimated(scenario) for scenario in asked]
     if form == "json":
-        found = {"inputs": inputs_that_differ(*both), "results": results(*both)}
-        options.show_json({name: [asdict(each) for each in differences] for name, differences in found.items()})
+        options.show_json(as_json(*both))
         return
     from amped.report.comparing import comparison
 

@@ -68,10 +68,10 @@ def estimate(
 
     Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
     """
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
 
     _check(timeline, must, form)
-    result = estimated(asked, Estimation)
+    result = estimated(asked)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
         _write_timeline(result, timeline, as_json)

@@ -148,6 +148,10 @@ class Outputs:
 
         return self.output or output_file(self.output_dir or Path(), name)
 
+    def _write(self, form: str, content: str | bytes) -> None:
+        """Writes a table, or rows, to the file that the user names, or to one of that form."""
+        options.write_file(self._path(f"explore.{'txt' if form == 'table' else form}"), content)
+
     @contextmanager
     def every(self) -> Iterator[Keep | None]:
         """A writer that takes every candidate, if all are to be kept; its file appears when all are written."""
@@ -195,19 +199,13 @@ class Outputs:
         if self.on_screen:
             sweeping.tell(done, self.written)
             return
-        from amped.base.files import write_atomically
-
-        path = self._path(f"explore.{'txt' if self.written == 'table' else self.written}")
-        options.tell(f"written to {write_atomically(path, sweeping.content(done, self.written))}")
+        self._write(self.written, sweeping.content(done, self.written))
 
     def tell_ranking(self, found: Exploration) -> None:
         """Shows or writes the ranking; if every candidate goes to standard output, the ranking does not."""
         form = "table" if self.keep_all else self.written
         if not (self.keep_all or self.on_screen):
-            from amped.base.files import write_atomically
-
-            path = self._path(f"explore.{'txt' if form == 'table' else form}")
-            options.tell(f"written to {write_atomically(path, _content(found, form))}")
+            self._write(form, _content(found, form))
         elif form != "table":
             typer.echo(_content(found, form), nl=False)
         elif not (self.keep_all and self.on_screen):
@@ -261,14 +259,14 @@ def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str
     """Writes the launch line of each saved config beside it."""
     from amped.base.files import write_atomically
     from amped.configuring.scenario import read_scenario
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
 
     chosen, question = target(launch_for), asked.question
     for path in configs:
         scenario = read_scenario(path, {}, question.lookup_tables, question.formulas)
         beside = chosen.suffix if chosen.suffix != path.suffix else f".{launch_for}{chosen.suffix}"
-        write_atomically(path.with_suffix(beside), chosen.write(estimated(scenario, Estimation)))
+        write_atomically(path.with_suffix(beside), chosen.write(estimated(scenario)))
 
 
 def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from amped.cli import options
@@ -25,14 +24,9 @@ def export(
 
     Example: amped export llama-3-70b --for megatron -o launch.sh
     """
-    from amped.base.files import write_atomically
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
 
     options.refuse_existing(output, "--output")
     chosen = target(form)
-    text = chosen.write(estimated(asked, Estimation))
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        typer.echo(f"written to {write_atomically(output, text)}: {chosen.title}")
+    options.print_or_write(chosen.write(estimated(asked)), output, f": {chosen.title}")

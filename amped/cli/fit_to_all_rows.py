@@ -17,7 +17,6 @@ NAME = "numbers_fitted_to_steps.json"
 
 def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
     """Fits, prints each number with what is behind it, and writes the rows and beside them the numbers as CSV."""
-    from amped.base.files import write_atomically
     from amped.calibration.all_rows import as_file, fitted_to_all
     from amped.calibration.leave_out import Left, refits
     from amped.calibration.step_table import as_csv, behind, beside
@@ -33,8 +32,8 @@ def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup
 
         options.show(all_rows(found, numbers))
     if path is not None:
-        options.tell(f"written to {write_atomically(path, as_file(found))}")
-        options.tell(f"written to {write_atomically(beside(path), as_csv(numbers))}")
+        options.write_file(path, as_file(found))
+        options.write_file(beside(path), as_csv(numbers))
 
 
 def _plain(found: AllRows, numbers: list[Behind]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ NAME = "anchored.json"
 
 def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
     """Fits to one measured layer, prints the coefficients, and writes the rows."""
-    from amped.base.files import write_atomically
     from amped.calibration.anchor import anchored, as_file, label, read_anchor
 
     content = read_anchor(file)
@@ -25,7 +24,7 @@ def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: P
 
         options.show(anchor(found, label(content)))
     if path is not None:
-        options.tell(f"written to {write_atomically(path, as_file(found))}")
+        options.write_file(path, as_file(found))
         tables = "" if path.parent == HERE else f" --lookup-tables {path}"
         rows = f'--accelerator "{content["accelerator"]}" --software "{found.rows["software_specifications"]}"'
         options.tell(f"use it: amped estimate{tables} {rows}")

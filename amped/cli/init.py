@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from typer import Option
 
 from amped.base.errors import ConfigError
@@ -29,7 +28,6 @@ def init(
 
     Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
     """
-    from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
     from amped.interop.models import with_model
@@ -42,7 +40,4 @@ def init(
     size = {"number_of_nodes": nodes or 1} if gpus is None else {"number_of_accelerators": gpus}
     config = draft(row, system, size, lookup_tables)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        typer.echo(f"written to {write_atomically(output, text)}; next: amped estimate --config {output}")
+    options.print_or_write(text, output, f"; next: amped estimate --config {output}")

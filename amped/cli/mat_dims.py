@@ -16,9 +16,9 @@ def mat_dims(
 
     Example: amped mat-dims --model "GPT-3 175B" --output-dir deepflow
     """
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.report.text import mat_dims as dimensions
 
-    content = dimensions(estimated(asked, Estimation))
+    content = dimensions(estimated(asked))
     typer.echo(content, nl=False)
     options.write_and_tell(output_dir, ("mat_dims.txt", content))

@@ -360,6 +360,20 @@ def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None
         tell(f"written to {path}")
 
 
+def write_file(path: Path, content: str | bytes) -> None:
+    """Writes a file that does not exist, and says where it is."""
+    from amped.base.files import write_atomically
+
+    tell(f"written to {write_atomically(path, content)}")
+
+
+def print_or_write(text: str, path: Path | None, more: str) -> None:
+    """Prints a text; or writes it, and says where it is and more."""
+    from amped.base.files import write_atomically
+
+    typer.echo(text if path is None else f"written to {write_atomically(path, text)}{more}", nl=path is not None)
+
+
 def show_json(data: Any, **how: Any) -> None:
     """Prints data as JSON; `how` goes to `json.dumps`."""
     typer.echo(as_json(data, **how))

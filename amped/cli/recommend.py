@@ -110,7 +110,7 @@ def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) 
     """Prints, on stderr, the launch line of the first machine that suffices."""
     from amped.configuring.scenario import asked_again
     from amped.drafting.chooser import completed
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
     from amped.theory.quantity import SYSTEM
 
@@ -124,7 +124,7 @@ def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) 
     chosen = (
         asked_again(question, best.settings) if question.config.entries else completed(given, question.lookup_tables)
     )
-    options.tell(target(form).write(estimated(chosen, Estimation)))
+    options.tell(target(form).write(estimated(chosen)))
 
 
 def _read(text: str | None, unit: str, option: str) -> float | None:

@@ -32,11 +32,11 @@ def scenario_summary(
     Example: amped scenario-summary default llama-3-70b --format svg
     """
     from amped.configuring.scenario import read_scenario
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.report import plots
 
     asked = [*(named_configs or ()), *(configs or ())] or ["default"]
-    found = [estimated(read_scenario(config, given, lookup_tables), Estimation) for config in asked]
+    found = [estimated(read_scenario(config, given, lookup_tables)) for config in asked]
     files = [
         (f"scenario_summary_{Path(c).stem}.{form}", plots.pie_charts(e, form))
         for c, e in zip(asked, found, strict=True)

@@ -85,13 +85,13 @@ def support(
 
     Example: amped support ./config.json --system "DGX H100" --gpus 64 --must modelled
     """
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.validation.support import support as supported
 
     if must not in (None, *WISHES):
         raise ConfigError(f"--must {must!r} is no wish", "--must modelled: exit code 3 where something is not modeled")
     try:
-        result = estimated(asked.scenario, Estimation)
+        result = estimated(asked.scenario)
     except AmpedError as error:
         raise type(error)(error.problems, file=asked.scenario.label) from None
     report = asked.imported.report if asked.imported else None

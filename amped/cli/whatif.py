@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from typer import Option
@@ -40,13 +39,12 @@ def whatif(
 
     Example: amped whatif --model "Llama 3 70B" --system "DGX H100" --gpus 64 --set matrix_precision=fp8
     """
-    from amped.estimation.comparison import inputs_that_differ, results
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.comparison import as_json as differences
+    from amped.estimation.estimation import estimated
 
-    one, other = (estimated(scenario, Estimation) for scenario in both)
+    one, other = (estimated(scenario) for scenario in both)
     if as_json:
-        found = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
-        options.show_json({name: [asdict(each) for each in differences] for name, differences in found.items()})
+        options.show_json(differences(one, other))
         return
     from amped.report.comparing import changed, comparison
 

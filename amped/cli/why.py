@@ -25,9 +25,9 @@ def why(
     from dataclasses import asdict
 
     from amped.drafting.improvements import improvements
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
 
-    estimate = estimated(asked, Estimation)
+    estimate = estimated(asked)
     found = improvements(asked, estimate)
     if as_json:
         options.show_json({"step_time": estimate["step_time"], "changes": [asdict(each) for each in found]})

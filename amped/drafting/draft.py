@@ -57,7 +57,7 @@ def draft(
         TableError: for unknown rows; MappingError if no mapping fits.
     """
     scenario = completed({"model": model, **({"system": system} if system else {}), **size}, folder)
-    rows, e = scenario.sources.rows, estimated(scenario, Estimation)
+    rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
         told = f"no mapping fits {rows[NETWORK].name} on {nodes} nodes of {rows[SYSTEM].name}"
@@ -95,7 +95,7 @@ def _named(table: str, row: str) -> dict[str, Any]:
 
 def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:
     """A config with every parameter spelled out as in AMPeD's own configs: looked up, calculated, or as a value."""
-    estimation = estimated(read_scenario(config, lookup_tables=folder), Estimation)
+    estimation = estimated(read_scenario(config, lookup_tables=folder))
     full = deepcopy(config)
     for category in CATEGORIES:
         section = full.setdefault(category, {})

@@ -78,7 +78,7 @@ def chosen_lines(scenario_of: Callable[[Values], Scenario], vary: Mapping[str, S
     Raises:
         AmpedError: for a value that cannot be read or estimated.
     """
-    return [_judged(values, estimated(scenario_of(values), Estimation)) for values in combinations(vary)]
+    return [_judged(values, estimated(scenario_of(values))) for values in combinations(vary)]
 
 
 def _judged(values: Values, e: Estimation) -> Line:
@@ -98,7 +98,7 @@ def _line(values: Values, found: Exploration) -> Line:
     if not found.best or found.search is None:
         return Line(values, None, *counts, "no mapping keeps every rule")
     asked = asked_again(found.search.scenario.question, settings(found.search, found.best[0]))
-    e = estimated(asked, Estimation)
+    e = estimated(asked)
     if found.feasible:
         return Line(values, e, *counts, "")
     fits = (

@@ -54,7 +54,7 @@ def improvements(scenario: Scenario, estimate: Estimation) -> list[Improvement]:
 def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) -> Improvement | None:
     """The estimate with one change; none where it cannot run, does not fit or gains nothing."""
     try:
-        changed = estimated(asked_again(scenario.question, {name: value}), Estimation)
+        changed = estimated(asked_again(scenario.question, {name: value}))
     except AmpedError:
         return None
     gain = 1 - changed["step_time"] / estimate["step_time"]

@@ -130,7 +130,7 @@ def _system(asked: Scenario) -> str:
 
 def _doublings(asked: Scenario, limits: Limits) -> Iterator[list[int]]:
     """The numbers of accelerators to try: whole nodes, from the smallest possible size, sixteen for each doubling."""
-    single = estimated(_with(asked, ALONE), Estimation)
+    single = estimated(_with(asked, ALONE))
     node = int(single["number_of_accelerators_per_node"])
     peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
     if limits.budget is not None and peak_time * _price(single) > limits.budget:
@@ -173,6 +173,6 @@ def _of_size(asked: Scenario, size: int) -> _Size | None:
     try:
         if not _is_open(asked):
             settings = {**fastest(asked_again(asked.question, settings), space=SPACE).settings, **settings}
-        return _Size(settings, estimated(_with(asked, settings), Estimation))
+        return _Size(settings, estimated(_with(asked, settings)))
     except AmpedError:  # the degrees of no mapping multiply and divide
         return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, Estimation
 from amped.estimation.parts import STEP_PARTS
@@ -59,6 +60,12 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
     names = [*RESULTS, *(n for n in OPTIONAL_RESULTS if n in one and n in other)]
     known = one.scenario.catalogue
     return [Difference(name, "result", known[name].mark.unit, one[name], other[name]) for name in names]
+
+
+def as_json(one: Estimation, other: Estimation) -> dict[str, list[dict[str, Any]]]:
+    """What differs in the inputs, and all results, as plain data for JSON."""
+    told = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
+    return {name: [asdict(each) for each in differences] for name, differences in told.items()}
 
 
 def step_parts(one: Estimation, other: Estimation) -> list[Difference]:

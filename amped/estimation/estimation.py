@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from amped.base.aliases import aliases
 from amped.base.errors import (
@@ -262,7 +262,11 @@ class Estimation:
         return bool(value) if self.scenario.catalogue[name].mark.unit == "boolean" else value
 
 
-def estimated(scenario: Scenario, kind: type[Kind]) -> Kind:
+@overload
+def estimated(scenario: Scenario) -> Estimation: ...
+@overload
+def estimated(scenario: Scenario, kind: type[Kind]) -> Kind: ...
+def estimated(scenario: Scenario, kind: type[Any] = Estimation) -> Any:
     """Estimates one configuration.
 
     Raises:

@@ -18,7 +18,7 @@ from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, Estimation, estimated
+from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, estimated
 from amped.estimation.remedies import smallest_change
 from amped.exploration.all_candidates import FEASIBLE, FITS
 from amped.exploration.asked_space import searched
@@ -91,7 +91,7 @@ class Exploration:
         if self.search is None or not self.simple:
             return 0.0
         asked = asked_again(self.search.scenario.question, settings(self.search, self.best[0]))
-        band = estimated(asked, Estimation).error_band
+        band = estimated(asked).error_band
         return min(band.error_fraction, NEARLY - 1) if band is not None and math.isfinite(band.error_fraction) else 0.0
 
     @cached_property
@@ -234,7 +234,7 @@ def _memory(search: Search, row: Row) -> Iterator[str]:
     if row["fits_in_memory"]:
         return
     try:
-        e = estimated(asked_again(search.scenario.question, settings(search, row)), Estimation)
+        e = estimated(asked_again(search.scenario.question, settings(search, row)))
     except AmpedError:  # a mapping that no config can describe
         yield "needs more memory"
         return

@@ -14,7 +14,7 @@ from amped.configuring.config_writing import as_json, schema_uri
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given, LookedUp
 from amped.configuring.values import Value, read_value
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.sweep_axes import SEARCHED
@@ -64,7 +64,7 @@ def _told(asked: Scenario, found: Exploration, rank: int) -> str:
 
 def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
     again = read_scenario(config, {}, asked.question.lookup_tables, asked.question.formulas)
-    step_time = estimated(again, Estimation)["step_time"]
+    step_time = estimated(again)["step_time"]
     if step_time != row["step_time"]:
         raise RuntimeError(
             f"the config of a winner gives a step of {step_time!r} s, the row has {row['step_time']!r} s"

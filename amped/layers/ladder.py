@@ -43,4 +43,4 @@ def estimated_alone(accelerator: str, lookup_tables: Path | None, settings: Mapp
     """The estimate of a run whose batch is one micro-batch, unless the settings give another."""
     size = settings["microbatch_size"]
     own = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}
-    return estimated(read_scenario({}, own, lookup_tables), Estimation)
+    return estimated(read_scenario({}, own, lookup_tables))

@@ -17,7 +17,7 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Sources
 from amped.engine.resolve import Plan, plan
 from amped.estimation.comparison import KINDS
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 from amped.sensitivities.side_by_side import Rows, side_by_side, with_neighbors
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
@@ -63,7 +63,7 @@ def analyzed(
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     wanted = _checked(scenario.catalogue, of, kinds, step)
     single, lists = first_of_lists(scenario)
-    base = estimated(single, Estimation)
+    base = estimated(single)
     sources = on_the_same_machine(base, lists)
     known = base.scenario.catalogue
     targets = (wanted, FITS, *known.constraints)

@@ -58,7 +58,7 @@ class Desk:
         return self._kept(tuple(said.items()))
 
     def _estimation(self, said: tuple[tuple[str, str], ...]) -> Estimation:
-        return estimated(asking(dict(said), self.lookup_tables).completed(), Estimation)
+        return estimated(asking(dict(said), self.lookup_tables).completed())
 
     # --- what there is to choose from -----------------------------------------------------------------------------
 

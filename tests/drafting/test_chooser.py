@@ -25,7 +25,7 @@ FIRST = {
 
 @pytest.mark.parametrize(("asked", "published"), FIRST.values(), ids=FIRST)
 def test_a_first_question_is_answered_as_an_expert_would(asked, published):
-    e = estimated(completed(asked), Estimation)
+    e = estimated(completed(asked))
     assert e["fits_in_memory"] == 1
     lowest, highest = (published / 2, published * 1.5) if published else (0.15, 0.7)
     assert lowest <= e["model_flops_utilization"] <= highest
@@ -33,11 +33,11 @@ def test_a_first_question_is_answered_as_an_expert_would(asked, published):
 
 
 def test_short_sequences_get_larger_micro_batches_and_every_batch_divides():
-    e = estimated(completed({"model": "ViT-L/16", "number_of_accelerators": 8}), Estimation)
+    e = estimated(completed({"model": "ViT-L/16", "number_of_accelerators": 8}))
     assert e["microbatch_size"] > 4
     assert 0.15 <= e["model_flops_utilization"] <= 0.6
     for number in (3, 6, 7, 12):
-        e = estimated(completed({"model": "GPT-2 XL", "number_of_accelerators": number}), Estimation)
+        e = estimated(completed({"model": "GPT-2 XL", "number_of_accelerators": number}))
         assert e["batch_size"] / number == 2 ** round(math.log2(e["batch_size"] / number))
         assert e["fits_in_memory"] == 1
 
@@ -54,7 +54,7 @@ def test_what_is_given_is_kept_and_what_is_chosen_is_told():
     asked = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 16, "tensor_parallel_degree": 4,
              "zero_stage": 3, "batch_size": 64, "tokens_to_train": 1e12, "software": "Megatron-Core"}  # fmt: skip
     scenario = completed(asked)
-    e = estimated(scenario, Estimation)
+    e = estimated(scenario)
     numbers = {name: value for name, value in asked.items() if not isinstance(value, str)}
     assert {name: e[name] for name in numbers} == numbers
     told = {name for name, origin in scenario.sources.origins.items() if getattr(origin, "where", "") == CHOSEN}
@@ -111,11 +111,11 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
     from amped.configuring.scenario import asked_again, read_scenario
 
     scenario = read_scenario("default")
-    e = estimated(scenario, Estimation)
+    e = estimated(scenario)
     found = improvements(scenario, e)
     assert [each.name for each in found][:1] == ["activation_recomputation"]
     for each in found:
-        again = estimated(asked_again(scenario.question, {each.name: each.value}), Estimation)
+        again = estimated(asked_again(scenario.question, {each.name: each.value}))
         assert again["fits_in_memory"] == 1
         assert again["step_time"] == each.step_time == pytest.approx(e["step_time"] * (1 - each.gain), rel=1e-12)
         assert again["step_time"] < e["step_time"]

@@ -5,14 +5,14 @@ import pytest
 from amped.drafting import chooser
 from amped.drafting.chooser import completed
 from amped.drafting.chunks import LEAST_GAIN
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 
 ONE = {"virtual_pipeline_stages": 1}
 
 
 def chosen(model, system, number, **more):
     given = {"model": model, "system": system, "number_of_accelerators": number, **more}
-    return estimated(completed(given), Estimation)
+    return estimated(completed(given))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from amped.cli.app import built
 from amped.configuring.scenario import read_scenario
 from amped.drafting.chooser import completed
 from amped.drafting.recommendation import Limits, Recommendation, recommended
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 
 NETWORK = {"model": "GPT-2 small", "batch_size": 512, "tokens_to_train": 10e9}
 DAY = 86400.0
@@ -57,7 +57,7 @@ def test_rows_and_no_config_are_completed_as_an_estimate_completes_them() -> Non
     assert each.row is not None
     assert each.row["training_time"] <= 20 * DAY
     own = completed(rows | each.settings)
-    assert estimated(own, Estimation)["training_time"] == each.row["training_time"]
+    assert estimated(own)["training_time"] == each.row["training_time"]
     assert own.sources.rows["mapping_parameters"].name == "Megatron-Bridge"
 
 

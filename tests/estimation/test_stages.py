@@ -17,7 +17,7 @@ DENSE = {"model": "Llama 3.1 405B", "system": "DGX H100", "number_of_accelerator
 
 
 def of(base, **more) -> Estimation:
-    return estimated(read_scenario("default", base | more), Estimation)
+    return estimated(read_scenario("default", base | more))
 
 
 def has(e: Estimation) -> list[tuple[float, ...]]:

@@ -29,7 +29,7 @@ def test_each_is_bit_for_bit_what_it_is_alone(scenarios):
             assert isinstance(together[2], AmpedError)
             assert "attention_heads" in str(together[2])
         else:
-            assert quantities(together[place]) == quantities(estimated(scenario, Estimation))
+            assert quantities(together[place]) == quantities(estimated(scenario))
 
 
 def test_where_one_cannot_be_computed_the_others_are(scenarios, monkeypatch):

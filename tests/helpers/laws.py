@@ -190,7 +190,7 @@ def estimate_of(shape: str) -> Estimation:
     config, overrides = SHAPES[shape]
     if isinstance(config, dict):  # everything in one config, so that nothing replaces anything
         config, overrides = sectioned(config | overrides), {}
-    estimate = estimated(read_scenario(config, overrides), Estimation)
+    estimate = estimated(read_scenario(config, overrides))
     sources = estimate.scenario.sources
     targets = [name for name in estimate.plan.targets if name not in OPTIONAL_RESULTS]
     wider = plan(catalogue(), (*targets, *ASKED_BY_NAME), sources, OPTIONAL_RESULTS)

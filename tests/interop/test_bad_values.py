@@ -11,7 +11,7 @@ import pytest
 
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.interop import bridge
 from amped.interop.exporting import TARGETS
 from amped.interop.records import Imported
@@ -36,7 +36,7 @@ from tests.interop.test_huggingface import LLAMA
 
 def written(form: str, **mapping: object) -> str:
     """What amped writes in a format for a network with experts."""
-    e = estimated(read_scenario("mixtral-8x7b", mapping), Estimation)
+    e = estimated(read_scenario("mixtral-8x7b", mapping))
     return json.dumps(nested(TARGETS[form].fields(e).fields)) if form == "torchtitan" else TARGETS[form].write(e)
 
 

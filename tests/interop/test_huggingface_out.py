@@ -17,7 +17,7 @@ from tests.helpers.interop import counted_parameters, default_of, winners
 
 
 def of(model: str, **overrides: Any) -> Estimation:
-    return estimated(read_scenario("minimal", {"model": model, **overrides}), Estimation)
+    return estimated(read_scenario("minimal", {"model": model, **overrides}))
 
 
 def written(model: str, **overrides: Any) -> dict[str, Any]:
@@ -97,5 +97,5 @@ def test_winners_have_a_file_of_their_own_beside_their_config(tmp_path: Path) ->
 
 def test_every_shipped_config_is_written() -> None:
     for name in shipped_configs():
-        made = json.loads(TARGETS["huggingface"].write(estimated(read_scenario(name), Estimation)))
+        made = json.loads(TARGETS["huggingface"].write(estimated(read_scenario(name))))
         assert made["model_type"] in table("huggingface")["classes"]

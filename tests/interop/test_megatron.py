@@ -9,7 +9,7 @@ import pytest
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, FileError
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.interop import megatron
 from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
@@ -160,7 +160,7 @@ def test_a_script_without_a_launch_is_refused() -> None:
 
 
 def written(name: str, **overrides: object) -> str:
-    return megatron.write(estimated(read_scenario(name, overrides), Estimation))
+    return megatron.write(estimated(read_scenario(name, overrides)))
 
 
 def test_every_flag_that_is_written_is_megatrons() -> None:
@@ -174,7 +174,7 @@ def test_every_flag_that_is_written_is_megatrons() -> None:
     } == set()
     for name in ("llama-3-70b", "mixtral-8x7b", "megatron-145.6B", "default"):
         assert (
-            set(megatron.fields_of(estimated(read_scenario(name), Estimation)).fields)
+            set(megatron.fields_of(estimated(read_scenario(name))).fields)
             - set(arguments)
             - {"nnodes", "nproc_per_node"}
             == set()
@@ -188,7 +188,7 @@ def test_every_argument_of_the_training_names_the_function_that_adds_it() -> Non
     only_in_logs = {name for name, row in rows.items() if row["in"] is None}
     assert only_in_logs == {"world_size", "data_parallel_size", "params_dtype"}
     for config in ("llama-3-70b", "mixtral-8x7b", "default"):
-        assert not only_in_logs & set(megatron.fields_of(estimated(read_scenario(config), Estimation)).fields)
+        assert not only_in_logs & set(megatron.fields_of(estimated(read_scenario(config))).fields)
 
 
 def test_megatron_s_spellings_mean_the_same_on_the_command_line() -> None:
@@ -277,7 +277,7 @@ def test_winners_have_launch_lines(tmp_path: Path) -> None:
         "best-02.json",
         "best-02.sh",
     ]
-    best = estimated(read_scenario(tmp_path / "best" / "best-01.json"), Estimation)
+    best = estimated(read_scenario(tmp_path / "best" / "best-01.json"))
     assert (
         read_file(tmp_path / "best" / "best-01.sh").values["tensor_parallel_degree"] == best["tensor_parallel_degree"]
     )

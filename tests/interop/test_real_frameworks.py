@@ -38,7 +38,7 @@ def need(package: str, version: str) -> None:
 
 
 def estimate(name: str = "llama-3-70b", **overrides: Any) -> Estimation:
-    return estimated(read_scenario(name, overrides), Estimation)
+    return estimated(read_scenario(name, overrides))
 
 
 def of_model(name: str) -> Estimation:

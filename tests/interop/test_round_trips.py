@@ -6,7 +6,7 @@ import pytest
 
 from amped.configuring.config import shipped_configs
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.interop.exporting import TARGETS
 from tests.helpers.interop import drawn_estimates, round_trips
 
@@ -18,7 +18,7 @@ DRAWN = 200
 
 @pytest.mark.parametrize("form", READ_BACK)
 def test_shipped_configs_come_back(form: str) -> None:
-    shipped = [estimated(read_scenario(name), Estimation) for name in shipped_configs()]
+    shipped = [estimated(read_scenario(name)) for name in shipped_configs()]
     for name, trip in zip(shipped_configs(), round_trips(shipped, form), strict=True):
         assert (name, {field: pair for field, pair in trip.differing.items() if field not in trip.lost}) == (name, {})
 

@@ -214,7 +214,7 @@ def test_a_recipe_of_torchtitan_is_python_that_sets_fields() -> None:
 def test_every_field_of_a_recipe_is_one_of_torchtitan() -> None:
     classes = json.loads((DATA / "torchtitan_0_3_0.json").read_text("utf-8"))["classes"]
     own = {f"{section}.{name}" for section, kind in SECTIONS.items() for name in classes[kind]}
-    fields = set(torchtitan.fields_of(estimated(read_scenario("mixtral-8x7b"), Estimation)).fields)
+    fields = set(torchtitan.fields_of(estimated(read_scenario("mixtral-8x7b"))).fields)
     assert {name for name in fields if name.split(".")[0] in SECTIONS} <= own
 
 
@@ -222,7 +222,7 @@ SECTIONS = {"training": "TrainingConfig", "parallelism": "ParallelismConfig", "c
 
 
 def test_the_json_of_deepspeed_says_what_is_in_the_program() -> None:
-    written = json.loads(TARGETS["deepspeed"].write(estimated(read_scenario("llama-3-70b"), Estimation)))
+    written = json.loads(TARGETS["deepspeed"].write(estimated(read_scenario("llama-3-70b"))))
     assert any(line.startswith("pipeline_parallel_degree: 4") for line in written["_cannot_be_expressed"])
     assert (
         written["train_batch_size"]
@@ -231,13 +231,13 @@ def test_the_json_of_deepspeed_says_what_is_in_the_program() -> None:
 
 
 def test_a_slurm_script_asks_for_the_nodes() -> None:
-    lines = TARGETS["slurm"].write(estimated(read_scenario("llama-3-70b"), Estimation)).splitlines()
+    lines = TARGETS["slurm"].write(estimated(read_scenario("llama-3-70b"))).splitlines()
     assert lines[:3] == ["#!/bin/bash", "#SBATCH --nodes=128", "#SBATCH --gpus-per-node=8"]
     assert lines[-1].startswith("srun torchrun --nnodes 128")
 
 
 def test_no_file_has_paths_of_data() -> None:
-    e = estimated(read_scenario("mixtral-8x7b"), Estimation)
+    e = estimated(read_scenario("mixtral-8x7b"))
     assert all("data_path" not in (text := target.write(e)) and "data-path" not in text for target in TARGETS.values())
 
 
@@ -274,7 +274,7 @@ def test_the_rest_of_a_machine_and_of_a_batch_is_known() -> None:
 def test_overlapped_tensor_parallelism_of_torchtitan_needs_compiled_blocks() -> None:
     """Source: torchtitan 0.3.0, config/configs.py (CompileConfig refuses async TP without compile)."""
     over = {"overlap_forward_tensor_communication": True, "tensor_parallel_degree": 2, "sequence_parallel": True}
-    out = torchtitan.fields_of(estimated(read_scenario("minimal", over), Estimation))
+    out = torchtitan.fields_of(estimated(read_scenario("minimal", over)))
     assert out.fields["compile.enable"] is True
     assert "software" in {line.key for line in out.lost}
 

@@ -11,7 +11,7 @@ from amped import estimate, explore
 from amped.base.errors import AmpedError, FileError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.breakdown import layer_lines
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.measured_kernels.bench_results import read_bench_result
 from amped.measured_kernels.timed import timed_kernels
 from tests.helpers.cli import amped
@@ -31,9 +31,7 @@ HEAD = "accelerator,software,kernel,precision,m,n,k,time_us"
 
 def lines_of(table=None, **more):
     given = {**ASKED, **({"measured_kernel_table": str(table)} if table else {}), **more}
-    return {
-        (line.name, line.phase): line for line in layer_lines(estimated(read_scenario("default", given), Estimation))
-    }
+    return {(line.name, line.phase): line for line in layer_lines(estimated(read_scenario("default", given)))}
 
 
 def table(folder, *rows, name="products.csv", head=HEAD):

@@ -17,7 +17,7 @@ MIXTURE = {"context": 8192, "context_parallel_degree": 2, "expert_parallel_degre
 
 
 def an_estimate(config: str, **values: object) -> Estimation:
-    return estimated(read_scenario(config, values), Estimation)
+    return estimated(read_scenario(config, values))
 
 
 def lightness(color: str) -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.validation.measurements import read_measurements
 from tests.helpers.validation import RUN, table
 
@@ -17,7 +17,7 @@ def read(tmp_path):
 
 
 def estimate(m, **changed):
-    return estimated(type(m)(m.row, {**m.settings, **changed}, {}).scenario(), Estimation)
+    return estimated(type(m)(m.row, {**m.settings, **changed}, {}).scenario())
 
 
 def test_the_micro_batch_is_the_fastest_that_fits(read):

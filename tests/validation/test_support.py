@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.interop import bridge, huggingface, torchtitan
 from amped.theory.catalogue import catalogue
 from amped.validation.support import FAR, LAW, MEASURED, NEAR, support, validated_runs_with_values
@@ -123,7 +123,7 @@ def test_a_model_by_path_is_flagged_too(tmp_path: Path) -> None:
 
 
 def grades(name: str, **overrides: object) -> dict[str, str]:
-    return {each.name: each.grade for each in support(estimated(read_scenario(name, overrides), Estimation)).aspects}
+    return {each.name: each.grade for each in support(estimated(read_scenario(name, overrides))).aspects}
 
 
 def test_grades_follow_the_runs() -> None:
@@ -151,7 +151,7 @@ def test_grades_follow_the_runs() -> None:
 
 def test_a_configuration_that_was_measured_is_found() -> None:
     row = next(row for row in read_table(None, catalogue()) if row.texts.get("id") == "01-0006")
-    found = support(estimated(read_scenario({}, row.settings), Estimation))
+    found = support(estimated(read_scenario({}, row.settings)))
     assert "01-0006" in found.same
     assert MEASURED in {each.grade for each in found.aspects}
 

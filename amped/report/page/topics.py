@@ -38,7 +38,7 @@ def asked_of(asking: Asking, more: Mapping[str, object] | None = None) -> Asked:
     Raises:
         AmpedError: with all that is wrong with it.
     """
-    e = estimated(asking._replace(values={**asking.values, **(more or {})}).completed(), Estimation)
+    e = estimated(asking._replace(values={**asking.values, **(more or {})}).completed())
     sizes = {name for name in asking.values if aliases().canonical(name) in SIZES}
     without = asking._replace(values={n: value for n, value in asking.values.items() if n not in sizes})
 

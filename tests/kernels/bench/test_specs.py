@@ -4,7 +4,7 @@ import pytest
 
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.kernels import suites
 from amped.kernels.specs import FAMILIES, KernelSpec, sizes_of, spec
 from tests.helpers.bench import HAS_TORCH, needs_torch
@@ -97,7 +97,7 @@ def test_suites_hold_each_kernel_once_and_the_most_telling_first(name, device, l
 
 
 def test_a_model_s_suite_is_its_layer():
-    e = estimated(read_scenario("default", {"flash_attention": True}), Estimation)
+    e = estimated(read_scenario("default", {"flash_attention": True}))
     shape = {"batch": 1, "heads": 12, "queries": 2048, "head_dimension": 128}
     made = suites.of_operators(e.results.records("layer_operators"), "bfloat16", shape, gated=False)
     products = {(each.params["m"], each.params["n"], each.params["k"]) for each in made if each.kernel == "gemm"}

@@ -13,7 +13,7 @@ from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import shipped_text
 from amped.configuring.scenario import read_scenario
 from amped.drafting.asking import Asking
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.report.page import again, answer, searched
 from amped.report.page.content import Column, Picture, Section, table
 from amped.report.page.numbers import HEADLINE, numbers
@@ -61,7 +61,7 @@ def section_page(section: Section, what: str = "what") -> Page:
 
 @pytest.mark.parametrize(("config", "values"), DRAWN)
 def test_every_number_is_that_of_json_with_all_its_digits(config: str, values: dict[str, object]) -> None:
-    e = estimated(read_scenario(config, values), Estimation)
+    e = estimated(read_scenario(config, values))
     every = section_page(answer.all_numbers(e)).named
     assert {name: found for (_, name), found in every.items()} == {n: [v] for n, v in e.to_dict().items()}
 
@@ -76,7 +76,7 @@ def test_every_number_of_configs_that_chance_draws_is_that_of_json() -> None:
             "activation_recomputation": chance.choice(("none", "selective", "full")),
         }  # fmt: skip
         try:
-            e = estimated(Asking(None, drawn).completed(), Estimation)
+            e = estimated(Asking(None, drawn).completed())
         except AmpedError:
             continue
         every = section_page(answer.all_numbers(e)).named
@@ -102,7 +102,7 @@ def test_configs_side_by_side_keep_their_own_numbers() -> None:
 
 
 def test_the_words_are_those_of_the_screen() -> None:
-    e = estimated(read_scenario("default"), Estimation)
+    e = estimated(read_scenario("default"))
     told = " ".join(f"{word} {text}" for word, text in answer.answer(e).lines)
     for word in ("FITS", "TIME", "TRAINING", "WHERE", "ASSUMED"):
         assert word in told
@@ -261,9 +261,7 @@ def test_the_chart_library_is_the_one_that_is_told() -> None:
 def test_the_roofline_names_no_bound_of_no_share() -> None:
     from amped.report.page.roofline import roofline
 
-    sections = [
-        roofline(estimated(read_scenario(name, {}), Estimation)) for name in ("default", "minimal", "llama-3-70b")
-    ]
+    sections = [roofline(estimated(read_scenario(name, {}))) for name in ("default", "minimal", "llama-3-70b")]
     told = [sentence for section in sections for _, sentence in section.lines]
     assert any(" is bound by " in sentence for sentence in told)
     assert not any(" 0 % is bound by " in sentence for sentence in told)

@@ -57,10 +57,10 @@ def test_the_last_stage_does_all_of_it():
 
 def test_the_step_is_still_the_sum_of_its_parts_and_the_schedule_runs_it():
     from amped.configuring.scenario import read_scenario
-    from amped.estimation.estimation import Estimation, estimated
+    from amped.estimation.estimation import estimated
     from amped.estimation.execution import executed_step
 
-    e = estimated(read_scenario("llama-3-70b", LLAMA | {"multi_token_prediction_layers": 2}), Estimation)
+    e = estimated(read_scenario("llama-3-70b", LLAMA | {"multi_token_prediction_layers": 2}))
     assert fsum(e.breakdown.values()) == pytest.approx(e["step_time"], rel=1e-12)
     assert abs(executed_step(e).deviation) < 0.03
 

@@ -5,7 +5,7 @@ import pytest
 import amped
 from amped.base.errors import MappingError
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.estimation.execution import executed_step
 
 SCHEDULES = [{}, {"virtual_pipeline_stages": 2}, {"pipeline_schedule": "gpipe"}, {"pipeline_schedule": "zero_bubble_h1"},
@@ -23,7 +23,7 @@ def test_each_flush_is_a_step_of_as_many_micro_batches(more):
 
 @pytest.mark.parametrize("more", SCHEDULES[:-1])
 def test_the_executed_step_is_emptied_as_often(more):
-    e = estimated(read_scenario("default", {"pipeline_flushes_per_step": 4, **more}), Estimation)
+    e = estimated(read_scenario("default", {"pipeline_flushes_per_step": 4, **more}))
     assert executed_step(e).deviation == pytest.approx(0, abs=0.01)
 
 

@@ -6,7 +6,7 @@ import amped
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.comparison import inputs_that_differ
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.theory.catalogue import catalogue
 from amped.theory.links import electrical, optical
 
@@ -101,6 +101,6 @@ def test_switches_of_mirrors_take_the_gain_away_where_every_step_sets_them() -> 
 
 
 def test_the_pair_differs_in_its_network_alone() -> None:
-    differing = inputs_that_differ(*(estimated(read_scenario(name), Estimation) for name in PAIR))
+    differing = inputs_that_differ(*(estimated(read_scenario(name)) for name in PAIR))
     assert {d.kind for d in differing} == {"system"}
     assert "network_kind" in {d.name for d in differing}
