@@ -11,11 +11,13 @@ A layout is written in one of three ways:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import TypeVar
 
 from amped.base.errors import ConfigError, quoted
 
+Item = TypeVar("Item")
 EMBEDDING, LAYER, PREDICTION, HEAD = "E", "t", "m", "L"
 LETTERS = frozenset((EMBEDDING, LAYER, PREDICTION, HEAD, "|"))
 # Texts that are longer, or that expand to more, are refused.
@@ -59,13 +61,23 @@ def listed(text: str) -> list[int]:
     Raises:
         ValueError: for a text that is not such a list.
     """
-    found: list[int] = []
-    for part in text.split(","):
-        number, _, times = part.partition("*")
-        found += [_whole(number)] * (_whole(times) if times else 1)
-        if len(found) > MOST_STAGES or (times and _whole(times) < 1):
-            raise ValueError(part)
+    found = list(islice(map(_whole, _items(text)), MOST_STAGES + 1))
+    if len(found) > MOST_STAGES:
+        raise ValueError(text)
     return found
+
+
+def _items(text: str) -> Iterator[str]:
+    """The items of a list in order, each as often as it says.
+
+    Raises:
+        ValueError: for an item that is there too often or not at all.
+    """
+    for part in text.split(","):
+        item, _, times = part.partition("*")
+        if times and not 0 < _whole(times) <= MOST_STAGES:
+            raise ValueError(part)
+        yield from [item] * (_whole(times) if times else 1)
 
 
 def read_layout(name: str, written: object) -> Layout:
@@ -74,9 +86,8 @@ def read_layout(name: str, written: object) -> Layout:
     Raises:
         ConfigError: for a text that is not a layout.
     """
-    text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
     try:
-        layout = Layout(_short(text))
+        layout = Layout(_bare(written))
         if layout.in_letters:
             _refuse_letters(layout)
         else:
@@ -87,8 +98,9 @@ def read_layout(name: str, written: object) -> Layout:
     return Layout(written) if isinstance(written, str) and layout.in_letters else layout
 
 
-def _short(text: str) -> str:
-    """A text, refused if it is too long to be read."""
+def _bare(written: object) -> str:
+    """A text or a number without blanks; nothing of anything else. A text that is too long to be read is refused."""
+    text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
     if len(text) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST:,} letters")
     return text
@@ -173,10 +185,8 @@ def read_pattern(name: str, written: object) -> Pattern:
     Raises:
         ConfigError: for a text that is not a pattern.
     """
-    text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
-    text = text.replace("+", ",")
     try:
-        _short(text)
+        text = _bare(written).replace("+", ",")
         alone = text.isdecimal() and 0 < int(text) <= MOST_STAGES
         if not alone and not {*_marks(text)} <= {False, True}:
             raise ValueError(text)
@@ -188,11 +198,10 @@ def read_pattern(name: str, written: object) -> Pattern:
 
 def _marks(text: str) -> Iterator[bool]:
     """The layers of a list of 0 and 1, in order."""
-    for part in text.split(","):
-        kind, _, times = part.partition("*")
-        if kind not in MARKS or (times and not 0 < _whole(times) <= MOST_STAGES):
-            raise ValueError(part)
-        yield from [MARKS[kind]] * (_whole(times) if times else 1)
+    for item in _items(text):
+        if item not in MARKS:
+            raise ValueError(item)
+        yield MARKS[item]
 
 
 def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = False) -> str:
@@ -205,7 +214,7 @@ def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = F
     one = all(len(stage) == 1 for stage in stages)
     modules = sum(chunk[-1] for stage in stages for chunk in stage)
     if one and stages[-1][-1][-1] == modules:
-        return _runs([str(sum(stage[0][:-1])) for stage in stages], ",")
+        return as_runs(sum(stage[0][:-1]) for stage in stages)
     order = [stage[n] for n in range(len(stages[0])) for stage in (stages[::-1] if at_first and n % 2 else stages)]
     texts = [_repeated(LAYER, sum(chunk[:-1])) + _repeated(PREDICTION, chunk[-1]) for chunk in order]
     texts = [EMBEDDING + texts[0], *texts[1:]]
@@ -214,8 +223,7 @@ def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = F
 
 def _alike(chunks: Sequence[str]) -> Iterator[str]:
     """Chunks and the bars after them; equal neighbors are written once, in brackets."""
-    for text, same in groupby(chunks):
-        number = len([*same])
+    for text, number in runs(chunks):
         yield f"{text}|" if number == 1 else f"({text}|)*{number}"
 
 
@@ -223,7 +231,16 @@ def _repeated(letter: str, times: int) -> str:
     return letter * times if times < 2 else f"{letter}*{times}"
 
 
-def _runs(parts: Sequence[str], between: str) -> str:
-    """Items in order; equal neighbors are written once, with their number."""
-    runs = ((part, len([*same])) for part, same in groupby(parts))
-    return between.join(part if times == 1 else f"{part}*{times}" for part, times in runs)
+def runs(items: Iterable[Item]) -> list[tuple[Item, int]]:
+    """Items in order; equal neighbors stand once, with their number."""
+    return [(item, len([*same])) for item, same in groupby(items)]
+
+
+def as_runs(items: Iterable[object]) -> str:
+    """Items in order as a text; equal neighbors are written once, with their number."""
+    return ",".join(f"{item}" if number == 1 else f"{item}*{number}" for item, number in runs(items))
+
+
+def as_pattern(marks: Iterable[int]) -> str:
+    """Marks of layers, a 0 or 1 for each, as a text: 0*3,1*58 is three dense layers and 58 mixtures."""
+    return as_runs(map(int, marks))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from amped.base.errors import AmpedError, Problem
+from amped.configuring.layouts import as_runs
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.configuring.values import TEXTS
@@ -100,10 +101,8 @@ def _even_layout(formula: Formula, results: Results) -> str:
         return ""
     stages, layers = (int(results.number(name)) for name in ("pipeline_parallel_degree", "layers"))
     least, more = divmod(layers, stages)
-    counts = (
-        f"{n}*{times}" if times > 1 else str(n) for n, times in ((least, stages - more), (least + 1, more)) if times
-    )
-    return f"; of {stages} stages with {layers} layers: pipeline_layout = {','.join(counts)}" if least else ""
+    even = as_runs([least] * (stages - more) + [least + 1] * more)
+    return f"; of {stages} stages with {layers} layers: pipeline_layout = {even}" if least else ""
 
 
 def _near(mark: Mark, value: float) -> Array:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
-from amped.interop.patterns import runs
+from amped.configuring.layouts import as_pattern
 from amped.interop.records import Keys, Reading, Told, whole
 
 Reader = Callable[[Reading], dict[str, Any]]
@@ -176,7 +176,7 @@ def mixture(own: Reading) -> dict[str, Any]:
     if not own.values.get("experts_per_token"):
         own.defaulted("experts_per_token", "1: config.json does not say it")
     if 0 < sum(marks) < layers:
-        found["mixture_layer_pattern"] = runs(marks)
+        found["mixture_layer_pattern"] = as_pattern(marks)
     if own.values.get("shared_experts_feedforward_dimension") == 0:
         found["shared_experts_feedforward_dimension"] = None
     return found

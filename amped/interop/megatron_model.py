@@ -6,9 +6,8 @@ import ast
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
-from amped.configuring.layouts import Pattern
+from amped.configuring.layouts import Pattern, as_pattern, runs
 from amped.interop.outgoing import Outgoing, Rule
-from amped.interop.patterns import marks_of, runs
 from amped.interop.records import Reading, whole
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel degree: megatron/training/arguments.py.
@@ -246,7 +245,7 @@ def read_experts(own: Reading) -> dict[str, Any]:
     own.keys.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
     shared = own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
     found |= {"shared_experts_feedforward_dimension": shared} if shared else {}
-    return found | ({"mixture_layer_pattern": runs(marks)} if 0 < sum(marks) < layers else {})
+    return found | ({"mixture_layer_pattern": as_pattern(marks)} if 0 < sum(marks) < layers else {})
 
 
 def _capacity(own: Reading) -> float:
@@ -285,7 +284,7 @@ def write_experts(out: Outgoing) -> None:
     if 0 < sum(marks) < len(marks):
         out.write(
             f"{sum(marks)} of {len(marks)} layers are mixtures",
-            moe_layer_freq="(" + "+".join(f"[{mark}]*{number}" for mark, number in marks_of(marks)) + ")",
+            moe_layer_freq="(" + "+".join(f"[{mark}]*{number}" for mark, number in runs(map(int, marks))) + ")",
         )
     if out.get("router_bias"):
         out.write(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem
+from amped.configuring.layouts import as_pattern
 from amped.interop.outgoing import Rule
-from amped.interop.patterns import runs
 from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, read_sections
 
@@ -49,7 +49,7 @@ def simumax_experts(own: Reading) -> dict[str, Any]:
         "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
         "shared_experts_feedforward_dimension": own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension"),
     }  # fmt: skip
-    return found | ({"mixture_layer_pattern": runs([0] * dense + [1] * (layers - dense))} if dense else {})
+    return found | ({"mixture_layer_pattern": as_pattern([0] * dense + [1] * (layers - dense))} if dense else {})
 
 
 def simumax_batch(own: Reading) -> dict[str, Any]:
