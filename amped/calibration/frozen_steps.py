@@ -51,8 +51,7 @@ class MeasuredStep:
     @property
     def structure(self) -> Hashable:
         """A key that is equal for steps that can be evaluated together."""
-        texts = ((name, value) for name, value in self.given.items() if isinstance(value, str))
-        return self.plan.structure, tuple(texts)
+        return self.plan.structure_for(self.given)
 
 
 def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: Path | None) -> list[MeasuredStep]:

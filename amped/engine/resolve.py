@@ -58,6 +58,10 @@ class Plan:
         computed = ((name, f.function, f.arguments) for name, f in self.opened.by_name.items())
         return frozenset(self.opened.leaves), frozenset(computed)
 
+    def structure_for(self, given: Mapping[str, object]) -> Hashable:
+        """A key, equal for configurations that can be evaluated together: the texts among their sources are equal, too."""
+        return self.structure, tuple((name, given[name]) for name in self.leaves if isinstance(given[name], str))
+
 
 class _Walk:
     """The search from names to the formulas that give them, down to the sources.

@@ -296,7 +296,7 @@ def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind
             with _told_of(scenario):
                 laid = with_layout(scenario)
                 asked[place] = laid, _planned(laid)
-                alike.setdefault(_structure(*asked[place]), []).append(place)
+                alike.setdefault(asked[place][1].structure_for(laid.sources.given), []).append(place)
         except AmpedError as error:
             found[place] = error
     for places in alike.values():
@@ -308,12 +308,6 @@ def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind
             except AmpedError as error:
                 found[place] = error
     return [found[place] for place in range(len(scenarios))]
-
-
-def _structure(scenario: Scenario, chosen: Plan) -> Hashable:
-    """A key that is equal for configurations that can be evaluated together."""
-    texts = [(name, value) for name in chosen.leaves if isinstance(value := scenario.sources.given[name], str)]
-    return chosen.structure, tuple(texts)
 
 
 def _together(asked: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None]:
