@@ -57,6 +57,13 @@ DOOR = [
 WIDTH = 120
 LONGEST_FUNCTION = 40
 MEDIAN_OF_FORMULAS = 6
+MOST_ARGUMENTS = 10
+# The verbs of the command line have an argument for each option; these are the other ones with many, and why.
+WITH_MANY_ARGUMENTS = {
+    "explore": "the door for Python: an argument for each option",
+    "product_rates": "columns of a table become a record",
+    "tile_losses": "columns of a table become a record",
+}
 
 SOURCES = sorted((ROOT / "amped").rglob("*.py"))
 KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
@@ -295,6 +302,18 @@ def test_half_of_the_formulas_have_six_lines_or_fewer() -> None:
     formulas = [f for f in functions if {ast.unparse(d).partition("(")[0] for d in f.decorator_list} & {*marks}]
     assert len(formulas) > 500
     assert median(map(lines_of_code, formulas)) <= MEDIAN_OF_FORMULAS
+
+
+def test_more_than_ten_arguments_are_the_exception() -> None:
+    functions = [(path, n) for path in SOURCES for n in ast.walk(tree_of(path)) if isinstance(n, ast.FunctionDef)]
+    many = {f.name for path, f in functions if "cli" not in path.parts and number_of_arguments(f) > MOST_ARGUMENTS}
+    assert many == set(WITH_MANY_ARGUMENTS)
+
+
+def number_of_arguments(function: ast.FunctionDef) -> int:
+    """How many arguments a function has; one that is a tuple or a dictionary counts as one."""
+    own = function.args
+    return len(own.posonlyargs) + len(own.args) + len(own.kwonlyargs)
 
 
 # What formats numbers in the theory by hand: a table of tiles.
