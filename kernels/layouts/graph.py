@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import permutations
-from operator import itemgetter
 
 from amped.base.errors import ConfigError, Problem
 from amped.kernels.layouts.spec import LAYERS, Operator
@@ -28,19 +26,13 @@ class Relation:
     variables: tuple[str, ...]
     times: Mapping[Choice, float] = field(repr=False)
 
-    def restricted(self, domains: Mapping[str, set[str]]) -> Relation:
-        """The relation with only the rows whose layouts are all in the domains."""
-        allowed = [domains.get(name) for name in self.variables]
-        kept = {
-            choice: time for choice, time in self.times.items()
-            if all(among is None or layout in among for layout, among in zip(choice, allowed, strict=True))
-        }  # fmt: skip
-        return Relation(self.name, self.variables, kept)
+    def on(self, choice: Choice, names: Sequence[str]) -> Choice:
+        """The layouts that one of its rows has for some of its variables."""
+        return tuple(choice[self.variables.index(name)] for name in names)
 
-    def seen_on(self, names: tuple[str, ...]) -> set[Choice]:
+    def seen_on(self, names: Sequence[str]) -> set[Choice]:
         """The choices of some of its variables that its rows have."""
-        places = [self.variables.index(name) for name in names]
-        return {tuple(choice[place] for place in places) for choice in self.times}
+        return {self.on(choice, names) for choice in self.times}
 
 
 def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
@@ -61,60 +53,36 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
     return found
 
 
-def consistent(given: Iterable[Relation], bound: Mapping[str, str] | None = None) -> list[Relation]:
+def consistent(given: Iterable[Relation]) -> list[Relation]:
     """The relations without rows that agree with no row of a neighbor (arc consistency), until nothing changes.
-
-    Args:
-        given: the relations.
-        bound: the layouts that are already chosen.
 
     Raises:
         InfeasibleError: with the operator that has no row left, and the operator that it disagrees with.
     """
-    domains = {name: {layout} for name, layout in (bound or {}).items()}
-    found = [relation.restricted(domains) for relation in given]
-    for relation in found:
-        if not relation.times:
-            told = ", ".join(f"{name} as {bound[name]}" for name in relation.variables if bound and name in bound)
-            raise InfeasibleError(f"{relation.name} has no row with {told}", "measure more layouts, or choose others")
-    meetings = _meetings(tuple(relation.variables for relation in found))
-    waiting = dict.fromkeys(meetings)  # an ordered set: each pair once
+    found = list(given)
+    pairs = [(one, other) for one, other in permutations(range(len(found)), 2) if _shared(found[one], found[other])]
+    waiting = dict.fromkeys(pairs)  # an ordered set: each pair once
     while waiting:
         one, other = next(iter(waiting))
         del waiting[one, other]
-        kept = _agreeing(found[one], found[other], meetings[one, other])
+        kept = _agreeing(found[one], found[other])
         if len(kept.times) < len(found[one].times):
             found[one] = kept
-            waiting |= dict.fromkeys(pair for pair in meetings if pair[1] == one)
+            waiting |= dict.fromkeys(pair for pair in pairs if pair[1] == one)
     return found
 
 
-@dataclass(frozen=True)
-class _Meeting:
-    """The variables that two relations share, and functions that take their layouts from a row of either."""
-
-    shared: tuple[str, ...]
-    of_one: Callable[[Choice], str | Choice]
-    of_other: Callable[[Choice], str | Choice]
+def _shared(relation: Relation, other: Relation) -> list[str]:
+    return [name for name in relation.variables if name in other.variables]
 
 
-@cache
-def _meetings(variables: tuple[tuple[str, ...], ...]) -> dict[tuple[int, int], _Meeting]:
-    """All pairs of relations that share variables; the relations are given by their variables."""
-    found = {}
-    for (one, first), (other, second) in permutations(enumerate(variables), 2):
-        if shared := tuple(name for name in first if name in second):
-            pickers = (itemgetter(*map(each.index, shared)) for each in (first, second))
-            found[one, other] = _Meeting(shared, *pickers)
-    return found
-
-
-def _agreeing(relation: Relation, other: Relation, meeting: _Meeting) -> Relation:
+def _agreeing(relation: Relation, other: Relation) -> Relation:
     """The relation with only the rows whose shared layouts occur in some row of another relation."""
-    known = set(map(meeting.of_other, other.times))
-    kept = {choice: time for choice, time in relation.times.items() if meeting.of_one(choice) in known}
+    shared = _shared(relation, other)
+    known = other.seen_on(shared)
+    kept = {choice: time for choice, time in relation.times.items() if relation.on(choice, shared) in known}
     if not kept:
-        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(meeting.shared)}"
+        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
         raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
     return Relation(relation.name, relation.variables, kept)
 

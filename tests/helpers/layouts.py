@@ -1,7 +1,7 @@
 """Random times for every layout of a layer, and the plans that they lead to."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -26,6 +26,11 @@ def random_relations(seed: int, layer: str = "explicit") -> list[Relation]:
     ]
 
 
+def chosen(layouts: Mapping[str, str]) -> list[Relation]:
+    """Layouts that are chosen already, as relations with one row each."""
+    return [Relation(f"the choice of {name}", (name,), {(layout,): 0.0}) for name, layout in layouts.items()]
+
+
 def random_plan(seed: int, dimensions: Dimensions = SMALL, layer: str = "explicit") -> Plan:
     """A plan that takes any row that some whole layer has: bound one tensor after the other, in random order."""
     return Plan(dimensions, dict(_random_layouts(seed, layer)), layer)
@@ -41,7 +46,7 @@ def _random_layouts(seed: int, layer: str) -> dict[str, str]:
     for name in names:
         options = sorted(next(r.seen_on((name,)) for r in left if name in r.variables))
         layouts[name] = draw.choice(options)[0]
-        left = consistent(left, {name: layouts[name]})
+        left = consistent([*left, *chosen({name: layouts[name]})])
     return layouts
 
 

@@ -19,6 +19,7 @@ from itertools import product
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen, time_of
 from amped.kernels.layouts.variables import variable_of
+from tests.helpers.layouts import chosen
 
 # The operators between two tensors of the chain, and the tensor after them.
 Chain = tuple[tuple[tuple[str, ...], str], ...]
@@ -56,7 +57,7 @@ def solve_path(given: Iterable[Relation], chain: Chain, bound: Mapping[str, str]
     Raises:
         InfeasibleError: if there is no path.
     """
-    left = {relation.name: relation for relation in consistent(given, bound)}
+    left = {relation.name: relation for relation in consistent([*given, *chosen(bound or {})])}
     tensors = ("X", *(after for _, after in chain))
     links = []
     for place, (operators, after) in enumerate(chain):
@@ -117,10 +118,10 @@ def _by_paths(given: list[Relation], strategy: str, bound: dict[str, str], atten
     """The layouts of one strategy, where some layouts are fixed."""
     forward, backward = (chain_of(chain, attention) for chain in (FORWARD_CHAIN, BACKWARD_CHAIN))
     order = (forward, backward) if strategy == "fp_first" else (backward, forward)
-    chosen = dict(bound)
+    found = dict(bound)
     for chain in order:
-        under = bound if strategy == "combined" else chosen
+        under = bound if strategy == "combined" else found
         for name, layout in solve_path(given, chain, under).items():
-            if chosen.setdefault(name, layout) != layout:
-                raise InfeasibleError(f"the two paths want {name} as {chosen[name]} and as {layout}")
-    return solve_exact(given, chosen)
+            if found.setdefault(name, layout) != layout:
+                raise InfeasibleError(f"the two paths want {name} as {found[name]} and as {layout}")
+    return solve_exact([*given, *chosen(found)])
