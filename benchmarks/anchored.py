@@ -17,7 +17,7 @@ from typing import Any
 import amped
 from amped.base.version import __version__
 from amped.calibration.anchor import anchored, as_file
-from amped.kernels import anchoring, bench, stepping
+from amped.kernels import anchoring, bench_run, stepping
 from amped.kernels.running import timer_of
 from amped.kernels.timing import Timer, Timing
 from amped.tables.tables import Tables
@@ -78,7 +78,7 @@ def compared(size: tuple[int, ...], seconds: float, folder: Path) -> tuple[float
     n = stepping.Network(
         LAYERS, width, heads, heads, 4 * width, words, tokens, sequences, gated_mlp=False, tied_embeddings=True
     )
-    fresh = bench.prepared("cpu", 1, __version__)
+    fresh = bench_run.prepared("cpu", 1, __version__)
     timer = InTurns(timer_of(fresh), loop_of(n))
     found = anchoring.anchored(anchoring.plain(n.layer(), "cpu", True), timer, seconds)  # type: ignore[arg-type]
     rate = 3 * n.layer().linear_flops / sum(kinds["products"] for kinds in found["parts"].values())

@@ -20,7 +20,7 @@ from amped.kernels.results import Result
 from amped.kernels.running import Runner, timer_of, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timing import Timer
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 from amped.measured_kernels.bench_results import processor_name
 from amped.tables.tables import Tables
 
@@ -114,7 +114,7 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
 def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
     """The calls of a step in their order; gradient buffers stay and are reset, as in estimates."""
     left = dict[str, Any]()
-    optimizer = torch_module().optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
+    optimizer = torch.optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
 
     def forward() -> None:
         left["y"] = y = layer.forward(layer.x)
@@ -131,15 +131,15 @@ def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
 
 def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> dict[str, float]:
     """The share of a pass that products, fused attention and all else take, from the least time of each of its kernels."""
-    torch, found = torch_module(), dict[str, float]()
+    found = dict[str, float]()
     for _ in range(PROFILED):
         for call in calls[:place]:
             call()
-        with _profiler(torch, device) as profiled:
+        with _profiler(device) as profiled:
             calls[place]()
             if device == "cuda":
                 torch.cuda.synchronize()
-        for name, seconds in _kernels(torch, profiled, device):
+        for name, seconds in _kernels(profiled, device):
             found[name] = min(seconds, found.get(name, seconds))
         for call in calls[place + 1 :]:
             call()
@@ -149,7 +149,7 @@ def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> di
     return {kind: seconds / sum(times.values()) for kind, seconds in times.items()}
 
 
-def _kernels(torch: Any, profiled: Any, device: str) -> Iterator[tuple[str, float]]:
+def _kernels(profiled: Any, device: str) -> Iterator[tuple[str, float]]:
     """The kernels of a pass with their times; a GPU's own, because torch's operators have the same times once more."""
     for event in profiled.key_averages():
         if device != "cuda":
@@ -158,7 +158,7 @@ def _kernels(torch: Any, profiled: Any, device: str) -> Iterator[tuple[str, floa
             yield event.key, event.self_device_time_total
 
 
-def _profiler(torch: Any, device: str) -> Any:
+def _profiler(device: str) -> Any:
     """Torch's profiler; on a processor the one that counts only its operators, because the other one prints lines."""
     if device == "cuda":
         return torch.profiler.profile(acc_events=True)

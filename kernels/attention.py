@@ -6,11 +6,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from amped.kernels.torch_import import torch
+
 # The backends of scaled_dot_product_attention, with their names in torch.
 BACKENDS = {"flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}
 
 
-def backend(torch: Any, name: str) -> Any:
+def backend(name: str) -> Any:
     """A context in which one backend is used, or torch's own choice if none is named."""
     if name == "default":
         return nullcontext()
@@ -20,7 +22,7 @@ def backend(torch: Any, name: str) -> Any:
 
 def attention(make: Any, p: Any) -> tuple[Callable[[], Any], str]:
     """One call of scaled_dot_product_attention, or of its backward pass only."""
-    torch, backward = make.torch, p["direction"] == "backward"
+    backward = p["direction"] == "backward"
     heads, few = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
     query = make.normal(*heads, p["queries"], p["head_dimension"], grad=backward)
     key, value = (make.normal(*few, p["keys"], p["head_dimension"], grad=backward) for _ in range(2))
@@ -28,7 +30,7 @@ def attention(make: Any, p: Any) -> tuple[Callable[[], Any], str]:
     causal = bool(p["causal"]) and p["queries"] > 1
 
     def forward() -> Any:
-        with backend(torch, p["backend"]):
+        with backend(p["backend"]):
             return torch.nn.functional.scaled_dot_product_attention(
                 query, key, value, dropout_p=p["dropout"], is_causal=causal, **more
             )

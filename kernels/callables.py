@@ -10,8 +10,9 @@ from typing import Any
 
 from amped.kernels.attention import attention
 from amped.kernels.specs import KernelSpec
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
+F: Any = torch.nn.functional
 SEED, SCALE = 0, 0.5
 Call = Callable[[], Any]
 
@@ -20,22 +21,21 @@ class Maker:
     """Makes tensors on a device, always equal ones."""
 
     def __init__(self, device: str, dtype: str) -> None:
-        self.torch = torch_module()
-        self.device, self.dtype = device, getattr(self.torch, "bfloat16" if dtype.startswith("float8") else dtype)
-        self.generator = self.torch.Generator(device=device).manual_seed(SEED)
+        self.device, self.dtype = device, getattr(torch, "bfloat16" if dtype.startswith("float8") else dtype)
+        self.generator = torch.Generator(device=device).manual_seed(SEED)
 
     def normal(self, *shape: int, grad: bool = False) -> Any:
         """Normal deviates times one half."""
-        made = self.torch.empty(shape, dtype=self.dtype, device=self.device)
+        made = torch.empty(shape, dtype=self.dtype, device=self.device)
         return made.normal_(0.0, SCALE, generator=self.generator).requires_grad_(grad)
 
     def empty(self, *shape: int, dtype: Any = None) -> Any:
         """An empty tensor for a result."""
-        return self.torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
+        return torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
 
     def whole(self, below: int, *shape: int) -> Any:
         """Whole numbers with a uniform distribution."""
-        return self.torch.randint(0, below, shape, device=self.device, generator=self.generator)
+        return torch.randint(0, below, shape, device=self.device, generator=self.generator)
 
 
 def built(spec: KernelSpec, device: str) -> tuple[Call, str]:
@@ -45,12 +45,12 @@ def built(spec: KernelSpec, device: str) -> tuple[Call, str]:
 
 def _launch(make: Maker, p: Any) -> tuple[Call, str]:
     one, two = make.normal(1), make.normal(1)
-    return (lambda: make.torch.add(one, two, out=one)), f"torch.add of one entry, {p['mode']}"
+    return (lambda: torch.add(one, two, out=one)), f"torch.add of one entry, {p['mode']}"
 
 
 def _stream(name: str) -> Callable[[Maker, Any], tuple[Call, str]]:
     def build(make: Maker, p: Any) -> tuple[Call, str]:
-        torch, shape = make.torch, (p["rows"], p["columns"])
+        shape = (p["rows"], p["columns"])
         x, y = make.normal(*shape), make.empty(*shape)
         if name == "add":
             other = make.normal(*shape)
@@ -73,13 +73,13 @@ def _gemm(make: Maker, p: Any) -> tuple[Call, str]:
     if p["batch"] > 1:
         return _batched(make, p)
     out = make.empty(m, n)
-    return (lambda: make.torch.mm(left, right, out=out)), "torch.mm"
+    return (lambda: torch.mm(left, right, out=out)), "torch.mm"
 
 
 def _batched(make: Maker, p: Any) -> tuple[Call, str]:
     left, right = make.normal(p["batch"], p["m"], p["k"]), make.normal(p["batch"], p["k"], p["n"])
     out = make.empty(p["batch"], p["m"], p["n"])
-    return (lambda: make.torch.bmm(left, right, out=out)), "torch.bmm"
+    return (lambda: torch.bmm(left, right, out=out)), "torch.bmm"
 
 
 def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
@@ -91,12 +91,12 @@ def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
     """
     count, m = p["batch"], p["m"]
     steps = [m + (round(m * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)]
-    if make.device == "cuda" and not takes_groups(make.torch, make.dtype):
-        raise NotImplementedError(f"torch {make.torch.__version__} has no grouped product of {make.dtype}")
+    if make.device == "cuda" and not takes_groups(make.dtype):
+        raise NotImplementedError(f"torch {torch.__version__} has no grouped product of {make.dtype}")
     inputs, weights = make.normal(sum(steps), p["k"]), make.normal(count, p["k"], p["n"])
     if make.device == "cuda":
-        return grouped_call(make.torch, inputs, weights, steps), "torch._grouped_mm"
-    mm, parts, out = make.torch.mm, inputs.split(steps), make.empty(sum(steps), p["n"]).split(steps)
+        return grouped_call(inputs, weights, steps), "torch._grouped_mm"
+    mm, parts, out = torch.mm, inputs.split(steps), make.empty(sum(steps), p["n"]).split(steps)
 
     def call() -> None:
         for i in range(count):
@@ -105,19 +105,18 @@ def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
     return call, "torch.mm of each group"
 
 
-def takes_groups(torch: Any, dtype: Any) -> bool:
+def takes_groups(dtype: Any) -> bool:
     """Whether torch has one kernel for products of groups in a format."""
     return hasattr(torch, "_grouped_mm") and dtype == torch.bfloat16
 
 
-def grouped_call(torch: Any, inputs: Any, weights: Any, steps: list[int]) -> Call:
+def grouped_call(inputs: Any, weights: Any, steps: list[int]) -> Call:
     """All products of groups as one kernel; `steps` are the rows of each group."""
     ends = torch.tensor(steps, dtype=torch.int32, device=inputs.device).cumsum(0, dtype=torch.int32)
     return lambda: torch._grouped_mm(inputs, weights, offs=ends)
 
 
 def _fp8_gemm(make: Maker, p: Any) -> tuple[Call, str]:
-    torch = make.torch
     left, right = (make.normal(p[rows], p["k"]).to(torch.float8_e4m3fn) for rows in ("m", "n"))
     one = torch.ones((), device=make.device)
 
@@ -130,7 +129,7 @@ def _fp8_gemm(make: Maker, p: Any) -> tuple[Call, str]:
 
 
 def _fp8_cast(make: Maker, p: Any) -> tuple[Call, str]:
-    x, y = make.normal(p["rows"], p["columns"]), make.empty(p["rows"], p["columns"], dtype=make.torch.float8_e4m3fn)
+    x, y = make.normal(p["rows"], p["columns"]), make.empty(p["rows"], p["columns"], dtype=torch.float8_e4m3fn)
     return (lambda: y.copy_(x)), "Tensor.copy_ to float8_e4m3fn"
 
 
@@ -140,17 +139,13 @@ def _rowwise(forward: Callable[[Any, Any], Any], name: str, backward: bool = Fal
     def build(make: Maker, p: Any) -> tuple[Call, str]:
         x, vector = make.normal(p["rows"], p["columns"], grad=backward), make.normal(p["columns"], grad=backward)
         if not backward:
-            return make.torch.no_grad()(lambda: forward(x, vector)), name
+            return torch.no_grad()(lambda: forward(x, vector)), name
         y = forward(x, vector)
         gradient, wanted = make.normal(*y.shape), [x, vector]
-        grad = make.torch.autograd.grad
+        grad = torch.autograd.grad
         return (lambda: grad(y, wanted, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
 
     return build
-
-
-def _functional() -> Any:
-    return torch_module().nn.functional
 
 
 def _embedding(backward: bool) -> Callable[..., tuple[Call, str]]:
@@ -158,7 +153,7 @@ def _embedding(backward: bool) -> Callable[..., tuple[Call, str]]:
         table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
         if not backward:
             out = make.empty(p["rows"], p["columns"])
-            return (lambda: make.torch.index_select(table, 0, words, out=out)), "torch.index_select"
+            return (lambda: torch.index_select(table, 0, words, out=out)), "torch.index_select"
         gradient = make.normal(p["rows"], p["columns"])
         return (lambda: table.index_add_(0, words, gradient)), "Tensor.index_add_"
 
@@ -168,10 +163,10 @@ def _embedding(backward: bool) -> Callable[..., tuple[Call, str]]:
 def _cross_entropy(backward: bool) -> Callable[..., tuple[Call, str]]:
     def build(make: Maker, p: Any) -> tuple[Call, str]:
         logits = make.normal(p["rows"], p["columns"], grad=backward)
-        words, function = make.whole(p["columns"], p["rows"]), _functional().cross_entropy
+        words, function = make.whole(p["columns"], p["rows"]), F.cross_entropy
         if not backward:
-            return make.torch.no_grad()(lambda: function(logits, words)), "F.cross_entropy"
-        loss, grad = function(logits, words), make.torch.autograd.grad
+            return torch.no_grad()(lambda: function(logits, words)), "F.cross_entropy"
+        loss, grad = function(logits, words), torch.autograd.grad
         return (lambda: grad(loss, [logits], retain_graph=True)), "F.cross_entropy, autograd"
 
     return build
@@ -181,28 +176,31 @@ def _adamw(make: Maker, p: Any) -> tuple[Call, str]:
     weights = make.normal(p["parameters"], grad=True)
     weights.grad = make.normal(p["parameters"])
     way = p["implementation"]
-    optimizer = make.torch.optim.AdamW([weights], foreach=way == "foreach", fused=way == "fused")
+    optimizer = torch.optim.AdamW([weights], foreach=way == "foreach", fused=way == "fused")
     return optimizer.step, f"torch.optim.AdamW, {way}"
 
 
 def _swiglu(make: Maker, p: Any) -> tuple[Call, str]:
-    gate, up, silu = make.normal(p["rows"], p["columns"]), make.normal(p["rows"], p["columns"]), _functional().silu
+    gate, up = make.normal(p["rows"], p["columns"]), make.normal(p["rows"], p["columns"])
     out = make.empty(p["rows"], p["columns"])
-    return make.torch.no_grad()(lambda: make.torch.mul(silu(gate), up, out=out)), "F.silu, torch.mul"
+    return torch.no_grad()(lambda: torch.mul(F.silu(gate), up, out=out)), "F.silu, torch.mul"
 
 
 def _gelu(x: Any) -> Any:
-    return _functional().gelu(x, approximate="tanh")
+    return F.gelu(x, approximate="tanh")
 
 
 # Functions of rows and of a vector as wide, by kernel, with what they call; and those that are measured backward, too.
 ROWWISE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "softmax": (lambda x, _: x.softmax(-1), "Tensor.softmax"),
-    "layer_norm": (lambda x, v: _functional().layer_norm(x, v.shape, v, v), "F.layer_norm"),
-    "rms_norm": (lambda x, v: _functional().rms_norm(x, v.shape, v), "F.rms_norm"),
+    "layer_norm": (lambda x, v: F.layer_norm(x, v.shape, v, v), "F.layer_norm"),
+    "rms_norm": (lambda x, v: F.rms_norm(x, v.shape, v), "F.rms_norm"),
     "gelu": (lambda x, _: _gelu(x), "F.gelu, tanh"),
-    "dropout": (lambda x, _: _functional().dropout(x, 0.1), "F.dropout"),
-    "bias_gelu_dropout": (lambda x, v: _functional().dropout(_gelu(x + v), 0.1), "bias, F.gelu, F.dropout, eager"),
+    "dropout": (lambda x, _: F.dropout(x, 0.1), "F.dropout"),
+    "bias_gelu_dropout": (
+        lambda x, v: F.dropout(_gelu(x + v), 0.1),
+        "bias, F.gelu, F.dropout, eager",
+    ),
 }
 BACKWARD = ("softmax", "layer_norm", "rms_norm", "gelu")
 BUILDERS: dict[str, Callable[[Maker, Any], tuple[Call, str]]] = {

@@ -15,7 +15,7 @@ from amped.base.errors import ConfigError
 from amped.kernels.cuda_timer import WARM_AGREEMENT
 from amped.kernels.specs import KernelSpec
 from amped.kernels.timing import RECORD_TIME, Timing, repeated
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 # The seconds for all processes to meet, and to measure one size; and for the others to say what they met after one of
 # them has ended.
@@ -37,7 +37,6 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
     Raises:
         ConfigError: if there are fewer GPUs than ranks, or no torch.distributed.
     """
-    torch = torch_module()
     if not torch.distributed.is_available():
         raise ConfigError("this torch has no torch.distributed", "measure without --ranks")
     if device == "cuda" and torch.cuda.device_count() < ranks:
@@ -86,7 +85,6 @@ def _free_port() -> int:
 
 
 def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpec], found: Any) -> None:
-    torch = torch_module()
     torch.set_num_threads(1)
     backend = "nccl" if device == "cuda" else "gloo"
     if device == "cuda":
@@ -111,7 +109,6 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
 
 
 def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
-    torch = torch_module()
 
     def first_one_s(number: int) -> int:
         """A number as the first process has it."""
@@ -119,7 +116,7 @@ def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
         torch.distributed.broadcast(shared, 0)
         return int(shared.item())
 
-    lapse = _gpu_lapse(torch) if device == "cuda" else _host_lapse(torch)
+    lapse = _gpu_lapse if device == "cuda" else _host_lapse
     trips = 2 if each.kernel == "send_receive" else 1
     return counted_together(_call(each, rank, device), lapse, first_one_s, WARM_TIME[device], trips)
 
@@ -150,38 +147,30 @@ def counted_together(
     return Timing.of([lapse(call) / trips for _ in range(number)])
 
 
-def _host_lapse(torch: Any) -> Stopwatch:
-    def lapse(call: Callable[[], Any]) -> float:
-        torch.distributed.barrier()
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    return lapse
+def _host_lapse(call: Callable[[], Any]) -> float:
+    torch.distributed.barrier()
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
-def _gpu_lapse(torch: Any) -> Stopwatch:
+def _gpu_lapse(call: Callable[[], Any]) -> float:
     """The mean of a row of calls: all processes launch their rows while their GPUs sleep, and start almost together."""
     cuda = torch.cuda
-
-    def lapse(call: Callable[[], Any]) -> float:
-        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-        torch.distributed.barrier()
-        cuda.synchronize()
-        cuda._sleep(SLEEP_CYCLES)
-        start.record()
-        for _ in range(ROW):
-            call()
-        end.record()
-        cuda.synchronize()
-        return float(start.elapsed_time(end)) / 1e3 / ROW
-
-    return lapse
+    start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+    torch.distributed.barrier()
+    cuda.synchronize()
+    cuda._sleep(SLEEP_CYCLES)
+    start.record()
+    for _ in range(ROW):
+        call()
+    end.record()
+    cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1e3 / ROW
 
 
 def _call(each: KernelSpec, rank: int, device: str) -> Callable[[], Any]:
     """A function for one call; `bytes` is the whole payload, as amped's own collectives count it."""
-    torch = torch_module()
     dist, ranks = torch.distributed, each.params["ranks"]
     whole = torch.ones(max(ranks, each.params["bytes"] // 4 // ranks * ranks), device=device)
     part = torch.ones(len(whole) // ranks, device=device)

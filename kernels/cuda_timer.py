@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timing, repeated
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 WARM_TIME, WARM_CALLS, WARM_AGREEMENT = 0.2, 5, 0.03
 # Kernels shorter than this may be captured in a graph of many, so that their launches are not timed.
@@ -62,8 +62,8 @@ class CudaTimer:
 
     device = "cuda"
 
-    def __init__(self, torch: Any = None, wall: Clock = time.perf_counter) -> None:
-        self.torch, self.wall = torch or torch_module(), wall
+    def __init__(self, torch: Any = torch, wall: Clock = time.perf_counter) -> None:
+        self.torch, self.wall = torch, wall
         cuda = self.torch.cuda
         cache = getattr(cuda.get_device_properties(cuda.current_device()), "L2_cache_size", USUAL_CACHE)
         self.scratch = self.torch.empty(2 * cache // 4, dtype=self.torch.float32, device="cuda")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from amped.kernels.layer_shape import Shape
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 Parameters = Mapping[str, Any]
 Linear = Callable[[str, Any, Any, Any], Any]
@@ -26,7 +26,6 @@ TO_HEADS = {True: (0, 2, 1, 3), False: (2, 0, 1, 3)}
 
 def parameters(s: Shape, device: str) -> Parameters:
     """One set of parameters for all rungs; norms start as the identity, biases at zero."""
-    torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED)
     like: dict[str, Any] = {"device": device, "dtype": getattr(torch, s.dtype)}
     made: dict[str, Any] = {}
@@ -42,7 +41,6 @@ def parameters(s: Shape, device: str) -> Parameters:
 
 def inputs(s: Shape, device: str) -> tuple[Any, Any]:
     """The input, without a gradient, and the gradient of the output: normal deviates."""
-    torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED + 1)
     sides = (s.batch, s.seq) if s.batch_first else (s.seq, s.batch)
     x, dy = (torch.empty((*sides, s.hidden), device=device).normal_(generator=random) for _ in range(2))
@@ -51,7 +49,6 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
 
 def interleaved(query: Any, key: Any, value: Any, heads: int) -> Any:
     """The rows of three weights as one weight, ordered by head."""
-    torch = torch_module()
     parts = [w.view(heads, -1, *w.shape[1:]) for w in (query, key, value)]
     return torch.stack(parts, dim=1).reshape(-1, *query.shape[1:])
 
@@ -64,12 +61,11 @@ def separated(weight: Any, heads: int) -> tuple[Any, ...]:
 
 def plain_linear(_: str, x: Any, weight: Any, bias: Any) -> Any:
     """A product with a weight, in the format of its factors."""
-    return torch_module().nn.functional.linear(x, weight, bias)
+    return torch.nn.functional.linear(x, weight, bias)
 
 
 def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     """Scores, softmax, dropout and weighted values; each is a kernel that writes all scores."""
-    torch = torch_module()
     scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(s.head_dimension)
     if s.causal:
         mask = torch.ones(s.seq, s.seq, dtype=torch.bool, device=q.device).tril()
@@ -80,7 +76,7 @@ def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
 
 def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     """Scores, softmax, dropout and weighted values as one kernel."""
-    attend = torch_module().nn.functional.scaled_dot_product_attention
+    attend = torch.nn.functional.scaled_dot_product_attention
     more = {"enable_gqa": True} if s.kept_heads != s.heads else {}
     return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal, **more)
 
@@ -89,7 +85,7 @@ def layer(
     x: Any, p: Parameters, s: Shape, attention: Attention, linear: Linear = plain_linear, one_product: bool = True
 ) -> Any:
     """The whole layer; queries, keys and values come from one product, or from three with parts of one weight."""
-    functional = torch_module().nn.functional
+    functional = torch.nn.functional
 
     def product(name: str, x: Any) -> Any:
         return linear(name, x, p[f"{name}_weight"], p.get(f"{name}_bias"))

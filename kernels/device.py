@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 DEFAULT_CACHE = 32 << 20
 # The 32-bit multiply-accumulates that a core starts in a cycle, by its widest instructions, with two units each.
@@ -24,7 +24,6 @@ def device_of(kind: str) -> dict[str, Any]:
 
 
 def _gpu() -> dict[str, Any]:
-    torch = torch_module()
     p = torch.cuda.get_device_properties(torch.cuda.current_device())
     asked = _nvidia_smi(getattr(p, "uuid", None))
     return {
@@ -112,7 +111,6 @@ def usable_cores() -> int:
 
 def software_of() -> dict[str, Any]:
     """The versions of software, and the switches that change how a product is computed."""
-    torch = torch_module()
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
     names = ("allow_tf32", "allow_bf16_reduced_precision_reduction")
     switches = {name: bool(getattr(torch.backends.cuda.matmul, name)) for name in names}

@@ -15,7 +15,7 @@ from amped.kernels.results import SCHEMA, Result, entry_of, key_of, usual_rate
 from amped.kernels.specs import KernelSpec, sentinel
 from amped.kernels.timers import QUIET, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 # How many records are measured between two looks at the sentinel; and the drift above which a record counts as slowed.
 SENTINEL_EVERY, DRIFT = 25, {"cpu": 0.15, "cuda": 0.03}
@@ -204,7 +204,7 @@ def freed(device: str) -> None:
     """
     if device == "cuda":
         with contextlib.suppress(RuntimeError):
-            torch_module().cuda.empty_cache()
+            torch.cuda.empty_cache()
 
 
 def timer_of(result: Result) -> Timer:
@@ -223,4 +223,4 @@ def set_threads(threads: int) -> None:
 
     On a CPU one is the default: several wait for one another on a busy machine.
     """
-    torch_module().set_num_threads(threads)
+    torch.set_num_threads(threads)

@@ -12,7 +12,7 @@ from amped.base.errors import ConfigError
 from amped.kernels import dense_layer
 from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes, tensor_bytes
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 SEED, DEVIATION, LEARNING_RATE = 7, 0.02, 1e-4
 # The bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
@@ -95,7 +95,6 @@ def _smaller(n: Network) -> Iterator[Network]:
 
 def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
     """All weights, by name."""
-    torch = torch_module()
     random = torch.Generator(device=device).manual_seed(SEED)
     width, like = n.dimensionality, {"device": device, "dtype": getattr(torch, dtype)}
 
@@ -114,7 +113,7 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
 
 def loss_of(n: Network, p: Mapping[str, Any], words: Any, wanted: Any) -> Any:
     """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
-    functional = torch_module().nn.functional
+    functional = torch.nn.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
         own = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}
@@ -163,7 +162,7 @@ def trained(
         _Training(EMPTY, device, dtype).step()
         forget_peak()
     else:
-        torch_module().cuda.reset_peak_memory_stats()
+        torch.cuda.reset_peak_memory_stats()
     loaded, times, losses = _in_use(device), [], []
     try:
         training = _Training(n, device, dtype)
@@ -184,7 +183,6 @@ class _Training:
     """A network with its one batch and its optimizer on a device."""
 
     def __init__(self, n: Network, device: str, dtype: str) -> None:
-        torch = torch_module()
         self.n, self.device, self.weights = n, device, weights(n, device, dtype)
         random = torch.Generator(device=device).manual_seed(SEED)
         shape = (n.batch_size, n.context + 1)
@@ -193,7 +191,6 @@ class _Training:
 
     def step(self) -> tuple[float, float]:
         """The seconds of a step, and its loss."""
-        torch = torch_module()
         alone = self.device == "cpu" and torch.get_num_threads() == 1
         clock = time.thread_time if alone else time.perf_counter
         start = clock()
@@ -208,7 +205,7 @@ class _Training:
     def footprint(self, bare: float, loaded: float) -> Footprint:
         """The most memory of a process that had `bare` bytes at first, and `loaded` bytes with torch's code."""
         if self.device == "cuda":
-            most = float(torch_module().cuda.max_memory_allocated()) - bare
+            most = float(torch.cuda.max_memory_allocated()) - bare
             return Footprint(most, most, 0.0)
         grown = resident_bytes(most=True) - bare
         gradients = [w.grad for w in self.weights.values() if w.grad is not None]
@@ -218,4 +215,4 @@ class _Training:
 
 def _in_use(device: str) -> float:
     """The bytes in use: those of tensors on a GPU, those of the process on a CPU."""
-    return float(torch_module().cuda.memory_allocated()) if device == "cuda" else resident_bytes()
+    return float(torch.cuda.memory_allocated()) if device == "cuda" else resident_bytes()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from amped.kernels.cuda_timer import CAPTURED, SHORTEST, CudaTimer
 from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timer, Timing
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 # The shortest of three trials decides whether a call is too short for the clock, unless the first one took so long that
 # a disturbance cannot be the reason.
@@ -122,7 +122,6 @@ def timer_for(
     """
     if device == "cuda":
         return CudaTimer()
-    torch = torch_module()
     scratch = torch.empty(int(2 * cache_bytes) // 4, dtype=torch.float32)
     clock = time.thread_time if (threads or torch.get_num_threads()) == 1 else time.perf_counter
     return CpuTimer(clock, flush=lambda: scratch.fill_(1.0), reference=reference, quietest=quietest)

@@ -1,31 +1,22 @@
-"""The one place that imports torch: only when a kernel is to run; if torch is missing, it says what to install."""
+"""The door to torch: what runs kernels imports torch from here, so that a missing torch is told with what to install."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.formats import FORMATS, TRAINED
 
+try:
+    import torch as torch
+except ImportError as error:
+    told = "is not installed" if importlib.util.find_spec("torch") is None else f"cannot be loaded: {error}"
+    raise ConfigError(f"measuring kernels needs PyTorch, which {told}", "pip install 'amped[torch]'") from None
+
 DEVICES = ("cpu", "cuda")
 # The names of formats in torch, by their short names.
 NAMES = {short: name for name, known in FORMATS.items() for short in known.short}
-
-
-def torch_module() -> Any:
-    """The module torch.
-
-    Raises:
-        ConfigError: if it is not installed, or cannot be loaded.
-    """
-    try:
-        return importlib.import_module("torch")
-    except ImportError as error:
-        told = "is not installed" if importlib.util.find_spec("torch") is None else f"cannot be loaded: {error}"
-        raise ConfigError(f"measuring kernels needs PyTorch, which {told}", "pip install 'amped[torch]'") from None
 
 
 def chosen_device(wanted: str | None) -> str:
@@ -34,7 +25,6 @@ def chosen_device(wanted: str | None) -> str:
     Raises:
         ConfigError: for an unknown device, and for a GPU if torch sees none.
     """
-    torch = torch_module()
     if wanted not in (None, *DEVICES):
         hint = did_you_mean(str(wanted), DEVICES)
         raise ConfigError(f"--device {wanted!r} is not known", hint or f"there are {', '.join(DEVICES)}")
@@ -63,7 +53,6 @@ def chosen_format(wanted: str | None, device: str, allowed: Sequence[str] = TRAI
 
 
 def _try_product(name: str, device: str) -> None:
-    torch = torch_module()
     try:
         tensor = torch.ones(2, 2, dtype=getattr(torch, name), device=device)
         torch.mm(tensor, tensor)
@@ -74,5 +63,4 @@ def _try_product(name: str, device: str) -> None:
 
 def has_fp8(device: str) -> bool:
     """Whether the device itself multiplies fp8: NVIDIA GPUs from compute capability 8.9 on."""
-    torch = torch_module()
     return device == "cuda" and hasattr(torch, "_scaled_mm") and torch.cuda.get_device_capability() >= (8, 9)

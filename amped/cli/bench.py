@@ -83,7 +83,7 @@ def run(
 
     Example: amped bench run --suite quick -o this_machine.json
     """
-    from amped.kernels.bench import Request, measured
+    from amped.kernels.bench_run import Request, measured
 
     kernels = _kernels(suite, kernel, size, asked)
     own = (device, dtype, budget, ranks, threads, resume, command_line(), __version__)

@@ -85,7 +85,7 @@ def _expected(
     """The seconds of each rung by amped's operators, the peak of this machine, and its name; none if it has no row."""
     from amped.base.errors import AmpedError
     from amped.base.version import __version__
-    from amped.kernels.bench import prepared
+    from amped.kernels.bench_run import prepared
     from amped.kernels.machine import machine_of
     from amped.layers.ladder import layer_time
     from amped.measured_kernels.bench_results import processor_name

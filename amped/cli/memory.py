@@ -39,11 +39,9 @@ def bench(
     Example: amped memory bench --batch 2 --seq 64 --hidden 128 --heads 4 --no-compile
     """
     from amped.kernels.layer_shape import Dimensions
-    from amped.kernels.torch_import import torch_module
     from amped.report.memory import memory_markdown, memory_tables
 
     shares = _shares(budgets) if with_compile else ()
-    torch_module()
     import amped.kernels.memory.bench as benches
 
     sizes = Dimensions(batch, sequence, heads, hidden)

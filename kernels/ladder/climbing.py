@@ -10,12 +10,12 @@ from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels import dense_layer as layers
-from amped.kernels.ladder.fp8 import Float8, Recipe
+from amped.kernels.ladder.fp8 import Float8
 from amped.kernels.ladder.speed import ClockLaps, EventLaps, Speed, speedometer
 from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import forget_peak, resident_bytes
 from amped.kernels.running import freed, told_of
-from amped.kernels.torch_import import has_fp8, torch_module
+from amped.kernels.torch_import import has_fp8, torch
 
 RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
 # How far a rung's output may differ from that of the first rung, in norm.
@@ -119,7 +119,7 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
 
         return engine_rung(s, device)
     if name.startswith("fp8"):
-        return _in_fp8(p, s, Float8(Recipe(delayed=name == "fp8_delayed")), has_fp8(device))
+        return _in_fp8(p, s, Float8(delayed=name == "fp8_delayed"), has_fp8(device))
     if name in ("compiled", "graph"):
         return _compiled(layer(layers.fused_attention), name == "graph", device)
     attention = layers.fused_attention if name == "sdpa" else layers.explicit_attention
@@ -127,7 +127,6 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
 
 
 def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
-    torch = torch_module()
     if captured and device != "cuda":
         raise Unavailable("CUDA graphs need a GPU")
     return Rung(torch.compile(plain, dynamic=False), captured=captured)
@@ -135,7 +134,6 @@ def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
 
 def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
     """The layer with products in fp8; the rest is compiled, as predictions assume, where fp8 is not an emulation."""
-    torch = torch_module()
     linear = torch.compiler.disable(float8.linear) if compiled else float8.linear
 
     def forward(x: Any) -> Any:
@@ -169,7 +167,6 @@ def _clear(p: layers.Parameters) -> None:
 
 
 def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_up: int, passes: int) -> Speed:
-    torch = torch_module()
     if rung.captured:
         return _graphed(rung, p, x, dy, warm_up, passes)
     if device == "cuda":
@@ -182,7 +179,7 @@ def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_
 
 def _graphed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, warm_up: int, passes: int) -> Speed:
     """A whole pass, captured once and replayed. Gradients are there before, so that it adds to them as other rungs do."""
-    cuda = torch_module().cuda
+    cuda = torch.cuda
     side = cuda.Stream()
     side.wait_stream(cuda.current_stream())
     with cuda.stream(side):
@@ -204,11 +201,11 @@ def _graphed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, warm_up: int, pa
 
 def _forget_peak(device: str) -> None:
     if device == "cuda":
-        torch_module().cuda.reset_peak_memory_stats()
+        torch.cuda.reset_peak_memory_stats()
     else:
         forget_peak()
 
 
 def _peak(device: str) -> float:
     """The most bytes that tensors took since the peak was forgotten; on a processor, the most bytes of the process."""
-    return float(torch_module().cuda.max_memory_allocated()) if device == "cuda" else resident_bytes(most=True)
+    return float(torch.cuda.max_memory_allocated()) if device == "cuda" else resident_bytes(most=True)

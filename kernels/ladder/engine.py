@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.kernels.ladder.climbing import Rung, Unavailable
 from amped.kernels.layer_shape import Shape
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 
 def engine_module() -> Any:
@@ -43,6 +43,6 @@ def engine_rung(s: Shape, device: str) -> Rung:
         raise Unavailable("transformer_engine needs a GPU")
     made = engine.TransformerLayer(
         s.hidden, s.ffn, s.heads, hidden_dropout=s.dropout, attention_dropout=s.dropout,
-        self_attn_mask_type="causal" if s.causal else "no_mask", params_dtype=getattr(torch_module(), s.dtype),
+        self_attn_mask_type="causal" if s.causal else "no_mask", params_dtype=getattr(torch, s.dtype),
     )  # fmt: skip
     return Rung(made, lambda: autocast(engine, enabled=True), is_fp8=True, shares_parameters=False)

@@ -9,58 +9,31 @@ Source: arXiv 2209.05433, section 3; NVIDIA Transformer Engine, delayed scaling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 from amped.base.errors import ConfigError
-from amped.kernels.ladder.fp8_cast import LARGEST, cast_both_ways, formats, range_of
-from amped.kernels.torch_import import torch_module
+from amped.kernels.ladder.fp8_cast import FORMATS, LARGEST, cast_both_ways, range_of
+from amped.kernels.torch_import import torch
 
 # A GPU multiplies fp8 only if sides are multiples of this, and reads scales only at addresses (in bytes) that are, too.
 ALIGNED = 16
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How scales are chosen.
-
-    Attributes:
-        delayed: whether scales come from the ranges of earlier steps; else from the tensor itself.
-        history: the number of remembered steps.
-    """
-
-    delayed: bool = True
-    history: int = 16
-
-
-@dataclass
 class ScaleState:
     """The scale of one tensor and its history of ranges; slot 0 is this step's.
 
-    Both stay on the device, without waiting.
+    Both stay on the device, without waiting. It starts with a scale of one and an empty history.
     """
 
-    largest: float
-    recipe: Recipe
-    device: str = "cpu"
-    scale: Any = None
-    inverse: Any = None
-    ranges: Any = None
-    started: bool = False
-
-    def __post_init__(self) -> None:
-        """Starts with a scale of one and an empty history."""
-        torch = torch_module()
-        self.scale = self.inverse = torch.ones((), device=self.device)
-        self.ranges = torch.zeros(self.recipe.history, device=self.device)
+    def __init__(self, largest: float, history: int, device: Any = "cpu") -> None:
+        self.largest, self.started = largest, False
+        self.scale = self.inverse = torch.ones((), device=device)
+        self.ranges = torch.zeros(history, device=device)
 
     def seen(self, amax: Any) -> None:
         """Notes the range of a tensor in this step."""
-        torch = torch_module()
         now = self.ranges.select(0, 0)
-        torch.maximum(now, torch.as_tensor(amax, device=self.device, dtype=torch.float32), out=now)
+        torch.maximum(now, torch.as_tensor(amax, device=now.device, dtype=torch.float32), out=now)
 
     def choose(self, amax: Any) -> None:
         """Chooses the scale for a range."""
@@ -72,7 +45,7 @@ def update(states: Sequence[ScaleState]) -> None:
     """Ends a step: computes the scales of the next step, and empties slot 0; all tensors of a format at once."""
     if not states:
         return
-    torch, first = torch_module(), states[0]
+    first = states[0]
     ranges = torch.stack([state.ranges for state in states])
     before = torch.stack([state.scale for state in states])
     scales = scale_for(ranges.amax(1), first.largest, before)
@@ -85,12 +58,11 @@ def update(states: Sequence[ScaleState]) -> None:
 def aligned(numbers: Any) -> tuple[Any, ...]:
     """Each of these numbers as a tensor at an address where cuBLASLt reads a scale."""
     apart = numbers.unsqueeze(1).repeat(1, ALIGNED // numbers.element_size())
-    return apart.select(1, 0).unbind()  # type: ignore[no-any-return]
+    return apart.select(1, 0).unbind()
 
 
 def scale_for(amax: Any, largest: float, before: Any) -> Any:
     """The scale that brings a range to the format's largest number; the scale before if there is no range."""
-    torch = torch_module()
     amax = torch.as_tensor(amax, dtype=torch.float32)
     found = (largest / amax).clamp(max=torch.finfo(torch.float32).max)
     return torch.where(torch.isfinite(amax) & (amax > 0), found, torch.as_tensor(before, device=amax.device))
@@ -102,8 +74,7 @@ def refuse_illegal(left: Any, right: Any) -> None:
     Raises:
         ConfigError: with the first condition that does not hold.
     """
-    e5m2 = formats()["e5m2"]
-    if left.dtype == e5m2 and right.dtype == e5m2:
+    if left.dtype == right.dtype == FORMATS["e5m2"]:
         raise ConfigError("a product of two E5M2 tensors is not supported", "one of them must be E4M3")
     if left.stride(-1) != 1 or right.stride(0) != 1:
         raise ConfigError("fp8 products need a left operand in rows and a right one in columns", "transpose a copy")
@@ -120,7 +91,6 @@ def scaled_product(
 
     The bias belongs to the product if its output has 16 bits; products with outputs in fp32 take none.
     """
-    torch = torch_module()
     refuse_illegal(left, right)
     one, two = inverses
     out = torch.bfloat16 if dtype in (torch.bfloat16, torch.float16) else torch.float32
@@ -134,10 +104,14 @@ class Float8:
     """Products with weights in fp8, to be given to a layer; it is a context around the forward pass only.
 
     Scales of inputs and weights change when the context ends, those of gradients when the next one begins.
+
+    Args:
+        delayed: whether scales come from the ranges of earlier steps; else from the tensor itself.
+        history: the number of remembered steps.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self.states = recipe, dict[str, ScaleState]()
+    def __init__(self, delayed: bool = True, history: int = 16) -> None:
+        self.delayed, self.history, self.states = delayed, history, dict[str, ScaleState]()
         self.inside = False
 
     def __enter__(self) -> Float8:
@@ -145,25 +119,23 @@ class Float8:
         update([state for name, state in self.states.items() if name.endswith(".gradient")])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.inside = False
         update([state for name, state in self.states.items() if not name.endswith(".gradient")])
 
     def linear(self, name: str, x: Any, weight: Any, bias: Any) -> Any:
         """A product with a weight as `plain_linear`: in fp8 inside the context, plain outside."""
         if not self.inside:
-            return torch_module().nn.functional.linear(x, weight, bias)
-        return _function().apply(x, weight, bias, self, name)
+            return torch.nn.functional.linear(x, weight, bias)
+        return _Float8Linear.apply(x, weight, bias, self, name)
 
     def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any, Any]:
         """A matrix in fp8, in rows and transposed, and the inverse of its scale.
 
         The scale is of its own range at first, and always if scaling is dynamic.
         """
-        state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.recipe, str(x.device)))
-        if not self.recipe.delayed or not state.started:
+        state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.history, x.device))
+        if not self.delayed or not state.started:
             state.choose(range_of(x))
             state.started = True
         rows, transposed, amax = cast_both_ways(x, state.scale, kind)
@@ -171,31 +143,24 @@ class Float8:
         return rows, transposed, state.inverse
 
 
-@lru_cache(maxsize=1)
-def _function() -> Any:
-    """The product and its gradients as an autograd function of torch."""
-    torch = torch_module()
+class _Float8Linear(torch.autograd.Function):
+    """Y = X·Wᵀ + b in fp8; the gradients of X and W are in fp8, too, that of b is exact."""
 
-    class Float8Linear(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Y = X·Wᵀ + b in fp8; the gradients of X and W are in fp8, too, that of b is exact."""
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, of: Float8, name: str) -> Any:
+        rows = x.reshape(-1, x.shape[-1])
+        xq, x_across, sx = of.cast(f"{name}.input", rows, "e4m3")
+        wq, w_across, sw = of.cast(f"{name}.weight", weight, "e4m3")
+        ctx.save_for_backward(x_across, w_across, sx, sw)  # the gradients need only the transposed ones
+        ctx.of, ctx.name, ctx.shape = of, name, x.shape
+        return scaled_product(xq, wq.t(), (sx, sw), x.dtype, True, bias).view(*x.shape[:-1], -1)
 
-        @staticmethod
-        def forward(ctx: Any, x: Any, weight: Any, bias: Any, of: Float8, name: str) -> Any:
-            rows = x.reshape(-1, x.shape[-1])
-            xq, x_across, sx = of.cast(f"{name}.input", rows, "e4m3")
-            wq, w_across, sw = of.cast(f"{name}.weight", weight, "e4m3")
-            ctx.save_for_backward(x_across, w_across, sx, sw)  # the gradients need only the transposed ones
-            ctx.of, ctx.name, ctx.shape = of, name, x.shape
-            return scaled_product(xq, wq.t(), (sx, sw), x.dtype, True, bias).view(*x.shape[:-1], -1)
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-            (gradient,) = gradients
-            x_across, w_across, sx, sw = ctx.saved_tensors
-            rows = gradient.reshape(-1, gradient.shape[-1])
-            gq, g_across, sg = ctx.of.cast(f"{ctx.name}.gradient", rows, "e5m2")
-            dx = scaled_product(gq, w_across.t(), (sg, sw), gradient.dtype, fast=False)
-            dw = scaled_product(g_across, x_across.t(), (sg, sx), gradient.dtype, fast=False)
-            return dx.view(ctx.shape), dw, rows.sum(0), None, None
-
-    return Float8Linear
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        (gradient,) = gradients
+        x_across, w_across, sx, sw = ctx.saved_tensors
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        gq, g_across, sg = ctx.of.cast(f"{ctx.name}.gradient", rows, "e5m2")
+        dx = scaled_product(gq, w_across.t(), (sg, sw), gradient.dtype, fast=False)
+        dw = scaled_product(g_across, x_across.t(), (sg, sx), gradient.dtype, fast=False)
+        return dx.view(ctx.shape), dw, rows.sum(0), None, None

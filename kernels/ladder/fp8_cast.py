@@ -5,62 +5,48 @@ Source: NVIDIA Transformer Engine, cast_transpose; arXiv 2209.05433, section 3 (
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 # The largest numbers of E4M3 and E5M2.
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
-
-
-def formats() -> dict[str, Any]:
-    """The two formats as types of torch."""
-    torch = torch_module()
-    return {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-
-
-def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
-    """A matrix times its scale, cut to the range of the format; the same transposed; and the matrix's largest entry.
-
-    An entry is read once and written twice, in a byte each.
-    """
-    return operator()(x, scale, kind)
+# The two formats as types of torch.
+FORMATS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def quantized(x: Any, scale: Any, kind: str) -> Any:
     """A tensor times its scale, cut to the range of the format."""
     limit = LARGEST[kind]
-    return (x.float() * scale).clamp(-limit, limit).to(formats()[kind])
+    return (x.float() * scale).clamp(-limit, limit).to(FORMATS[kind])
 
 
 def range_of(x: Any) -> Any:
     """The largest entry, in one pass that writes nothing but this."""
-    torch = torch_module()
     return torch.linalg.vector_norm(x, float("inf"), dtype=torch.float32)
 
 
-@lru_cache(maxsize=1)
-def operator() -> Any:
-    """The cast as an operator of torch, so that its kernel counts as one, and a compiler leaves it whole."""
-    torch = torch_module()
+@torch.library.custom_op(
+    "amped::fp8_cast", mutates_args=(), schema="(Tensor x, Tensor scale, str kind) -> (Tensor, Tensor, Tensor)"
+)
+def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
+    """A matrix times its scale, cut to the range of the format; the same transposed; and the matrix's largest entry.
 
-    @torch.library.custom_op(
-        "amped::fp8_cast", mutates_args=(), schema="(Tensor x, Tensor scale, str kind) -> (Tensor, Tensor, Tensor)"
-    )
-    def cast(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
-        rows = quantized(x, scale, kind)
-        return rows, rows.t().contiguous(), range_of(x)
+    An entry is read once and written twice, in a byte each. It is an operator of torch, so that its kernel counts as
+    one, and a compiler leaves it whole.
+    """
+    rows = quantized(x, scale, kind)
+    return rows, rows.t().contiguous(), range_of(x)
 
-    @cast.register_fake
-    def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:  # noqa: ARG001
-        rows = x.new_empty(x.shape, dtype=formats()[kind])
-        return rows, rows.new_empty(x.shape[::-1]), x.new_empty((), dtype=torch.float32)
 
-    @cast.register_kernel("cuda")
-    def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
-        from amped.kernels.ladder import triton_fp8
+@cast_both_ways.register_fake
+def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:  # noqa: ARG001
+    rows = x.new_empty(x.shape, dtype=FORMATS[kind])
+    return rows, rows.new_empty(x.shape[::-1]), x.new_empty((), dtype=torch.float32)
 
-        return triton_fp8.cast_both_ways(x, scale, LARGEST[kind], formats()[kind])
 
-    return cast
+@cast_both_ways.register_kernel("cuda")
+def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
+    from amped.kernels.ladder import triton_fp8
+
+    return triton_fp8.cast_both_ways(x, scale, LARGEST[kind], FORMATS[kind])

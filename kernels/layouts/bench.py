@@ -21,7 +21,7 @@ from amped.kernels.layouts.table import Row, Table
 from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
-from amped.kernels.torch_import import chosen_device, chosen_format, torch_module
+from amped.kernels.torch_import import chosen_device, chosen_format, torch
 
 # Seconds between two times at which the measured rows are kept.
 KEEP_EVERY = 10.0
@@ -87,7 +87,6 @@ def _on_variables(operator: Operator) -> list[Layouts]:
 @contextmanager
 def one_thread(device: str) -> Iterator[None]:
     """Limits a CPU to one thread while the block runs."""
-    torch = torch_module()
     before = torch.get_num_threads()
     if device == "cpu":
         torch.set_num_threads(1)
@@ -108,7 +107,7 @@ def run(
     Raises:
         ConfigError: if these rows are of another device, format or size, or if a tensor does not fit in memory.
     """
-    with one_thread(asked.device), torch_module().no_grad():
+    with one_thread(asked.device), torch.no_grad():
         fresh = Table(asked.dimensions, about(asked))
         found = before.merged(fresh) if before else replace(fresh, measured={**fresh.measured, **ceilings(asked)})
         lacking = _lacking(asked.rows(), found)
@@ -150,7 +149,6 @@ def _measured(room: Room, asked: Bench, rows: dict[str, list[Layouts]]) -> Itera
 
 def about(asked: Bench) -> dict[str, Any]:
     """The device, the versions and the date."""
-    torch = torch_module()
     gpu = asked.device == "cuda"
     return {
         "device": torch.cuda.get_device_name() if gpu else processor(),
@@ -169,7 +167,6 @@ def ceilings(asked: Bench) -> dict[str, float]:
     Tensors are as random as those of the operators: with equal numbers, a GPU draws less power and is up to an eighth
     faster than any operator can be.
     """
-    torch = torch_module()
     like = {"dtype": getattr(torch, asked.dtype), "device": asked.device}
     side, length = (8192, 1 << 28) if asked.device == "cuda" else (1024, 1 << 24)
     a, b, out = (torch.empty(side, side, **like).normal_() for _ in range(3))

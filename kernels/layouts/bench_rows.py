@@ -16,7 +16,7 @@ from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
 from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.timers import timer_for
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 Layouts = dict[str, str]
 
@@ -33,7 +33,6 @@ class Room:
     """
 
     def __init__(self, dimensions: Dimensions, device: str, dtype: str, keep: float, cap: float) -> None:
-        torch = torch_module()
         self.dimensions, self.device, self.cap = dimensions, device, cap
         self.like = {"dtype": getattr(torch, dtype), "device": device}
         self.choices, self.kernels, self.timer = Choices(keep), kernels_on(device), timer_for(device)
@@ -81,7 +80,6 @@ class Room:
         return {name: self._random(name) for name in names}
 
     def _random(self, name: str) -> Tensor:
-        torch = torch_module()
         size = self.dimensions.size(LETTERS[name])
         if name in MASKS.values():
             return torch.empty(size, dtype=torch.bool, device=self.device).bernoulli_(self.choices.keep)
@@ -103,7 +101,7 @@ class Room:
         tensors[2].fill_(float("nan"))
         timed = self._timed(call)
         first, second, found = map(logical, tensors, layouts, terms(operator.einsum))
-        want = torch_module().einsum(operator.einsum, first, second)
+        want = torch.einsum(operator.einsum, first, second)
         want *= self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
         error = float((found - want).abs().max() / want.abs().max())
         return {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error} | timed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.tensors import Tensor
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 if TYPE_CHECKING:
     from amped.kernels.layouts.encoder import LayoutEncoderLayer
@@ -45,7 +45,7 @@ def to_state(values: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, 
 
 def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
     """Torch's layer of these sizes."""
-    made = torch_module().nn.TransformerEncoderLayer
+    made = torch.nn.TransformerEncoderLayer
     return made(dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more)
 
 

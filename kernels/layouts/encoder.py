@@ -15,12 +15,8 @@ from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_O
 from amped.kernels.layouts.tensors import Tensor, logical, stored
 from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
-torch = torch_module()
-# Bases of classes here, as names for type checkers.
-Function: Any = torch.autograd.Function
-Module: Any = torch.nn.Module
 ACTIVATIONS = ("relu", "gelu")
 PARAMETERS = ("WKQV", "BKQV", "WO", "BO", "S1", "B1", "LINW1", "LINB1", "LINW2", "LINB2", "S2", "B2")
 PASSES = {
@@ -33,7 +29,7 @@ class PlanWarning(UserWarning):
     """The warning that a plan runs, but was measured for something else."""
 
 
-class _Layer(Function):
+class _Layer(torch.autograd.Function):
     """The operators of both passes over the tensors of a workspace."""
 
     @staticmethod
@@ -61,7 +57,7 @@ class _Layer(Function):
         return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
 
 
-class LayoutEncoderLayer(Module):
+class LayoutEncoderLayer(torch.nn.Module):
     """A post-norm encoder layer with the tensor layouts of a plan; input and output are (batch, sequence, hidden).
 
     Args:

@@ -65,7 +65,7 @@ def _joined_size(axis: int, tables: Sequence[Times]) -> int:
     return prod(np.broadcast_shapes(*(each.shape for each in _on(axis, tables))))
 
 
-def _read_back(eliminated: Mapping[int, Times], domains: Mapping[str, list[str]]) -> dict[str, str]:
+def _read_back(eliminated: dict[int, Times], domains: Mapping[str, list[str]]) -> dict[str, str]:
     """The best layout of each variable, in reverse order of elimination."""
     chosen = [0] * len(domains)
     for axis, times in reversed(eliminated.items()):

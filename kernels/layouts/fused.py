@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 Tensor = Any
 NARROW = ("bfloat16", "float16")
@@ -44,7 +44,7 @@ def aib(kqv: Tensor, bias: Tensor, out: Tensor, _: Choices) -> None:
 
 def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tensor, choices: Choices) -> None:
     """Softmax over keys, then dropout; `kept` gets the softmax itself if a mask changes it."""
-    values = torch_module().softmax(_wide(scores), -1)
+    values = torch.softmax(_wide(scores), -1)
     if kept is not None:
         kept.copy_(values)
     out.copy_(_kept(values, mask, choices))
@@ -63,7 +63,7 @@ def bdrln(
 ) -> None:  # fmt: skip
     """Bias, dropout, residual connection and layer norm."""
     summed = _kept(_wide(values) + _wide(bias), mask, choices) + _wide(residual)
-    variance, mean = torch_module().var_mean(summed, -1, correction=0, keepdim=True)
+    variance, mean = torch.var_mean(summed, -1, correction=0, keepdim=True)
     inverse = (variance + choices.epsilon).rsqrt()
     unit = (summed - mean) * inverse
     inverse_deviation.copy_(inverse[..., 0])
@@ -95,7 +95,6 @@ def blnrd(
 
 def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, choices: Choices) -> None:
     """Bias, activation and dropout; `before` keeps the input of the activation."""
-    torch = torch_module()
     summed = _wide(values) + _wide(bias)
     before.copy_(summed)
     active = torch.relu(summed) if choices.activation == "relu" else torch.nn.functional.gelu(summed)
@@ -105,12 +104,9 @@ def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: 
 def bdrlb(grad: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, dbias: Tensor, choices: Choices) -> None:
     """Backward pass of dropout, activation and bias."""
     wide = _kept(_wide(grad), mask, choices)
-    if choices.activation == "relu":
-        wide = wide * (before > 0)
-    else:
-        wide = torch_module().ops.aten.gelu_backward(wide, _wide(before))
-    out.copy_(wide)
-    dbias.copy_(wide.sum((0, 1)))
+    active = wide * (before > 0) if choices.activation == "relu" else torch.ops.aten.gelu_backward(wide, _wide(before))
+    out.copy_(active)
+    dbias.copy_(active.sum((0, 1)))
 
 
 def ebsb(

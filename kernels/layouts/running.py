@@ -13,7 +13,7 @@ from amped.kernels.layouts.bench import Bench, about, one_thread
 from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.timers import timer_for
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 # How far outputs may differ, relative to the largest value: the sums are in another order.
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}
@@ -52,7 +52,6 @@ def contenders(
     """Torch's layer in eager mode, with SDPA, and compiled; and our layer, with equal weights, in two plans."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    torch = torch_module()
     eager = torch_layer(dimensions, dropout=dropout, **like)
     yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
     yield Contender("torch, SDPA", eager)
@@ -71,7 +70,6 @@ def compare(
     Raises:
         ConfigError: if there is no such device or dtype, or if a layer's output differs from torch's.
     """
-    torch = torch_module()
     asked = Bench(dimensions, device, dtype, dropout, plan.attention)
     like = {"device": device, "dtype": getattr(torch, dtype)}
     values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
@@ -98,7 +96,7 @@ def compare(
 
 def _without_dropout(layer: Any, values: Any) -> Any:
     """The output without dropout as a plain tensor, in training mode (for inference, torch uses another path)."""
-    dropout = torch_module().nn.Dropout
+    dropout = torch.nn.Dropout
     off = [(module, "p", 0.0) for module in layer.modules() if isinstance(module, dropout)]
     if hasattr(layer, "self_attn"):
         off.append((layer.self_attn, "dropout", 0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amped.kernels.layouts.tensors import logical
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 if TYPE_CHECKING:
     from amped.kernels.layouts.workspace import Workspace
@@ -20,7 +20,6 @@ def _view(space: Workspace, name: str) -> Any:
 
 def sdpa(space: Workspace) -> None:
     """Attention; torch's own graph is kept for the backward pass."""
-    torch = torch_module()
     with torch.enable_grad():
         inputs = [_view(space, name).detach().requires_grad_() for name in ("QQ", "KK", "VV")]
         drop = 1.0 - space.choices.keep
@@ -32,6 +31,6 @@ def sdpa(space: Workspace) -> None:
 def sdpa_backward(space: Workspace) -> None:
     """Gradients of queries, keys and values."""
     inputs, out = space.attention
-    grads = torch_module().autograd.grad(out, inputs, _view(space, "DGAMMA"), retain_graph=True)
+    grads = torch.autograd.grad(out, inputs, _view(space, "DGAMMA"), retain_graph=True)
     for name, grad in zip(("DQQ", "DKK", "DVV"), grads, strict=True):
         _view(space, name).copy_(grad)

@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.kernels.layouts.gemms import roles, stride_of
 from amped.kernels.layouts.spec import SLICES, Operator
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 Tensor = Any
 # Names of operations that copy a tensor inside a call.
@@ -19,12 +19,7 @@ COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
 
 def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:
     """An uninitialized tensor whose dimensions are the letters of the layout, with dtype and device of `like`."""
-    return _torch().empty([sizes[letter] for letter in layout], **like)
-
-
-@cache
-def _torch() -> Any:
-    return torch_module()
+    return torch.empty([sizes[letter] for letter in layout], **like)
 
 
 def logical(tensor: Tensor, layout: str, letters: str) -> Tensor:
@@ -94,7 +89,6 @@ def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
     """The names of the copies inside each call, from the profiler: a layout that the library cannot take is cloned."""
     if not calls:
         return []
-    torch = torch_module()
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler prints a line at every start
     with torch.autograd.profiler.profile(use_kineto=False) as seen:
         for number, call in enumerate(calls):

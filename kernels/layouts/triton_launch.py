@@ -16,7 +16,7 @@ import triton.errors
 from amped.kernels.layouts import triton_kernels
 from amped.kernels.layouts.fused import Choices
 from amped.kernels.layouts.tensors import Tensor
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 # The number of elements of a tile, and the number of rows if its columns are contiguous.
 TILE, FEW = 8192, 1
@@ -27,7 +27,6 @@ WARP, MOST_WARPS = 32, 16
 
 def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A four-dimensional view, broadcast to a shape as a row's statistic is; a mask is viewed as bytes."""
-    torch = torch_module()
     view = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
     view = view[..., None] if view.shape == shape[:-1] else view
     return view.expand(shape)[(None,) * (4 - len(shape))]
@@ -58,7 +57,7 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
         views = [None if each is None else _four(each, tensors[-1].shape).permute(order) for each in tensors]
         pointers = [None if view is None else (view, *view.stride()) for view in views]
         how = {"block_rows": block_rows, "block_cols": block_cols, "num_warps": _warps(block_rows * block_cols)}
-        with torch_module().cuda.device_of(output):
+        with torch.cuda.device_of(output):
             kernel[grid](*pointers, n1, rows, cols, **taken, **how)
 
     return call
@@ -80,7 +79,7 @@ def _bdrlb_and_sum(
 ) -> None:
     """Backward pass of dropout and activation; torch computes the sum for the bias."""
     _bdrlb(grad, mask, before, out, choices)
-    dbias.copy_(out.sum((0, 1), dtype=torch_module().float32))
+    dbias.copy_(out.sum((0, 1), dtype=torch.float32))
 
 
 # The kernels by name, with the arguments of those in plain torch.

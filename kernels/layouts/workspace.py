@@ -10,7 +10,7 @@ from amped.kernels.layouts.sdpa import sdpa, sdpa_backward
 from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical, part
 from amped.kernels.layouts.variables import has_layout, layout_of
-from amped.kernels.torch_import import torch_module
+from amped.kernels.torch_import import torch
 
 
 class Workspace:
@@ -51,7 +51,7 @@ class Workspace:
         if name not in self.tensors:
             like = self.like
             if name in MASKS.values():
-                like = like | {"dtype": torch_module().bool}
+                like = like | {"dtype": torch.bool}
             self.tensors[name] = allocate(self.layout(name), self.sizes, like)
         return self.tensors[name]
 

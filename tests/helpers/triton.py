@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 from triton.runtime import interpreter
 
 from amped.kernels.ladder import triton_fp8
-from amped.kernels.ladder.fp8_cast import LARGEST, formats, quantized
+from amped.kernels.ladder.fp8_cast import FORMATS, LARGEST, quantized
 from amped.kernels.layouts import triton_launch
 from amped.kernels.layouts.fused import Choices
 from amped.kernels.memory import in_place_activation as plain
@@ -89,7 +89,7 @@ def cast_to_fp8(kind: str, dtype: torch.dtype) -> float:
     _let_the_interpreter_round()
     x, scale = (3 * torch.randn(131, 70)).to(dtype), torch.tensor(37.0)
     x[0, 0], x[1, 1] = 1e6, math.nan
-    rows, transposed, amax = triton_fp8.cast_both_ways(x, scale, LARGEST[kind], formats()[kind])
+    rows, transposed, amax = triton_fp8.cast_both_ways(x, scale, LARGEST[kind], FORMATS[kind])
     exact = quantized(x, scale, kind)
     fits = torch.equal(transposed.view(torch.uint8), rows.view(torch.uint8).t()) and amax == x[x.isfinite()].abs().max()
     return float((rows.view(torch.uint8) != exact.view(torch.uint8)).float().mean()) if fits else math.inf

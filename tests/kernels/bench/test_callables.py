@@ -19,7 +19,7 @@ STEPS = [3, 0, 6, 4]
 
 def test_groups_are_one_kernel_whose_result_is_that_of_each_product():
     inputs, weights = torch.randn(sum(STEPS), 16).bfloat16(), torch.randn(len(STEPS), 16, 8).bfloat16()
-    found = callables.grouped_call(torch, inputs, weights, STEPS)()
+    found = callables.grouped_call(inputs, weights, STEPS)()
     exact = torch.cat([part @ weight for part, weight in zip(inputs.split(STEPS), weights, strict=True)])
     torch.testing.assert_close(found, exact)
 
@@ -27,7 +27,7 @@ def test_groups_are_one_kernel_whose_result_is_that_of_each_product():
 def test_a_gpu_s_checks_take_groups():
     with FakeTensorMode():
         like = {"dtype": torch.bfloat16, "device": "cuda"}
-        found = callables.grouped_call(torch, torch.empty(64, 16, **like), torch.empty(4, 16, 24, **like), [16] * 4)()
+        found = callables.grouped_call(torch.empty(64, 16, **like), torch.empty(4, 16, 24, **like), [16] * 4)()
     assert (tuple(found.shape), found.device.type) == ((64, 24), "cuda")
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from amped.kernels import running
 from amped.kernels.cuda_timer import CAPTURED, WARM_TIME, CudaTimer
 from amped.kernels.running import Runner
@@ -222,7 +223,7 @@ def test_a_run_goes_on_after_a_refused_capture_and_a_kernel_without_memory(monke
             raise RuntimeError("CUDA out of memory")
         return gpu.kernel(5e-6), "made up"
 
-    monkeypatch.setattr(running, "torch_module", lambda: gpu)
+    monkeypatch.setattr(running, "torch", gpu)
     runner = Runner(result([], "cuda") | {"sentinels": []}, timer(gpu), build=build, clock=gpu.wall)
     products = [spec("gemm", "bfloat16", m=m, n=64, k=64) for m in (64, 512, 128)]
     found = runner.run([spec("launch", "bfloat16", mode="graph"), *products])

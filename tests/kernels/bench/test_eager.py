@@ -7,7 +7,6 @@ import pytest
 
 from amped.kernels import unfused_costs as eager
 from amped.kernels.calibration import calibrated
-from amped.kernels.callables import built
 from amped.kernels.predicting import neutral, predicted, samples
 from amped.kernels.specs import FAMILIES, spec
 from tests.helpers.bench import CPU, DEFAULTS, GPU, needs_torch, planted, record
@@ -85,6 +84,8 @@ def moved(of, device):
 @pytest.mark.parametrize("kernel", [*eager.PASSES, *eager.ON_PROCESSORS])
 def test_passes_are_those_of_the_kernels_that_torch_dispatches(kernel):
     each = spec(kernel, "float32", rows=64, columns=512)
+    from amped.kernels.callables import built
+
     call, _ = built(each, "cpu")
     counted = counted_bytes(call)
     assert counted == pytest.approx(moved(dataclasses.asdict(each), "cpu"), rel=0.03)

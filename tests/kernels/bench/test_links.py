@@ -8,7 +8,7 @@ import pytest
 import amped
 from amped.base.errors import ConfigError
 from amped.cli.bench_fit import collectives
-from amped.kernels import bench, rows
+from amped.kernels import rows
 from amped.kernels.calibration import as_json, calibrated
 from amped.kernels.link_fit import linked
 from amped.kernels.specs import spec
@@ -115,9 +115,11 @@ def tensor_seconds(found):
 
 @needs_torch
 def test_two_real_processes_are_measured_and_fitted(tmp_path):
-    work = bench.Request(tmp_path / "r.json", kernels=lambda dtype: [spec("copy", dtype, rows=64, columns=64)],
+    from amped.kernels import bench_run
+
+    work = bench_run.Request(tmp_path / "r.json", kernels=lambda dtype: [spec("copy", dtype, rows=64, columns=64)],
                          device="cpu", budget=0.1, ranks=2)  # fmt: skip
-    found = linked(bench.measured(work), collectives())
+    found = linked(bench_run.measured(work), collectives())
     assert not isinstance(found, str), found
     assert found.backend == "gloo"
     assert set(found.rates) == {"all_reduce", "all_gather", "broadcast", "send_receive"}

@@ -1,6 +1,5 @@
 """`amped bench run` on this machine: a tiny run, resuming, a small budget, collectives, and what is refused."""
 
-import importlib
 import json
 import time
 from operator import or_
@@ -9,28 +8,27 @@ from types import SimpleNamespace
 
 import pytest
 
-from amped.base.errors import AmpedError, ConfigError, FileError
-from amped.kernels import bench, device, suites
-from amped.kernels import torch_import as torch_door
+pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
+from amped.base.errors import ConfigError, FileError
+from amped.kernels import bench_run, device, suites
 from amped.kernels.machine import machine_of
 from amped.kernels.results import read_result
 from amped.kernels.specs import spec
 from amped.tables.tables import Tables
-from tests.helpers.bench import HAS_TORCH, has_gpu, needs_gpu, needs_torch, record, result
-from tests.helpers.cli import verb
+from tests.helpers.bench import HAS_TORCH, has_gpu, needs_gpu, record, result
+from tests.helpers.cli import apart, verb
 
 TINY = [spec("gemm", "float32", m=32 * i, n=32, k=32) for i in (1, 2)] + [spec("copy", "float32", rows=64, columns=64),
         spec("attention", "float32", batch=1, heads=2, queries=16, head_dimension=8, direction="backward")]  # fmt: skip
 
 
 def request(path, **more):
-    return bench.Request(**{"output": path, "kernels": lambda dtype: TINY, "device": "cpu", "budget": 1.5} | more)
+    return bench_run.Request(**{"output": path, "kernels": lambda dtype: TINY, "device": "cpu", "budget": 1.5} | more)
 
 
-@needs_torch
 def test_a_tiny_run_takes_seconds_and_says_what_it_measured_on(tmp_path):
     began, told = time.perf_counter(), []
-    bench.measured(request(tmp_path / "r.json"), lambda *what: told.append(what))
+    bench_run.measured(request(tmp_path / "r.json"), lambda *what: told.append(what))
     assert time.perf_counter() - began < 10  # of a busy machine; 2 s alone
     found = read_result(tmp_path / "r.json")
     assert [r["kernel"] for r in found["records"]] == ["gemm", "gemm", "copy", "attention"]
@@ -41,14 +39,13 @@ def test_a_tiny_run_takes_seconds_and_says_what_it_measured_on(tmp_path):
     assert told[-1][:2] == (4, 4)
 
 
-@needs_torch
 def test_a_run_that_was_ended_is_taken_up_again(tmp_path):
     path = tmp_path / "r.json"
-    bench.measured(request(path, kernels=lambda dtype: TINY[:2]))
+    bench_run.measured(request(path, kernels=lambda dtype: TINY[:2]))
     before = read_result(path)["records"]
     with pytest.raises(FileError, match=r"exists and is not overwritten\n.*--resume"):
-        bench.measured(request(path))
-    bench.measured(request(path, resume=True))
+        bench_run.measured(request(path))
+    bench_run.measured(request(path, resume=True))
     after = read_result(path)["records"]
     assert [r["params"] for r in after[:2]] == [r["params"] for r in before]
     # What was measured is kept, and measured more only where it was disturbed.
@@ -62,21 +59,19 @@ def test_a_run_that_was_ended_is_taken_up_again(tmp_path):
     other["device"]["name"] = "another"
     path.write_text(json.dumps(other))
     with pytest.raises(FileError, match="one machine"):
-        bench.measured(request(path, resume=True))
+        bench_run.measured(request(path, resume=True))
 
 
-@needs_torch
 def test_an_interrupt_leaves_what_was_measured(tmp_path):
     def stop(done, of, kernel):
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bench.measured(request(tmp_path / "r.json"), stop)
+        bench_run.measured(request(tmp_path / "r.json"), stop)
     assert len(read_result(tmp_path / "r.json")["records"]) == 2
 
 
-@needs_torch
 def test_a_short_budget_lists_what_it_left_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     verb("bench", "run", "--suite", "quick", "--device", "cpu", "--budget", 2, "-o", "r.json")
@@ -86,7 +81,6 @@ def test_a_short_budget_lists_what_it_left_out(tmp_path, monkeypatch, capsys):
     assert f"{len(found['skipped'])} skipped ({len(found['skipped'])} budget)" in capsys.readouterr().err
 
 
-@needs_torch
 def test_one_kernel_of_one_size(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     verb("bench", "run", "--kernel", "attention", "--size", "B=1,H=2,S=32,D=16", "--device", "cpu", "--budget", 5)
@@ -94,7 +88,6 @@ def test_one_kernel_of_one_size(tmp_path, monkeypatch):
     assert (found["params"]["heads"], found["params"]["queries"]) == (2, 32)
 
 
-@needs_torch
 def test_a_model_s_layer_is_measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = (
@@ -119,10 +112,9 @@ def test_a_model_s_layer_is_measured(tmp_path, monkeypatch):
     assert {(64, 2304, 768), (64, 768, 768), (64, 3072, 768), (64, 768, 3072)} <= products
 
 
-@needs_torch
 def test_collectives_between_two_processes(tmp_path):
     began = time.perf_counter()
-    bench.measured(request(tmp_path / "r.json", ranks=2, kernels=lambda dtype: TINY[:1], budget=0.1))
+    bench_run.measured(request(tmp_path / "r.json", ranks=2, kernels=lambda dtype: TINY[:1], budget=0.1))
     found = read_result(tmp_path / "r.json")
     kinds = {r["kernel"] for r in found["records"]}
     assert {"all_reduce", "all_gather", "broadcast", "send_receive"} <= kinds, found["skipped"]
@@ -135,22 +127,13 @@ def test_collectives_between_two_processes(tmp_path):
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_without_torch_the_extra_is_named(monkeypatch, tmp_path):
-    known = importlib.import_module
-
-    def missing(name, package=None):
-        if name == "torch":
-            raise ImportError(name)
-        return known(name, package)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(ConfigError, match=r"needs PyTorch.*\n    pip install 'amped\[torch\]'"):
-        torch_door.torch_module()
-    with pytest.raises(AmpedError, match="needs PyTorch"):
-        verb("bench", "run", "-o", tmp_path / "r.json")
+def test_without_torch_the_extra_is_named(tmp_path):
+    done = apart("bench", "run", "-o", "r.json", folder=tmp_path, before="import sys; sys.modules['torch'] = None")
+    assert done.returncode == 2
+    assert "needs PyTorch" in done.stderr
+    assert "pip install 'amped[torch]'" in done.stderr
 
 
-@needs_torch
 @pytest.mark.parametrize(("options", "told"), [
     (("--device", "tpu"), "--device 'tpu' is not known"),
     (("--device", "cpu", "--dtype", "int4"), "--dtype 'int4' is not supported"),
@@ -163,7 +146,6 @@ def test_what_this_machine_cannot_do_is_refused(options, told, tmp_path):
         verb("bench", "run", *options, "-o", tmp_path / "r.json")
 
 
-@needs_torch
 def test_a_gpu_that_is_not_there_is_refused(tmp_path):
     if has_gpu():
         pytest.skip("here is a GPU")
@@ -171,13 +153,12 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path):
         verb("bench", "run", "--device", "cuda", "-o", tmp_path / "r.json")
 
 
-@needs_torch
 def test_several_threads_on_a_busy_machine_are_refused(monkeypatch):
-    monkeypatch.setattr(bench, "usable_cores", lambda: 4)
-    monkeypatch.setattr(bench, "host_of", lambda threads: {"loadavg": 3.0})
+    monkeypatch.setattr(bench_run, "usable_cores", lambda: 4)
+    monkeypatch.setattr(bench_run, "host_of", lambda threads: {"loadavg": 3.0})
     with pytest.raises(ConfigError, match="the machine is busy"):
-        bench.refuse_crowded(2, "cpu")
-    bench.refuse_crowded(1, "cpu")
+        bench_run.refuse_crowded(2, "cpu")
+    bench_run.refuse_crowded(1, "cpu")
 
 
 def test_a_damaged_file_is_told(tmp_path):
@@ -187,19 +168,18 @@ def test_a_damaged_file_is_told(tmp_path):
         verb("bench", "fit", path)
 
 
-@needs_torch
 def test_a_gpu_is_measured_with_the_full_suite_unless_asked_otherwise(monkeypatch):
     """The longest kernel of the quick one takes such a GPU 0.1 ms."""
-    monkeypatch.setattr(bench, "has_fp8", lambda device: False)
+    monkeypatch.setattr(bench_run, "has_fp8", lambda device: False)
     memory = {"device": {"mem_bytes": 80e9}}
-    plain = bench._wanted(bench.Request(Path("r.json")), "cuda", "bfloat16", memory)
+    plain = bench_run._wanted(bench_run.Request(Path("r.json")), "cuda", "bfloat16", memory)
     assert plain == suites.suite("full", "cuda", "bfloat16", 80e9)
     assert max(each.flop for each in plain) > 1e12
-    assert bench._wanted(bench.Request(Path("r.json")), "cpu", "float32", memory) == suites.suite(
+    assert bench_run._wanted(bench_run.Request(Path("r.json")), "cpu", "float32", memory) == suites.suite(
         "quick", "cpu", "float32", 80e9
     )
-    asked = bench.Request(Path("r.json"), "quick")
-    assert bench._wanted(asked, "cuda", "bfloat16", memory) == suites.suite("quick", "cuda", "bfloat16", 80e9)
+    asked = bench_run.Request(Path("r.json"), "quick")
+    assert bench_run._wanted(asked, "cuda", "bfloat16", memory) == suites.suite("quick", "cuda", "bfloat16", 80e9)
 
 
 @pytest.mark.parametrize(("answer", "found"), [
@@ -220,7 +200,6 @@ def test_a_gpu_is_asked_for_by_its_own_name_and_what_it_does_not_tell_is_left_ou
     assert asked[0][-1] == "--id=GPU-12ab"
 
 
-@needs_torch
 def test_a_ladder_without_a_row_says_how_to_make_one(monkeypatch, capsys):
     monkeypatch.setattr(device, "processor", lambda: "a processor that nobody measured")
     sizes = ("--hidden", 32, "--ffn", 32, "--heads", 2, "--seq", 8, "--batch", 1, "--device", "cpu")
@@ -235,7 +214,7 @@ def test_a_ladder_without_a_row_says_how_to_make_one(monkeypatch, capsys):
 @pytest.mark.slow
 def test_on_a_gpu_the_full_suite_keeps_to_its_budget_and_is_sane(tmp_path):
     assert HAS_TORCH
-    found = bench.measured(bench.Request(tmp_path / "r.json", "full", budget=300.0))
+    found = bench_run.measured(bench_run.Request(tmp_path / "r.json", "full", budget=300.0))
     assert found["wall_s"] < 300
     assert len(found["sentinels"]) > 5
     products = [r for r in found["records"] if r["kernel"] == "gemm" and r["dtype"] == "bfloat16"]

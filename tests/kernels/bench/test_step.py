@@ -8,11 +8,11 @@ import sys
 import pytest
 from rich.console import Console
 
+pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from amped.base.errors import ConfigError
 from amped.kernels.process_memory import STATUS, Footprint, tensor_bytes
 from amped.kernels.stepping import BYTES_OF_A_PARAMETER, Network, scaled
 from amped.report.benching import step
-from tests.helpers.bench import needs_torch
 from tests.helpers.cli import verb
 
 GPT2 = Network(12, 768, 12, 12, 3072, 50257, 1024, 8, gated_mlp=False, tied_embeddings=True)
@@ -42,7 +42,6 @@ def test_what_fits_stays_as_it_is_and_nothing_is_refused():
         scaled(GPT2, 1.0, 1.0)
 
 
-@needs_torch
 def test_steps_train_and_are_timed():
     from amped.kernels.stepping import trained
 
@@ -57,7 +56,6 @@ def test_steps_train_and_are_timed():
     assert found.memory.measured == found.memory.tensors
 
 
-@needs_torch
 def test_work_of_a_step_is_what_torch_counts():
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -74,7 +72,6 @@ def test_work_of_a_step_is_what_torch_counts():
     assert counter.get_total_flops() == linear  # torch does not count its fused attention on processors
 
 
-@needs_torch
 def test_tensors_are_counted_by_hand():
     import torch
 
@@ -127,9 +124,8 @@ def test_the_report_tells_what_a_process_has_beside_its_tensors():
     assert "process" not in told(tensors=180e6, process=180e6, loaded=0.0)  # on a GPU
 
 
-@needs_torch
 def test_the_verb_sets_them_side_by_side(tmp_path, monkeypatch, capsys):
-    from amped.kernels.bench import prepared
+    from amped.kernels.bench_run import prepared
     from amped.measured_kernels.bench_results import processor_name
 
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from amped.kernels.running import Runner, mark_slowed, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timers import CAPTURED, PATIENCE, TRIALS, CpuTimer

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from amped.kernels import dense_layer as layers  # noqa: E402
 from amped.kernels.ladder import climbing, fp8  # noqa: E402
-from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, update  # noqa: E402
+from amped.kernels.ladder.fp8 import Float8, ScaleState, update  # noqa: E402
 from amped.kernels.ladder.fp8_cast import cast_both_ways, quantized, range_of  # noqa: E402
 from amped.kernels.layer_shape import Shape  # noqa: E402
 
@@ -39,11 +39,11 @@ class Moved(TorchDispatchMode):
         return found
 
 
-def a_pass(recipe):
+def a_pass(delayed):
     """The bytes and the number of operators of the second pass; the first one has no scales yet."""
     p, (x, dy) = layers.parameters(TOY, "cpu"), layers.inputs(TOY, "cpu")
     x.requires_grad_()
-    float8 = Float8(recipe)
+    float8 = Float8(delayed)
     for _ in range(2):
         with Moved() as seen:
             with float8:
@@ -58,10 +58,10 @@ def entries(s):
     return inputs + s.parameters + outputs
 
 
-@pytest.mark.parametrize(("recipe", "each"), [(Recipe(), CAST_BYTES), (Recipe(delayed=False), CAST_BYTES + LOOK_BYTES)])
-def test_casts_move_what_the_prediction_counts(recipe, each):
+@pytest.mark.parametrize(("delayed", "each"), [(True, CAST_BYTES), (False, CAST_BYTES + LOOK_BYTES)])
+def test_casts_move_what_the_prediction_counts(delayed, each):
     """Each entry is read in 16 bits and written twice in 8; it is read once more for a scale of its own range."""
-    seen = a_pass(recipe)
+    seen = a_pass(delayed)
     looked = seen.bytes["aten::linalg_vector_norm"]
     assert seen.bytes["amped::fp8_cast"] + looked == each * entries(TOY)
     assert seen.operators < 400  # 559 while each scale was updated by itself
@@ -69,7 +69,7 @@ def test_casts_move_what_the_prediction_counts(recipe, each):
 
 def test_scales_lie_where_a_gpu_reads_them():
     """cuBLASLt refuses a product (CUBLAS_STATUS_NOT_SUPPORTED) whose scale does not lie at a multiple of 16 bytes."""
-    states = [ScaleState(448.0, Recipe()) for _ in range(5)]
+    states = [ScaleState(448.0, 16) for _ in range(5)]
     for number, state in enumerate(states):
         state.seen(number + 1.0)
     update(states)
@@ -90,13 +90,13 @@ def test_a_cast_gives_the_matrix_both_ways_and_its_range():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 def test_a_gpu_s_checks_take_all_three_products(dtype):
     """Torch's own checks for tensors of a GPU, in which no value is computed: layouts, sides, formats of bias and scales."""
-    function, asked = fp8._function(), (torch.empty(0, dtype=dtype), 32, 48, 64)
+    function, asked = fp8._Float8Linear, (torch.empty(0, dtype=dtype), 32, 48, 64)
     with FakeTensorMode():
         like, tokens, inputs, outputs = {"dtype": asked[0].dtype, "device": "cuda"}, *asked[1:]
         x, weight, bias = (
             torch.empty(shape, **like) for shape in ((2, tokens // 2, inputs), (outputs, inputs), (outputs,))
         )
-        ctx, float8 = SimpleNamespace(), Float8(Recipe())
+        ctx, float8 = SimpleNamespace(), Float8()
         ctx.save_for_backward = lambda *tensors: setattr(ctx, "saved_tensors", tensors)
         with float8:
             y = function.forward(ctx, x, weight, bias, float8, "it")
@@ -126,7 +126,7 @@ def test_the_layer_around_its_products_can_be_compiled():
     plain = climbing._outcome(climbing.made("fp8_delayed", p, s, "cpu"), p, x, dy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of torch's own tracer
-        rung = climbing._in_fp8(p, s, Float8(Recipe()), True, backend="aot_eager")
+        rung = climbing._in_fp8(p, s, Float8(), True, backend="aot_eager")
         found = climbing._outcome(rung, p, x, dy)
     for a, b in zip(found, plain, strict=True):
         assert (a - b).norm() < 1e-5 * b.norm()

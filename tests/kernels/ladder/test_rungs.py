@@ -8,19 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
 from amped.base.errors import ConfigError
 from amped.kernels import dense_layer as layers
 from amped.kernels.ladder import climbing, engine
-from amped.kernels.ladder.fp8 import Float8, Recipe, ScaleState, refuse_illegal, scale_for, scaled_product, update
+from amped.kernels.ladder.fp8 import Float8, ScaleState, refuse_illegal, scale_for, scaled_product, update
 from amped.kernels.ladder.fp8_cast import quantized
 from amped.kernels.ladder.speed import EventLaps, speedometer
 from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import has_fp8
-from tests.helpers.bench import needs_gpu, needs_torch
+from tests.helpers.bench import needs_gpu
 from tests.helpers.simulated.gpu import Gpu
 
 TOY = Shape(hidden=64, ffn=128, heads=4, seq=16, batch=2, dtype="float32", dropout=0.0)
-pytestmark = needs_torch
 
 
 def rungs_of(shape, *names, **more):
@@ -87,7 +87,7 @@ def test_work_is_what_torch_counts():
     (4, [math.inf], 1.0),
 ])  # fmt: skip
 def test_scales_follow_ranges(history, seen, scale):
-    state = ScaleState(448.0, Recipe(history=history))
+    state = ScaleState(448.0, history)
     for amax in seen:
         state.seen(amax)
         update([state])
@@ -109,7 +109,7 @@ def test_fp8_products_are_near_those_of_full_precision_and_bias_gradients_exact(
     wanted = [t.clone().requires_grad_() for t in (x, w, bias)]
     found = [t.clone().requires_grad_() for t in (x, w, bias)]
     plain = torch.nn.functional.linear(*wanted)
-    with (float8 := Float8(Recipe())):
+    with (float8 := Float8()):
         y = float8.linear("it", *found)
     plain.backward(dy)
     y.backward(dy)
@@ -160,7 +160,7 @@ def test_fp8_trains_as_well_as_16_bit():
 
     from contextlib import nullcontext
 
-    float8 = Float8(Recipe())
+    float8 = Float8()
     plain = last_loss(layers.plain_linear, nullcontext)
     assert last_loss(float8.linear, lambda: float8) == pytest.approx(plain, rel=0.05)
 
@@ -254,7 +254,7 @@ def graphed(gpu, rung, parameters, x, dy):
     """The graph rung on a simulated GPU."""
     from unittest.mock import patch
 
-    with patch.object(climbing, "torch_module", lambda: gpu):
+    with patch.object(climbing, "torch", gpu):
         return climbing._graphed(rung, parameters, x, dy, 1, 3)
 
 
@@ -304,3 +304,13 @@ def test_on_a_gpu_rungs_get_faster_and_are_predicted():
     assert rows["compiled"]["ms"] < rows["sdpa"]["ms"] < rows["eager"]["ms"]
     if has_fp8("cuda"):
         assert rows["fp8_delayed"]["ms"] < rows["compiled"]["ms"]
+
+
+def test_the_layer_is_compiled_as_one_graph():
+    """Where the compiler cannot follow the layer, it runs in pieces, and a rung tells of those."""
+    import torch
+
+    p, (x, _) = layers.parameters(TOY, "cpu"), layers.inputs(TOY, "cpu")
+    for attention in (layers.explicit_attention, layers.fused_attention):
+        found = torch._dynamo.explain(lambda x, attention=attention: layers.layer(x, p, TOY, attention))(x)
+        assert (found.graph_count, found.graph_break_count) == (1, 0)
