@@ -11,7 +11,7 @@ from typing import Any
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels import dense_layer as layers
 from amped.kernels.ladder.fp8 import Float8
-from amped.kernels.ladder.speed import ClockLaps, EventLaps, Speed, speedometer
+from amped.kernels.ladder.speed import Speed, clock_laps, event_laps, speedometer
 from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import forget_peak, resident_bytes
 from amped.kernels.running import freed, told_of
@@ -40,6 +40,13 @@ class Rung:
     is_fp8: bool = False
     captured: bool = False
     shares_parameters: bool = True
+
+    def once(self, x: Any, dy: Any) -> Any:
+        """One pass: forward in the context, then backward outside of it; the output."""
+        with self.context():
+            y = self.forward(x)
+        y.backward(dy)
+        return y
 
 
 def refuse_unknown(rungs: Sequence[str]) -> None:
@@ -145,9 +152,7 @@ def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **ho
 def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ...]:
     """The output and the gradients of one pass."""
     _clear(p)
-    with rung.context():
-        y = rung.forward(x)
-    y.backward(dy)
+    y = rung.once(x, dy)
     return (y.detach(), *(p[name].grad.detach().clone() for name in sorted(p)))
 
 
@@ -167,36 +172,26 @@ def _clear(p: layers.Parameters) -> None:
 
 
 def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_up: int, passes: int) -> Speed:
-    if rung.captured:
-        return _graphed(rung, p, x, dy, warm_up, passes)
-    if device == "cuda":
-        return speedometer(
-            rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context, laps=EventLaps(torch.cuda)
-        )
+    once = _captured(rung, p, x, dy) if rung.captured else lambda: rung.once(x, dy)
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    return speedometer(rung.forward, x, dy, warm_up=warm_up, passes=passes, context=rung.context, laps=ClockLaps(clock))
+    return speedometer(once, event_laps(torch.cuda) if device == "cuda" else clock_laps(clock), warm_up, passes)
 
 
-def _graphed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, warm_up: int, passes: int) -> Speed:
-    """A whole pass, captured once and replayed. Gradients are there before, so that it adds to them as other rungs do."""
+def _captured(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> Callable[[], object]:
+    """A whole pass, to be replayed. Gradients are there before, so that it adds to them as other rungs do."""
     cuda = torch.cuda
     side = cuda.Stream()
     side.wait_stream(cuda.current_stream())
     with cuda.stream(side):
         for _ in range(GRAPH_WARM_UP):
-            rung.forward(x).backward(dy)
+            rung.once(x, dy)
     cuda.current_stream().wait_stream(side)
     for tensor in p.values():
         tensor.grad.zero_()
     graph = cuda.CUDAGraph()
     with cuda.graph(graph, stream=side):
-        rung.forward(x).backward(dy)
-
-    class Replayed:
-        def backward(self, _: Any) -> None:
-            graph.replay()
-
-    return speedometer(lambda _: Replayed(), x, dy, warm_up=warm_up, passes=passes, laps=EventLaps(cuda))
+        rung.once(x, dy)
+    return graph.replay  # type: ignore[no-any-return]
 
 
 def _forget_peak(device: str) -> None:

@@ -14,7 +14,7 @@ from amped.kernels import dense_layer as layers
 from amped.kernels.ladder import climbing, engine
 from amped.kernels.ladder.fp8 import Float8, ScaleState, refuse_illegal, scale_for, scaled_product, update
 from amped.kernels.ladder.fp8_cast import quantized
-from amped.kernels.ladder.speed import EventLaps, speedometer
+from amped.kernels.ladder.speed import clock_laps, event_laps, speedometer
 from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import has_fp8
 from tests.helpers.bench import needs_gpu
@@ -185,8 +185,9 @@ class Sleeper:
 
 
 def test_the_speedometer_leaves_the_warm_up_out():
-    speed = speedometer(Sleeper(0.01), None, None, warm_up=2, passes=5)
-    assert speed.n == 5
+    layer = climbing.Rung(Sleeper(0.01))
+    speed = speedometer(lambda: layer.once(None, None), clock_laps(time.perf_counter), warm_up=2, passes=5)
+    assert layer.forward.passes == 7
     assert 0.01 <= speed.least <= speed.median <= 0.1
     assert speed.least <= speed.mean < 0.15
 
@@ -201,7 +202,7 @@ def test_the_context_is_left_before_backward():
         layer.notes.append("out")
 
     layer.passes = 9
-    speedometer(layer, None, None, warm_up=0, passes=1, context=spy)
+    climbing.Rung(layer, spy).once(None, None)
     assert layer.notes == ["in", "forward", "out", "backward"]
 
 
@@ -209,7 +210,8 @@ def test_gradients_add_up():
     import torch
 
     weight = torch.ones(1, requires_grad=True)
-    speedometer(lambda x: x * weight, torch.ones(1), torch.ones(1), warm_up=1, passes=2)
+    layer = climbing.Rung(lambda x: x * weight)
+    speedometer(lambda: layer.once(torch.ones(1), torch.ones(1)), clock_laps(time.perf_counter), warm_up=1, passes=2)
     assert weight.grad.item() == 3.0
 
 
@@ -218,14 +220,13 @@ def test_a_gpu_s_passes_are_timed_in_its_stream_and_the_host_waits_once():
     gpu = Gpu()
     waits = []
     gpu.cuda.synchronize = lambda: waits.append(gpu.synchronize())
-    layer = SimpleNamespace(backward=lambda dy: gpu.launched(next(times, 0.6e-3)))
     times = iter([9e-3] * 2 + [2.6e-3])
 
-    def forward(x):
+    def once():
         gpu.launched(0.4e-3, launch_time=0.2e-3)
-        return layer
+        gpu.launched(next(times, 0.6e-3))
 
-    speed = speedometer(forward, None, None, warm_up=2, passes=5, laps=EventLaps(gpu.cuda))
+    speed = speedometer(once, event_laps(gpu.cuda), warm_up=2, passes=5)
     assert (speed.least, speed.median, speed.mean) == pytest.approx((1e-3, 1e-3, 1.4e-3), rel=0.03)
     assert len(waits) == 2
 
@@ -255,7 +256,7 @@ def graphed(gpu, rung, parameters, x, dy):
     from unittest.mock import patch
 
     with patch.object(climbing, "torch", gpu):
-        return climbing._graphed(rung, parameters, x, dy, 1, 3)
+        return speedometer(climbing._captured(rung, parameters, x, dy), event_laps(gpu.cuda), 1, 3)
 
 
 def test_mfu_and_error_belong_to_the_row_s_own_time():
