@@ -120,10 +120,11 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     """
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
+    head_ramp = c.get("attention_head_ramp", HEAD_RAMP)
     known: dict[str, Any] = {
         **neutral(), "vector_flop_rate": machine.vector_rate,
         "attention_backward_ramp_length": c["attention_ramp_length"],
-        "attention_backward_head_ramp": c.get("attention_head_ramp", HEAD_RAMP), **c,
+        "kernel_head_ramp": head_ramp, "kernel_backward_head_ramp": c.get("attention_backward_head_ramp", head_ramp), **c,
         "flops_per_multiply_accumulate": FLOPS_OF_A_MAC, "flops_per_elementary_operation": 1.0,
         **dict.fromkeys(("sustained_matrix_flop_rate", "sustained_batched_flop_rate"), peak * c[FORMATS[dtype].sustained]),
         "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
@@ -145,7 +146,6 @@ def neutral() -> Coefficients:
     return {
         "grouped_gemm_efficiency": 1.0,
         "exposed_softmax_fraction": 0.0,
-        "attention_head_ramp": HEAD_RAMP,
         **parameters,
     }
 
