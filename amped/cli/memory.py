@@ -42,7 +42,8 @@ def bench(
     from amped.report.memory import memory_markdown, memory_tables
 
     shares = _shares(budgets) if with_compile else ()
-    import amped.kernels.memory.bench as benches
+    import amped.kernels.torch_import  # noqa: F401 (it says what to install if torch is missing)
+    from amped.kernels.memory import bench as benches
 
     sizes = Dimensions(batch, sequence, heads, hidden)
     measured = dataclasses.asdict(benches.run_bench(sizes, device, dtype, shares, seconds))

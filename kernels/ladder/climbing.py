@@ -191,7 +191,7 @@ def _captured(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> Callable[[],
     graph = cuda.CUDAGraph()
     with cuda.graph(graph, stream=side):
         rung.once(x, dy)
-    return graph.replay  # type: ignore[no-any-return]
+    return graph.replay
 
 
 def _forget_peak(device: str) -> None:

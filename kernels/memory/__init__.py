@@ -13,10 +13,10 @@ from typing import Any
 
 _HOMES = {
     "in_place_activation": ("InplaceGELU", "InplaceSiLU", "inplace_gelu", "inplace_silu"),
-    "in_place_norm": ("InplaceLayerNorm", "InplaceRMSNorm", "inplace_layer_norm", "inplace_rms_norm", "is_safe"),
+    "in_place_norm": ("InplaceLayerNorm", "InplaceRMSNorm", "inplace_layer_norm", "inplace_rms_norm"),
     "attention": ("SoftmaxDropoutMatmul", "softmax_dropout_matmul"),
     "recompute": ("act_linear", "norm_linear", "swiglu_linear"),
-    "stash": ("Stash", "compare", "stash_bytes"),
+    "stash": ("Stash", "stash_bytes"),
     "conversion": ("Policy", "Report", "convert", "revert"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

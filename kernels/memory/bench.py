@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch._functorch import config
+from torch.utils.checkpoint import checkpoint
 
 from amped.base.errors import ConfigError
 from amped.kernels.layer_shape import Dimensions
@@ -151,7 +153,7 @@ def _kept_by_a_layer(one: Any, two: Any, x: Tensor, exclude: list[Tensor]) -> fl
 def _built(name: str, sizes: Dimensions, variant: Variant, x: Tensor) -> Run:
     two = stack(sizes, variant, 2).to(x.device, x.dtype)
     kept = _kept_by_a_layer(two[0], two, x, list(two.parameters()))
-    return Row(name, kept), forward_and_backward(two[0], x)
+    return Row(name, kept), forward_and_backward(two[0], x, two[0].parameters())
 
 
 def _against(row: Row, plain: Row, expected: float | None) -> Row:
@@ -161,35 +163,11 @@ def _against(row: Row, plain: Row, expected: float | None) -> Row:
 
 def _checkpointed(sizes: Dimensions, x: Tensor) -> Run:
     """A layer that keeps only its input, and runs forward again in the backward pass."""
-    from torch.utils.checkpoint import checkpoint
-
     layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
-
-    class Again(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x: Tensor) -> Tensor:
-            return checkpoint(self.layer, x, use_reentrant=False)
-
+    again = partial(checkpoint, layer, use_reentrant=False)
     # The kept input of a checkpoint is not visible to hooks.
-    kept = x.numel() * x.element_size() + stash_bytes(Again(), x, exclude=[x, *layer.parameters()]).bytes
-    return Row(f"{FUSED}, whole layer recomputed", kept), forward_and_backward(Again(), x)
-
-
-@contextlib.contextmanager
-def _budget(budget: float) -> Iterator[bool]:
-    """Sets torch.compile's memory budget, a private setting (its default is 1); says whether this torch has it."""
-    import torch._functorch.config as config
-
-    if budget == 1:
-        yield True
-    elif not hasattr(config, "activation_memory_budget"):
-        yield False
-    else:
-        with config.patch(activation_memory_budget=budget):
-            yield True
+    kept = x.nbytes + stash_bytes(again, x, exclude=[x, *layer.parameters()]).bytes
+    return Row(f"{FUSED}, whole layer recomputed", kept), forward_and_backward(again, x, layer.parameters())
 
 
 def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "inductor") -> Run:
@@ -203,12 +181,10 @@ def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "induc
         return Row(name, math.nan, note=NO_COMPILER), None
     torch.compiler.reset()
     layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
-    with _budget(budget) as known:
-        if not known:
-            return Row(name, math.nan, note="this torch has no activation_memory_budget"), None
+    with config.patch(activation_memory_budget=budget):  # a private setting of torch.compile; its default is 1
         try:
             compiled = torch.compile(layer, backend=backend, fullgraph=True)
-            call = forward_and_backward(compiled, x)
+            call = forward_and_backward(compiled, x, layer.parameters())
             call()
         except Exception as error:  # whatever a compiler fails with is reported, and the rest goes on
             return Row(name, math.nan, note=f"does not compile here: {type(error).__name__}"), None

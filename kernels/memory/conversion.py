@@ -185,25 +185,27 @@ def _measured(
     known: dict[tuple[Any, ...], tuple[int, float]] = {}
     measured, refused = [], []
     for site in found:
-        call = seen.get(id(site.module))
-        if call is None:
-            refused.append(Choice(site.name, site.technique, 0, math.nan, "is not run"))
-            continue
-        reason = ""
-        if site.technique == "in_place_norm":
-            reason = why_unsafe(site.module.weight, getattr(site.module, "bias", None), call.first.dtype)
-        kind = (site.technique, type(site.module), call.kind, site.product and site.product.weight.shape)
-        if not reason and kind not in known:
-            known[kind] = _saved(model, site, inputs, before), _added(site, call)
-        saved, added = (0, math.nan) if reason else known[kind]
-        if not reason and saved <= _NOTHING * call.first.nbytes:
-            reason = _nothing(site)
+        call, (saved, added) = seen.get(id(site.module)), (0, math.nan)
+        reason = "is not run" if call is None else _unsafe(site, call)
+        if call is not None and not reason:
+            kind = (site.technique, type(site.module), call.kind, site.product and site.product.weight.shape)
+            if kind not in known:
+                known[kind] = _saved(model, site, inputs, before), _added(site, call)
+            saved, added = known[kind]
+            reason = _nothing(site) if saved <= _NOTHING * call.first.nbytes else ""
         choice = Choice(site.name, site.technique, saved, added, reason)
         if reason:
             refused.append(choice)
         else:
             measured.append((site, choice))
     return measured, refused
+
+
+def _unsafe(site: Site, call: Seen) -> str:
+    """The reason why a norm must keep its input; empty for a safe one, and for other techniques."""
+    if site.technique != "in_place_norm":
+        return ""
+    return why_unsafe(site.module.weight, getattr(site.module, "bias", None), call.first.dtype)
 
 
 def _nothing(site: Site) -> str:
@@ -218,12 +220,13 @@ def _added(site: Site, call: Seen) -> float:
     """The seconds that the technique adds to a forward and backward pass of the site alone."""
     leaf, alone = call.first.detach().clone().requires_grad_(), site.alone(call)
     with torch.random.fork_rng():
-        plain = _seconds(forward_and_backward(alone, leaf), leaf)
-        return _tried(site, lambda: _seconds(forward_and_backward(alone, leaf), leaf)) - plain
+        plain = _seconds(alone, leaf)
+        return _tried(site, lambda: _seconds(alone, leaf)) - plain
 
 
-def _seconds(call: Callable[[], None], x: Tensor) -> float:
-    device = "cuda" if x.is_cuda else "cpu"
+def _seconds(alone: nn.Module, x: Tensor) -> float:
+    device = x.device.type
+    call = forward_and_backward(alone, x, alone.parameters())
     return timer_for(device).together([call], _CAP)[0].best(device)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,11 +40,6 @@ def why_unsafe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -
     if largest / smallest < limit:
         return ""
     return f"max|bias|/min|weight| is {largest / smallest:.3g}, {dtype} allows {limit:.3g}"
-
-
-def is_safe(weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> bool:
-    """Whether a norm's input can be computed from its output."""
-    return not why_unsafe(weight, bias, dtype)
 
 
 def widened(x: Tensor) -> Tensor:
@@ -189,15 +184,6 @@ class _Checked(nn.Module):
 
     It keeps its input while its weights are not safe.
     """
-
-    @classmethod
-    def from_module(cls, module: nn.LayerNorm | nn.RMSNorm) -> Self:
-        """A norm with the same parameter tensors and eps."""
-        made = cls(module.normalized_shape, module.eps, elementwise_affine=False)
-        made.elementwise_affine = module.elementwise_affine
-        for name, parameter in module.named_parameters():
-            setattr(made, name, parameter)
-        return made.train(module.training)
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalized input."""

@@ -50,27 +50,20 @@ class Before:
 
     Attributes:
         value: gives its output and the statistics that it keeps beside its inputs, from eps and its inputs.
-        again: gives its output from what it keeps.
         gradients: gives the gradients of its inputs, from that of its output and from what it keeps.
     """
 
     value: Callable[..., tuple[Tensor, ...]]
-    again: Callable[..., Tensor]
     gradients: Callable[..., tuple[Tensor | None, ...]]
 
 
 def _activated(value: Callable[[Tensor], Tensor], backward: Callable[[Tensor, Tensor], Tensor]) -> Before:
-    return Before(lambda _, x: (value(x),), value, lambda gradient, x: (backward(gradient.to(x.dtype), x),))
+    return Before(lambda _, x: (value(x),), lambda gradient, x: (backward(gradient.to(x.dtype), x),))
 
 
 def _layer_norm(eps: float, x: Tensor, scale: Tensor, shift: Tensor | None) -> tuple[Tensor, ...]:
     """If the input is narrower than the parameters, as under autocast, the norm is computed in their format."""
     return torch.native_layer_norm(x.to(scale.dtype), scale.shape, scale, shift, eps)
-
-
-def _layer_norm_again(x: Tensor, scale: Tensor, shift: Tensor | None, mean: Tensor, rate: Tensor) -> Tensor:
-    y = (widened(x) - mean) * rate * scale
-    return (y if shift is None else y + shift).to(x.dtype)
 
 
 def _layer_norm_gradients(
@@ -84,11 +77,7 @@ def _layer_norm_gradients(
 
 def _rms_norm(eps: float, x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
     rate = torch.rsqrt(widened(x).square().mean(-1, keepdim=True) + eps)
-    return _rms_norm_again(x, scale, rate), rate
-
-
-def _rms_norm_again(x: Tensor, scale: Tensor, rate: Tensor) -> Tensor:
-    return (widened(x) * rate * scale).to(x.dtype)
+    return (widened(x) * rate * scale).to(x.dtype), rate
 
 
 def _rms_norm_gradients(gradient: Tensor, x: Tensor, scale: Tensor, rate: Tensor) -> tuple[Tensor, ...]:
@@ -96,8 +85,8 @@ def _rms_norm_gradients(gradient: Tensor, x: Tensor, scale: Tensor, rate: Tensor
     return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype)
 
 
-def _swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    return nn.functional.silu(gate) * up
+def _swiglu(_: float, gate: Tensor, up: Tensor) -> tuple[Tensor]:
+    return (nn.functional.silu(gate) * up,)
 
 
 def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
@@ -107,28 +96,28 @@ def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tenso
 
 
 BEFORE = {name: _activated(*functions) for name, functions in TORCH_FUNCTIONS.items()} | {
-    "layer_norm": Before(_layer_norm, _layer_norm_again, _layer_norm_gradients),
-    "rms_norm": Before(_rms_norm, _rms_norm_again, _rms_norm_gradients),
-    "swiglu": Before(lambda _, *inputs: (_swiglu(*inputs),), _swiglu, _swiglu_gradients),
+    "layer_norm": Before(_layer_norm, _layer_norm_gradients),
+    "rms_norm": Before(_rms_norm, _rms_norm_gradients),
+    "swiglu": Before(_swiglu, _swiglu_gradients),
 }
 
 
 @torch.library.custom_op(
     "amped::recomputed_weight_gradient", mutates_args=(),
-    schema="(Tensor gradient, Tensor?[] kept, str name) -> Tensor",
+    schema="(Tensor gradient, Tensor?[] inputs, str name, float eps) -> Tensor",
 )  # fmt: skip
-def recomputed_weight_gradient(gradient: Tensor, kept: list[Tensor | None], name: str) -> Tensor:
+def recomputed_weight_gradient(gradient: Tensor, inputs: list[Tensor | None], name: str, eps: float) -> Tensor:
     """The gradient of a product's weight, for which the product's input is computed again.
 
     It is an operator of its own: the compiler would see that this input was computed before, and keep it.
     """
-    y = BEFORE[name].again(*kept)
+    y = BEFORE[name].value(eps, *inputs)[0]
     return gradient.reshape(-1, gradient.shape[-1]).T @ y.reshape(-1, y.shape[-1]).to(gradient.dtype)
 
 
 @recomputed_weight_gradient.register_fake
-def _(gradient: Tensor, kept: list[Tensor], name: str) -> Tensor:  # noqa: ARG001
-    return gradient.new_empty((gradient.shape[-1], kept[0].shape[-1]))
+def _(gradient: Tensor, inputs: list[Tensor], name: str, eps: float) -> Tensor:  # noqa: ARG001
+    return gradient.new_empty((gradient.shape[-1], inputs[0].shape[-1]))
 
 
 class _RecomputedLinear(torch.autograd.Function):
@@ -143,7 +132,7 @@ class _RecomputedLinear(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.name, _, weight, _, *given = inputs
+        ctx.name, ctx.eps, weight, _, *given = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(weight, *given, *output[1:])
 
@@ -155,7 +144,8 @@ class _RecomputedLinear(torch.autograd.Function):
         to_weight = to_bias = None
         to_inputs: tuple[Tensor | None, ...] = (None,) * len(of_inputs)
         if of_weight:
-            to_weight = torch.ops.amped.recomputed_weight_gradient(gradient, kept, ctx.name).to(weight.dtype)
+            given = kept[: len(of_inputs)]
+            to_weight = torch.ops.amped.recomputed_weight_gradient(gradient, given, ctx.name, ctx.eps).to(weight.dtype)
         if of_bias:
             to_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
         if any(of_inputs):

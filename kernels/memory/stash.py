@@ -60,18 +60,9 @@ def _address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
 
 
-def compare(variants: dict[str, Callable[..., Any]], *args: Any) -> dict[str, int]:
-    """The bytes that each of several variants of a model keeps."""
-    return {name: stash_bytes(variant, *args).bytes for name, variant in variants.items()}
+def forward_and_backward(call: Callable[[Any], Any], x: Tensor, parameters: Iterable[Tensor]) -> Callable[[], Any]:
+    """A function that runs a layer forward and backward; gradients are dropped before each run."""
+    gradient = torch.ones_like(call(x))
+    leaves = [leaf for leaf in (x, *parameters) if leaf.requires_grad]
 
-
-def forward_and_backward(module: Callable[[Any], Any], x: Tensor) -> Callable[[], None]:
-    """A call that runs a module forward and backward; gradients are dropped before each run."""
-    gradient = torch.ones_like(module(x))
-    leaves = [x, *(module.parameters() if isinstance(module, nn.Module) else ())]
-    leaves = [leaf for leaf in leaves if leaf.requires_grad]
-
-    def call() -> None:
-        torch.autograd.grad(module(x), leaves, gradient)
-
-    return call
+    return lambda: torch.autograd.grad(call(x), leaves, gradient)

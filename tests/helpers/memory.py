@@ -1,5 +1,8 @@
 """Activation functions that compute in place, each beside torch's own; imported where torch is known to be there."""
 
+import copy
+
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from amped.kernels import memory
@@ -9,3 +12,11 @@ IN_PLACE = {
     "gelu_tanh": (lambda x: memory.inplace_gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh")),
     "silu": (memory.inplace_silu, F.silu),
 }
+NORMS = {nn.LayerNorm: memory.InplaceLayerNorm, nn.RMSNorm: memory.InplaceRMSNorm}
+
+
+def in_place_of(norm: nn.Module) -> nn.Module:
+    """A norm in place with the parameters of torch's norm, made as a conversion makes it."""
+    made = copy.copy(norm)
+    made.__class__ = NORMS[type(norm)]
+    return made

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.memory import bench  # noqa: E402
-from tests.helpers.memory import IN_PLACE  # noqa: E402
+from tests.helpers.memory import IN_PLACE, in_place_of  # noqa: E402
 from tests.kernels.memory.test_autocast import losses  # noqa: E402
 
 torch.set_num_threads(1)
@@ -74,7 +74,7 @@ def test_a_norm_that_is_compiled_before_it_was_checked_keeps_its_input(checked):
     """A weight of zero would make its gradients infinite, and a compiled graph cannot look; an eager pass before it can."""
     plain = torch.nn.LayerNorm(37)
     x = torch.randn(8, 37, requires_grad=True)
-    made = memory.InplaceLayerNorm.from_module(plain)
+    made = in_place_of(plain)
     if checked:
         made(x)
     else:

@@ -7,8 +7,9 @@ from torch import nn  # noqa: E402
 
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import in_place_norm  # noqa: E402
-from amped.kernels.memory.in_place_norm import CHECK_EVERY, largest_ratio  # noqa: E402
+from amped.kernels.memory.in_place_norm import CHECK_EVERY, largest_ratio, why_unsafe  # noqa: E402
 from tests.helpers.bench import needs_gpu  # noqa: E402
+from tests.helpers.memory import in_place_of  # noqa: E402
 
 torch.set_num_threads(1)
 WIDTH = 48
@@ -39,7 +40,7 @@ def compared(scale, dtype, rms=False):
     plain = layer(scale, dtype, rms=rms)
     x, incoming = (torch.randn(64, WIDTH).to(dtype) for _ in range(2))
     exact = gradients(layer(scale, dtype, rms=rms).double(), x.double(), incoming.double())
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    made = in_place_of(plain)
     return error(gradients(made, x, incoming), exact), error(gradients(plain, x, incoming), exact)
 
 
@@ -47,7 +48,7 @@ def compared(scale, dtype, rms=False):
 @pytest.mark.parametrize("affine", [False, True])
 def test_gradcheck(rms, affine):
     plain = layer(rms=rms, affine=affine)
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    made = in_place_of(plain)
     x = torch.randn(2, 1, WIDTH, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(made, (x,))
     incoming = torch.randn_like(x)
@@ -79,15 +80,15 @@ def test_safe_is_below_the_ratio_of_the_format(dtype, limit):
     weight, bias = torch.full((4,), -0.5), torch.zeros(4)
     for share, safe in ((0.99, True), (1.01, False)):
         bias[2] = 0.5 * limit * share
-        assert memory.is_safe(weight, bias, dtype) is safe
-    assert memory.is_safe(None, None, dtype)
+        assert (not why_unsafe(weight, bias, dtype)) is safe
+    assert not why_unsafe(None, None, dtype)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-7, float("nan")])
 def test_a_weight_of_zero_is_never_safe(value):
     weight = torch.ones(4)
     weight[1] = value
-    assert not memory.is_safe(weight, None, torch.float32)
+    assert why_unsafe(weight, None, torch.float32)
 
 
 @pytest.mark.parametrize("rms", [False, True])
@@ -95,7 +96,7 @@ def test_where_it_is_not_safe_torch_s_own_norm_runs_and_says_so(rms):
     plain = layer(rms=rms)
     with torch.no_grad():
         plain.weight[3] = 0
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    made = in_place_of(plain)
     x, incoming = torch.randn(2, 7, WIDTH, dtype=torch.float64)
     with pytest.warns(UserWarning, match=f"an {type(made).__name__} keeps its input: its smallest weight is 0"):
         found = gradients(made, x, incoming)
@@ -106,7 +107,7 @@ def test_where_it_is_not_safe_torch_s_own_norm_runs_and_says_so(rms):
 
 
 def test_a_module_looks_again_after_a_while_and_says_it_once(recwarn):
-    made = memory.InplaceLayerNorm.from_module(layer(dtype=torch.float32))
+    made = in_place_of(layer(dtype=torch.float32))
     x = torch.randn(2, WIDTH)
     kept = memory.stash_bytes(made, x).entries
     with torch.no_grad():
@@ -118,7 +119,7 @@ def test_a_module_looks_again_after_a_while_and_says_it_once(recwarn):
 
 
 def test_without_gradients_nothing_is_kept_and_nothing_checked():
-    made = memory.InplaceLayerNorm.from_module(layer(scale=0.0))
+    made = in_place_of(layer(scale=0.0))
     with torch.no_grad():
         assert torch.equal(
             made(torch.ones(2, WIDTH, dtype=torch.float64)), layer(scale=0.0)(torch.ones(2, WIDTH).double())
@@ -134,7 +135,7 @@ def test_on_a_gpu_the_kernels_give_the_reference_s_gradients(rms, affine, dtype)
     plain = layer(dtype=dtype, rms=rms, affine=affine)
     x, incoming = torch.randn(2, 999, WIDTH).to(dtype)
     exact = gradients(layer(dtype=dtype, rms=rms, affine=affine).double(), x.double(), incoming.double())
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain).cuda()
+    made = in_place_of(plain).cuda()
     found = gradients(made, x.cuda(), incoming.cuda())
     assert [g.dtype for g in found] == [dtype] * len(exact)
     assert error([g.cpu() for g in found], exact) < {torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
@@ -146,7 +147,7 @@ def test_on_a_gpu_the_kernels_give_the_reference_s_gradients(rms, affine, dtype)
 @pytest.mark.parametrize("rms", [False, True])
 def test_a_batch_without_entries_has_gradients_of_zero(rms):
     plain = layer(dtype=torch.float32, rms=rms)
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    made = in_place_of(plain)
     x = torch.empty(0, WIDTH)
     for found, exact in zip(gradients(made, x, x), gradients(plain, x, x), strict=True):
         assert torch.equal(found, exact)
@@ -157,7 +158,7 @@ def test_a_batch_without_entries_has_gradients_of_zero(rms):
 def test_under_autocast_of_a_gpu_a_norm_is_in_fp32_as_torch_s_own_is(rms, grad, monkeypatch):
     """Where autocast widens torch's norms; autocast of a processor does not, and leaves the format of the input."""
     plain = layer(dtype=torch.float32, rms=rms)
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    made = in_place_of(plain)
     x, incoming = torch.randn(64, WIDTH).bfloat16(), torch.randn(64, WIDTH)
     with torch.set_grad_enabled(grad), pytest.MonkeyPatch.context() as patched:
         patched.setattr(in_place_norm, "_widened_by_autocast", lambda x: True)
@@ -173,7 +174,7 @@ def test_under_autocast_of_a_gpu_a_norm_is_in_fp32_as_torch_s_own_is(rms, grad, 
 
 def test_weights_are_not_looked_at_while_a_graph_is_captured():
     """Which would wait for the GPU, and end the capture; nor do they count as safe without a look before."""
-    made = memory.InplaceLayerNorm.from_module(layer(dtype=torch.float32))
+    made = in_place_of(layer(dtype=torch.float32))
     made.weight = None  # a look would take its smallest entry
     assert made._unsafe(torch.float32, capturing=True)
     assert not made._unsafe(torch.float32, capturing=False)
@@ -183,7 +184,7 @@ def test_weights_are_not_looked_at_while_a_graph_is_captured():
 @pytest.mark.parametrize("rms", [False, True])
 def test_a_weight_that_became_zero_since_the_last_look_gives_finite_gradients(rms):
     plain = layer(dtype=torch.float64, rms=rms)
-    made = (memory.InplaceRMSNorm if rms else memory.InplaceLayerNorm).from_module(plain)
+    made = in_place_of(plain)
     x, incoming = torch.randn(2, 7, WIDTH, dtype=torch.float64)
     made(x)
     with torch.no_grad():
