@@ -47,12 +47,6 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
     return x.to(getattr(torch, s.dtype)), dy.to(getattr(torch, s.dtype))
 
 
-def interleaved(query: Any, key: Any, value: Any, heads: int) -> Any:
-    """The rows of three weights as one weight, ordered by head."""
-    parts = [w.view(heads, -1, *w.shape[1:]) for w in (query, key, value)]
-    return torch.stack(parts, dim=1).reshape(-1, *query.shape[1:])
-
-
 def separated(weight: Any, heads: int) -> tuple[Any, ...]:
     """The three weights that are interleaved in one."""
     parts = weight.view(heads, 3, -1, *weight.shape[1:]).unbind(1)

@@ -8,6 +8,11 @@ from math import prod
 from amped.base.errors import ConfigError, Problem
 
 
+def divisors_near(wanted: int, number: int) -> list[int]:
+    """The divisors of a number, the nearest to the wanted one first."""
+    return sorted((n for n in range(1, number + 1) if number % n == 0), key=lambda n: abs(n - wanted))
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sizes of the layer and of its input.
@@ -43,8 +48,7 @@ class Shape:
         if wrong:
             raise ConfigError(f"--{wrong[0]} {getattr(self, wrong[0])} is not positive", "sizes are counts")
         if self.hidden % self.heads and not self.width_of_a_head:
-            near = [h for h in range(1, self.hidden + 1) if self.hidden % h == 0]
-            advice = f"{', '.join(map(str, sorted(near, key=lambda h: abs(h - self.heads))[:3]))} do"
+            advice = f"{', '.join(map(str, divisors_near(self.heads, self.hidden)[:3]))} do"
             raise ConfigError(f"--heads {self.heads} does not divide --hidden {self.hidden}", advice)
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"--dropout {self.dropout} is no share", "give 0 to 1")
@@ -112,8 +116,7 @@ class Dimensions:
         if wrong:
             raise ConfigError(wrong)
         if self.hidden % self.heads:
-            near = [n for n in range(1, self.hidden + 1) if self.hidden % n == 0]
-            best = sorted(near, key=lambda n: abs(n - self.heads))[:2]
+            best = divisors_near(self.heads, self.hidden)[:2]
             told = f"hidden {self.hidden} is not divisible by {self.heads} heads"
             raise ConfigError(told, f"--heads {' or '.join(map(str, sorted(best)))} would do")
 

@@ -14,11 +14,10 @@ from amped.kernels.device import processor
 from amped.kernels.formats import FORMATS, TRAINED
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench_rows import Layouts, Room
-from amped.kernels.layouts.gemms import gemm_layouts
 from amped.kernels.layouts.graph import usable_rows
 from amped.kernels.layouts.spec import LAYERS, Operator
 from amped.kernels.layouts.table import Row, Table
-from amped.kernels.layouts.variables import choice_of, rows_of, variables_of
+from amped.kernels.layouts.variables import choice_of, row_layouts
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, torch
@@ -71,17 +70,11 @@ class Bench:
         usable = usable_rows(self.attention)
         found = {}
         for operator in self.operators:
-            every = gemm_layouts(operator) if operator.einsum else _on_variables(operator)
             found[operator.name] = [
-                layouts for layouts in every
+                layouts for layouts in row_layouts(operator)
                 if self.every_row or choice_of(operator, layouts) in usable[operator.name]
             ]  # fmt: skip
         return found
-
-
-def _on_variables(operator: Operator) -> list[Layouts]:
-    names = variables_of(operator)
-    return [dict(zip(names, choice, strict=True)) for choice in rows_of(operator)]
 
 
 @contextmanager

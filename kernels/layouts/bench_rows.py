@@ -60,14 +60,10 @@ class Room:
                 else:
                     yield {"op": operator.name, "layouts": layouts} | row
             return
-        calls = [gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes) for layouts in every]
-        new = {call: _three(lay) for call, lay in zip(calls, every, strict=True) if call not in self.known}
-        runs = [self._contraction(operator, layouts, flat)[0] for layouts in new.values()]
-        copies = dict(zip(new, hidden_copies(runs), strict=True))
-        for call, layouts in zip(calls, every, strict=True):
+        for layouts in every:
+            call = gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes)
             if call not in self.known:
-                row = self._gemm(operator, _three(layouts), flat)
-                self.known[call] = row | {"gemm": asdict(call), "hidden_copy": bool(copies[call])}
+                self.known[call] = self._gemm(operator, _three(layouts), flat) | {"gemm": asdict(call)}
             yield {"op": operator.name, "layouts": layouts} | self.known[call]
 
     def _storage(self, operator: Operator) -> dict[str, Tensor]:
@@ -88,23 +84,18 @@ class Room:
     def _laid(self, flat: Tensor, layout: str) -> Tensor:
         return flat.view([self.dimensions.sizes[letter] for letter in layout])
 
-    def _contraction(
-        self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]
-    ) -> tuple[Callable[[], Any], list[Tensor]]:
-        """The call of a contraction in these layouts, and its tensors."""
-        tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
-        return contraction(operator, layouts, tensors, self.dimensions.sizes), tensors
-
     def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
         """The time of a contraction into an output full of NaN, and how far its result is from torch's."""
-        call, tensors = self._contraction(operator, layouts, flat)
+        tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
+        call = contraction(operator, layouts, tensors, self.dimensions.sizes)
         tensors[2].fill_(float("nan"))
         timed = self._timed(call)
         first, second, found = map(logical, tensors, layouts, terms(operator.einsum))
         want = torch.einsum(operator.einsum, first, second)
         want *= self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
         error = float((found - want).abs().max() / want.abs().max())
-        return {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error} | timed
+        own = {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error}
+        return own | timed | {"hidden_copy": bool(hidden_copies(call))}
 
     def _fused(self, operator: Operator, layouts: Layouts, flat: dict[str, Tensor]) -> Row:
         chosen = layouts | ({"GAMMA": "bjhp"} if operator.kernel == "sdpa_bwd" else {})

@@ -1,4 +1,4 @@
-"""Parameters of an encoder layer to and from `torch.nn.TransformerEncoderLayer`: values are moved, never changed."""
+"""Parameters of an encoder layer from `torch.nn.TransformerEncoderLayer`: values are moved, never changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amped.kernels.layouts.encoder import LayoutEncoderLayer
     from amped.kernels.layouts.plan import Plan
 
-# torch stacks queries, keys, values; the layer stacks keys, queries, values. Swapping the first two converts both ways.
+# torch stacks queries, keys, values; the layer stacks keys, queries, values.
 SWAP = [1, 0, 2]
 SAME = {"BO": "self_attn.out_proj.bias", "S1": "norm1.weight", "B1": "norm1.bias", "LINW1": "linear1.weight",
         "LINB1": "linear1.bias", "LINW2": "linear2.weight", "LINB2": "linear2.bias", "S2": "norm2.weight",
@@ -31,16 +31,6 @@ def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str,
     values["BKQV"] = state[IN_BIAS].view(3, heads, width // heads)[SWAP].permute(0, 2, 1)
     values["WO"] = state[OUT_WEIGHT].view(width, heads, width // heads).permute(2, 1, 0)
     return values
-
-
-def to_state(values: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
-    """Torch's parameters from logical ones."""
-    width = dimensions.hidden
-    state = {key: values[name].contiguous() for name, key in SAME.items()}
-    state[IN_WEIGHT] = values["WKQV"][SWAP].permute(0, 2, 1, 3).reshape(3 * width, width)
-    state[IN_BIAS] = values["BKQV"][SWAP].permute(0, 2, 1).reshape(3 * width)
-    state[OUT_WEIGHT] = values["WO"].permute(2, 1, 0).reshape(width, width)
-    return state
 
 
 def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
@@ -80,16 +70,4 @@ def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 
     )  # fmt: skip
     for name, values in from_state(layer.state_dict(), dimensions).items():
         made.load(name, values)
-    return made
-
-
-def to_torch(layer: LayoutEncoderLayer) -> Any:
-    """Torch's layer with the same parameters."""
-    from amped.kernels.layouts.encoder import PARAMETERS
-
-    made = torch_layer(
-        layer.dimensions, dropout=1.0 - layer.choices.keep, activation=layer.choices.activation,
-        layer_norm_eps=layer.choices.epsilon, device=layer.WO.device, dtype=layer.WO.dtype,
-    )  # fmt: skip
-    made.load_state_dict(to_state({name: layer.logical(name).detach() for name in PARAMETERS}, layer.dimensions))
     return made

@@ -11,7 +11,7 @@ from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
-from amped.kernels.layouts.spec import BACKWARD, ENCODER_FLASH, FORWARD, INPUT_ONLY, LETTERS
+from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
 from amped.kernels.layouts.tensors import Tensor, logical, stored
 from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace
@@ -20,8 +20,8 @@ from amped.kernels.torch_import import torch
 ACTIVATIONS = ("relu", "gelu")
 PARAMETERS = ("WKQV", "BKQV", "WO", "BO", "S1", "B1", "LINW1", "LINB1", "LINW2", "LINB2", "S2", "B2")
 PASSES = {
-    "explicit": (FORWARD, BACKWARD),
-    "sdpa": tuple(tuple(o for o in ENCODER_FLASH if o.forward is forward) for forward in (True, False)),
+    attention: tuple(tuple(o for o in operators if o.forward is forward) for forward in (True, False))
+    for attention, operators in LAYERS.items()
 }
 
 

@@ -82,7 +82,7 @@ def compare(
                 continue
             try:
                 with contender.context():
-                    output = _without_dropout(contender.layer, values)
+                    output = _without_dropout(contender.layer, values, dropout)
                     reference = output if reference is None else reference
                     error = float((output - reference).abs().max() / reference.abs().max())
                     runs.append(_timed(contender, values, error, device, budget / 5))
@@ -94,22 +94,24 @@ def compare(
     return about(asked), runs
 
 
-def _without_dropout(layer: Any, values: Any) -> Any:
+def _without_dropout(layer: Any, values: Any, dropout: float) -> Any:
     """The output without dropout as a plain tensor, in training mode (for inference, torch uses another path)."""
-    dropout = torch.nn.Dropout
-    off = [(module, "p", 0.0) for module in layer.modules() if isinstance(module, dropout)]
-    if hasattr(layer, "self_attn"):
-        off.append((layer.self_attn, "dropout", 0.0))
-    if hasattr(layer, "choices"):
-        off.append((layer, "choices", replace(layer.choices, keep=1.0)))
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in off]
     try:
-        for owner, name, value in off:
-            setattr(owner, name, value)
+        _set_dropout(layer, 0.0)
         return layer(values).detach().clone()
     finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
+        _set_dropout(layer, dropout)
+
+
+def _set_dropout(layer: Any, dropout: float) -> None:
+    """Sets the dropout of torch's layer or of ours."""
+    for module in layer.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+    if hasattr(layer, "self_attn"):
+        layer.self_attn.dropout = dropout
+    if hasattr(layer, "choices"):
+        layer.choices = replace(layer.choices, keep=1.0 - dropout)
 
 
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:

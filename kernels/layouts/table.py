@@ -14,9 +14,8 @@ from typing import Any
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.gemms import is_one_gemm, terms
 from amped.kernels.layouts.spec import OPERATORS, Operator
-from amped.kernels.layouts.variables import choice_of, row_names, rows_of
+from amped.kernels.layouts.variables import choice_of, row_layouts, row_names
 
 FORMAT, VERSION = "amped layout times", 1
 Row = dict[str, Any]
@@ -112,20 +111,12 @@ def row_problems(rows: Iterable[Any]) -> Iterator[Problem]:
             continue
         if not good:
             yield Problem(f"time_us is {row['time_us']}", where, "measure again")
-        if not _runs(operator, layouts):
+        if layouts not in _possible(operator):
             laid = ", ".join(layouts)
             yield Problem(f"{operator.name} cannot run with layouts {laid}", where, "measure again with this amped")
 
 
-def _runs(operator: Operator, layouts: tuple[str, ...]) -> bool:
-    """Whether an operator can run with a row's layouts."""
-    if not operator.einsum:
-        return layouts in _rows(operator)
-    letters = zip(terms(operator.einsum), layouts, strict=True)
-    fits = all(sorted(term) == sorted(layout) for term, layout in letters)
-    return fits and is_one_gemm(operator.einsum, (layouts[0], layouts[1], layouts[2]))
-
-
 @cache
-def _rows(operator: Operator) -> frozenset[Choice]:
-    return frozenset(rows_of(operator))
+def _possible(operator: Operator) -> frozenset[Choice]:
+    """The layouts of rows in which an operator can run."""
+    return frozenset(tuple(layouts.values()) for layouts in row_layouts(operator))

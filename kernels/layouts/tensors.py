@@ -85,24 +85,9 @@ def contraction(
     return partial(contract, operator.einsum, layouts, a, b, out, sizes, alpha)
 
 
-def hidden_copies(calls: Sequence[Callable[[], Any]]) -> list[list[str]]:
-    """The names of the copies inside each call, from the profiler: a layout that the library cannot take is cloned."""
-    if not calls:
-        return []
+def hidden_copies(call: Callable[[], Any]) -> set[str]:
+    """The names of the copies inside a call, from the profiler: a layout that the library cannot take is cloned."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler prints a line at every start
     with torch.autograd.profiler.profile(use_kineto=False) as seen:
-        for number, call in enumerate(calls):
-            with torch.autograd.profiler.record_function(f"call {number}"):
-                call()
-    found: list[set[str]] = [set() for _ in calls]
-    for event in seen.function_events:
-        if event.name in COPIES:
-            found[_number_of(event)].add(event.name)
-    return [sorted(names) for names in found]
-
-
-def _number_of(event: Any) -> int:
-    """The number of the call in which an event happened."""
-    while not event.name.startswith("call "):
-        event = event.cpu_parent
-    return int(event.name.removeprefix("call "))
+        call()
+    return {event.name for event in seen.function_events if event.name in COPIES}

@@ -114,6 +114,13 @@ def choice_of(operator: Operator, layouts: Mapping[str, str]) -> tuple[str, ...]
     return tuple(chosen[name] for name in names)
 
 
+def row_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
+    """All layouts in which an operator can be measured: of a contraction's tensors, else of the variables."""
+    if operator.einsum:
+        return gemm_layouts(operator)
+    return tuple(dict(zip(variables_of(operator), choice, strict=True)) for choice in rows_of(operator))
+
+
 def row_names(operator: Operator) -> tuple[str, ...]:
     """The tensors that the layouts of a measured row are about: a contraction's tensors, else the variables."""
     return (*operator.inputs, *operator.outputs) if operator.einsum else variables_of(operator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices
@@ -34,8 +35,8 @@ class Workspace:
 
     def copied(self) -> Workspace:
         """A workspace with these tensors, to which others can be added, so that a backward pass can be repeated."""
-        other = Workspace(self.sizes, self.layouts, self.like, self.choices, self.kernels)
-        other.tensors, other.attention = dict(self.tensors), self.attention
+        other = copy(self)
+        other.tensors = dict(self.tensors)
         return other
 
     def layout(self, name: str) -> str:

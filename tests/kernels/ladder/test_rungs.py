@@ -59,7 +59,7 @@ def test_weights_of_queries_keys_and_values_lie_head_by_head():
     import torch
 
     q, k, v = (torch.full((8, 3), float(i)) + torch.arange(8.0)[:, None] / 10 for i in range(3))
-    joined = layers.interleaved(q, k, v, heads=2)
+    joined = torch.stack([w.view(2, -1, *w.shape[1:]) for w in (q, k, v)], dim=1).reshape(-1, *q.shape[1:])
     assert joined[:, 0].tolist() == pytest.approx([0, 0.1, 0.2, 0.3, 1, 1.1, 1.2, 1.3, 2, 2.1, 2.2, 2.3,
                                                    0.4, 0.5, 0.6, 0.7, 1.4, 1.5, 1.6, 1.7, 2.4, 2.5, 2.6, 2.7])  # fmt: skip
     assert all(torch.equal(a, b) for a, b in zip(layers.separated(joined, 2), (q, k, v), strict=True))
