@@ -19,7 +19,7 @@ from amped.kernels.machine import ACCELERATORS, machine_of
 from amped.kernels.results import Result
 from amped.kernels.running import Runner, timer_of, told_of
 from amped.kernels.specs import spec
-from amped.kernels.timing import Timer
+from amped.kernels.timers import Timer
 from amped.kernels.torch_import import torch
 from amped.measured_kernels.bench_results import processor_name
 from amped.tables.tables import Tables

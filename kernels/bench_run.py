@@ -11,7 +11,7 @@ from amped.base.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
 from amped.kernels.results import Result, entry_of, key_of, read_result, refuse_other_machine, write_result
-from amped.kernels.running import Runner, new_result, set_threads, timer_of
+from amped.kernels.running import Runner, new_result, record_of, set_threads, timer_of
 from amped.kernels.specs import COLLECTIVES, KernelSpec
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
@@ -148,6 +148,5 @@ def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> N
             result["skipped"].append({**entry_of(each), "reason": timing})
         else:
             impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
-            result["records"].append({**entry_of(each), "impl": impl, "flop": 0.0, "bytes": each.bytes,
-                                      "time_s": timing.as_plain(), "flags": timing.flags(device), "sentinel": len(result["sentinels"]) - 1})  # fmt: skip
+            result["records"].append(record_of(each, impl, timing, result))
         save(result)

@@ -6,15 +6,19 @@ Tensors hold normal deviates times one half, from a fixed seed: with zeros, a de
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
-from amped.kernels.attention import attention
-from amped.kernels.specs import KernelSpec
+from amped.kernels.specs import KernelSpec, masked
 from amped.kernels.torch_import import torch
 
 F: Any = torch.nn.functional
 SEED, SCALE = 0, 0.5
 Call = Callable[[], Any]
+Made = tuple[Call, str]
+# The backends of scaled_dot_product_attention, with their names in torch.
+BACKENDS = {"flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}
 
 
 class Maker:
@@ -26,8 +30,11 @@ class Maker:
 
     def normal(self, *shape: int, grad: bool = False) -> Any:
         """Normal deviates times one half."""
-        made = torch.empty(shape, dtype=self.dtype, device=self.device)
-        return made.normal_(0.0, SCALE, generator=self.generator).requires_grad_(grad)
+        return self.empty(*shape).normal_(0.0, SCALE, generator=self.generator).requires_grad_(grad)
+
+    def matrix(self, p: Any, grad: bool = False) -> Any:
+        """Normal deviates in rows and columns."""
+        return self.normal(p["rows"], p["columns"], grad=grad)
 
     def empty(self, *shape: int, dtype: Any = None) -> Any:
         """An empty tensor for a result."""
@@ -37,52 +44,65 @@ class Maker:
         """Whole numbers with a uniform distribution."""
         return torch.randint(0, below, shape, device=self.device, generator=self.generator)
 
+    def one_pass(self, function: Callable[..., Any], inputs: tuple[Any, ...], name: str, backward: bool) -> Made:
+        """A function forward, or only its gradients by autograd, of those inputs that have one."""
+        if not backward:
+            return torch.no_grad()(lambda: function(*inputs)), name
+        y, wanted = function(*inputs), [each for each in inputs if each.requires_grad]
+        gradient, grad = self.normal(*y.shape), torch.autograd.grad
+        return (lambda: grad(y, wanted, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
 
-def built(spec: KernelSpec, device: str) -> tuple[Call, str]:
+
+def built(spec: KernelSpec, device: str) -> Made:
     """One call of a kernel, and the name of its implementation."""
     return BUILDERS[spec.kernel](Maker(device, spec.dtype), spec.params)
 
 
-def _launch(make: Maker, p: Any) -> tuple[Call, str]:
+def _launch(make: Maker, p: Any) -> Made:
     one, two = make.normal(1), make.normal(1)
     return (lambda: torch.add(one, two, out=one)), f"torch.add of one entry, {p['mode']}"
 
 
-def _stream(name: str) -> Callable[[Maker, Any], tuple[Call, str]]:
-    def build(make: Maker, p: Any) -> tuple[Call, str]:
-        shape = (p["rows"], p["columns"])
-        x, y = make.normal(*shape), make.empty(*shape)
-        if name == "add":
-            other = make.normal(*shape)
-            return (lambda: torch.add(x, other, out=y)), "torch.add"
-        calls: dict[str, tuple[Call, str]] = {
-            "copy": (lambda: y.copy_(x), "Tensor.copy_"),
-            "read": (lambda: torch.sum(x), "torch.sum"),
-            "write": (lambda: y.fill_(1.0), "Tensor.fill_"),
-        }
-        return calls[name]
-
-    return build
+def _copy(make: Maker, p: Any) -> Made:
+    x = make.matrix(p)
+    y = torch.empty_like(x)
+    return (lambda: y.copy_(x)), "Tensor.copy_"
 
 
-def _gemm(make: Maker, p: Any) -> tuple[Call, str]:
+def _read(make: Maker, p: Any) -> Made:
+    x = make.matrix(p)
+    return (lambda: torch.sum(x)), "torch.sum"
+
+
+def _write(make: Maker, p: Any) -> Made:
+    y = make.matrix(p)
+    return (lambda: y.fill_(1.0)), "Tensor.fill_"
+
+
+def _add(make: Maker, p: Any) -> Made:
+    x, other = make.matrix(p), make.matrix(p)
+    y = torch.empty_like(x)
+    return (lambda: torch.add(x, other, out=y)), "torch.add"
+
+
+def _gemm(make: Maker, p: Any) -> Made:
     """In TN, a weight is stored as n × k; in NN, both in rows; in NT, a left operand as k × m (weight gradients)."""
     m, n, k, layout = p["m"], p["n"], p["k"], p["layout"]
-    left = make.normal(k, m).t() if layout == "NT" else make.normal(m, k)
-    right = make.normal(n, k).t() if layout == "TN" else make.normal(k, n)
     if p["batch"] > 1:
         return _batched(make, p)
+    left = make.normal(k, m).t() if layout == "NT" else make.normal(m, k)
+    right = make.normal(n, k).t() if layout == "TN" else make.normal(k, n)
     out = make.empty(m, n)
     return (lambda: torch.mm(left, right, out=out)), "torch.mm"
 
 
-def _batched(make: Maker, p: Any) -> tuple[Call, str]:
+def _batched(make: Maker, p: Any) -> Made:
     left, right = make.normal(p["batch"], p["m"], p["k"]), make.normal(p["batch"], p["k"], p["n"])
     out = make.empty(p["batch"], p["m"], p["n"])
     return (lambda: torch.bmm(left, right, out=out)), "torch.bmm"
 
 
-def _grouped(make: Maker, p: Any) -> tuple[Call, str]:
+def _grouped(make: Maker, p: Any) -> Made:
     """Products of experts with consecutive rows; uneven: from half of m to one and a half of m.
 
     Raises:
@@ -116,7 +136,7 @@ def grouped_call(inputs: Any, weights: Any, steps: list[int]) -> Call:
     return lambda: torch._grouped_mm(inputs, weights, offs=ends)
 
 
-def _fp8_gemm(make: Maker, p: Any) -> tuple[Call, str]:
+def _fp8_gemm(make: Maker, p: Any) -> Made:
     left, right = (make.normal(p[rows], p["k"]).to(torch.float8_e4m3fn) for rows in ("m", "n"))
     one = torch.ones((), device=make.device)
 
@@ -128,51 +148,63 @@ def _fp8_gemm(make: Maker, p: Any) -> tuple[Call, str]:
     return call, "torch._scaled_mm"
 
 
-def _fp8_cast(make: Maker, p: Any) -> tuple[Call, str]:
-    x, y = make.normal(p["rows"], p["columns"]), make.empty(p["rows"], p["columns"], dtype=torch.float8_e4m3fn)
+def _fp8_cast(make: Maker, p: Any) -> Made:
+    x, y = make.matrix(p), make.empty(p["rows"], p["columns"], dtype=torch.float8_e4m3fn)
     return (lambda: y.copy_(x)), "Tensor.copy_ to float8_e4m3fn"
 
 
-def _rowwise(forward: Callable[[Any, Any], Any], name: str, backward: bool = False) -> Callable[..., tuple[Call, str]]:
+def _attention(make: Maker, p: Any) -> Made:
+    """One call of scaled_dot_product_attention, or of its backward pass only."""
+    backward = p["direction"] == "backward"
+    heads, few = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
+    query = make.normal(*heads, p["queries"], p["head_dimension"], grad=backward)
+    key, value = (make.normal(*few, p["keys"], p["head_dimension"], grad=backward) for _ in range(2))
+    more = {"enable_gqa": True} if heads != few else {}
+
+    def forward(query: Any, key: Any, value: Any) -> Any:
+        with _backend(p["backend"]):
+            return F.scaled_dot_product_attention(
+                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), **more
+            )
+
+    return make.one_pass(forward, (query, key, value), f"F.scaled_dot_product_attention, {p['backend']}", backward)
+
+
+def _backend(name: str) -> Any:
+    """A context in which one backend is used, or torch's own choice if none is named."""
+    if name == "default":
+        return nullcontext()
+    return torch.nn.attention.sdpa_kernel(getattr(torch.nn.attention.SDPBackend, BACKENDS[name]))
+
+
+def _rowwise(function: Callable[[Any, Any], Any], name: str, backward: bool = False) -> Callable[[Maker, Any], Made]:
     """A function of x and of a vector as wide, forward or only by autograd; weights that it has get gradients, too."""
 
-    def build(make: Maker, p: Any) -> tuple[Call, str]:
-        x, vector = make.normal(p["rows"], p["columns"], grad=backward), make.normal(p["columns"], grad=backward)
-        if not backward:
-            return torch.no_grad()(lambda: forward(x, vector)), name
-        y = forward(x, vector)
-        gradient, wanted = make.normal(*y.shape), [x, vector]
-        grad = torch.autograd.grad
-        return (lambda: grad(y, wanted, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
+    def build(make: Maker, p: Any) -> Made:
+        x, vector = make.matrix(p, grad=backward), make.normal(p["columns"], grad=backward)
+        return make.one_pass(function, (x, vector), name, backward)
 
     return build
 
 
-def _embedding(backward: bool) -> Callable[..., tuple[Call, str]]:
-    def build(make: Maker, p: Any) -> tuple[Call, str]:
-        table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
-        if not backward:
-            out = make.empty(p["rows"], p["columns"])
-            return (lambda: torch.index_select(table, 0, words, out=out)), "torch.index_select"
-        gradient = make.normal(p["rows"], p["columns"])
-        return (lambda: table.index_add_(0, words, gradient)), "Tensor.index_add_"
-
-    return build
+def _embedding(make: Maker, p: Any) -> Made:
+    table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
+    out = make.empty(p["rows"], p["columns"])
+    return (lambda: torch.index_select(table, 0, words, out=out)), "torch.index_select"
 
 
-def _cross_entropy(backward: bool) -> Callable[..., tuple[Call, str]]:
-    def build(make: Maker, p: Any) -> tuple[Call, str]:
-        logits = make.normal(p["rows"], p["columns"], grad=backward)
-        words, function = make.whole(p["columns"], p["rows"]), F.cross_entropy
-        if not backward:
-            return torch.no_grad()(lambda: function(logits, words)), "F.cross_entropy"
-        loss, grad = function(logits, words), torch.autograd.grad
-        return (lambda: grad(loss, [logits], retain_graph=True)), "F.cross_entropy, autograd"
-
-    return build
+def _embedding_backward(make: Maker, p: Any) -> Made:
+    table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
+    gradient = make.matrix(p)
+    return (lambda: table.index_add_(0, words, gradient)), "Tensor.index_add_"
 
 
-def _adamw(make: Maker, p: Any) -> tuple[Call, str]:
+def _cross_entropy(make: Maker, p: Any, backward: bool = False) -> Made:
+    logits, words = make.matrix(p, grad=backward), make.whole(p["columns"], p["rows"])
+    return make.one_pass(F.cross_entropy, (logits, words), "F.cross_entropy", backward)
+
+
+def _adamw(make: Maker, p: Any) -> Made:
     weights = make.normal(p["parameters"], grad=True)
     weights.grad = make.normal(p["parameters"])
     way = p["implementation"]
@@ -180,9 +212,9 @@ def _adamw(make: Maker, p: Any) -> tuple[Call, str]:
     return optimizer.step, f"torch.optim.AdamW, {way}"
 
 
-def _swiglu(make: Maker, p: Any) -> tuple[Call, str]:
-    gate, up = make.normal(p["rows"], p["columns"]), make.normal(p["rows"], p["columns"])
-    out = make.empty(p["rows"], p["columns"])
+def _swiglu(make: Maker, p: Any) -> Made:
+    gate, up = make.matrix(p), make.matrix(p)
+    out = torch.empty_like(gate)
     return torch.no_grad()(lambda: torch.mul(F.silu(gate), up, out=out)), "F.silu, torch.mul"
 
 
@@ -203,21 +235,24 @@ ROWWISE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     ),
 }
 BACKWARD = ("softmax", "layer_norm", "rms_norm", "gelu")
-BUILDERS: dict[str, Callable[[Maker, Any], tuple[Call, str]]] = {
+BUILDERS: dict[str, Callable[[Maker, Any], Made]] = {
     "launch": _launch,
-    **{name: _stream(name) for name in ("copy", "read", "write", "add")},
+    "copy": _copy,
+    "read": _read,
+    "write": _write,
+    "add": _add,
     "gemm": _gemm,
     "batched_gemm": _batched,
     "grouped_gemm": _grouped,
     "fp8_gemm": _fp8_gemm,
     "fp8_cast": _fp8_cast,
-    "attention": attention,
+    "attention": _attention,
     **{name: _rowwise(*function) for name, function in ROWWISE.items()},
     **{f"{name}_backward": _rowwise(*ROWWISE[name], backward=True) for name in BACKWARD},
     "swiglu": _swiglu,
-    "embedding": _embedding(backward=False),
-    "embedding_backward": _embedding(backward=True),
-    "cross_entropy": _cross_entropy(backward=False),
-    "cross_entropy_backward": _cross_entropy(backward=True),
+    "embedding": _embedding,
+    "embedding_backward": _embedding_backward,
+    "cross_entropy": _cross_entropy,
+    "cross_entropy_backward": partial(_cross_entropy, backward=True),
     "adamw": _adamw,
 }

@@ -77,7 +77,9 @@ class CudaTimer:
     ) -> Timing:  # fmt: skip
         """Warms up, then puts an event on each side of every call.
 
-        The shortest kernels run as a graph of twenty if the caller says that CUDA can capture them.
+        The shortest kernels run as a graph of twenty if the caller says that CUDA can capture them. Calls of autograd
+        cannot be captured if their forward pass ran on another stream, and neither can optimizers whose step is a number
+        of the host.
         """
         launches, count, warming = Launches(), 1, min(WARM_TIME, cap)
         estimate = self._warmed(call, cold, launches, warming)

@@ -13,8 +13,8 @@ from amped.kernels.callables import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
 from amped.kernels.results import SCHEMA, Result, entry_of, key_of, usual_rate
 from amped.kernels.specs import KernelSpec, sentinel
-from amped.kernels.timers import QUIET, timer_for
-from amped.kernels.timing import RECORD_TIME, STATISTIC, Timer, Timing
+from amped.kernels.timers import QUIET, Timer, timer_for
+from amped.kernels.timing import RECORD_TIME, STATISTIC, Timing
 from amped.kernels.torch_import import torch
 
 # How many records are measured between two looks at the sentinel; and the drift above which a record counts as slowed.
@@ -133,11 +133,7 @@ class Runner:
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)
-        return {
-            **entry_of(each), "impl": name, "flop": each.flop, "bytes": each.bytes, "time_s": timing.as_plain(),
-            "flags": timing.flags(device), "sentinel": len(self.result["sentinels"]) - 1,
-            "gemm_tflops_beside": self._beside(timing),
-        }  # fmt: skip
+        return record_of(each, name, timing, self.result) | {"gemm_tflops_beside": self._beside(timing)}
 
     def _skip(self, each: KernelSpec, reason: str) -> None:
         self.result["skipped"].append({**entry_of(each), "reason": reason})
@@ -174,6 +170,14 @@ class Runner:
         if timing.beside is None:
             return float(self.result["sentinels"][-1]["gemm_tflops"])
         return sentinel(self.timer.device)[0].flop / timing.beside / 1e12
+
+
+def record_of(each: KernelSpec, impl: str, timing: Timing, result: Result) -> dict[str, Any]:
+    """What a result keeps of the times of a kernel."""
+    return {
+        **entry_of(each), "impl": impl, "flop": each.flop, "bytes": each.bytes, "time_s": timing.as_plain(),
+        "flags": timing.flags(result["device"]["kind"]), "sentinel": len(result["sentinels"]) - 1,
+    }  # fmt: skip
 
 
 def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:

@@ -98,9 +98,9 @@ def _large_products(dtype: str) -> Iterator[KernelSpec]:
         yield spec("grouped_gemm", dtype, batch=experts, m=m, n=4096, k=2048, uneven=uneven)
 
 
-def fp8(hidden: Sequence[int] = (4096, 8192), tokens: Sequence[int] = (2048, 8192)) -> Iterator[KernelSpec]:
+def fp8() -> Iterator[KernelSpec]:
     """Products in fp8 and the casts before them, for GPUs that multiply fp8."""
-    for h, t in product(hidden, tokens):
+    for h, t in product((4096, 8192), (2048, 8192)):
         sides = ((3 * h, h), (h, h), (4 * h, h), (h, 4 * h))
         yield from _gemms("float8_e4m3fn", [(t, n, k) for n, k in sides], kernel="fp8_gemm")
         yield spec("fp8_cast", "bfloat16", rows=t, columns=h)

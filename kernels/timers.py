@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from amped.kernels.cuda_timer import CAPTURED, SHORTEST, CudaTimer
-from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timer, Timing
+from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timing
 from amped.kernels.torch_import import torch
 
 # The shortest of three trials decides whether a call is too short for the clock, unless the first one took so long that
@@ -39,7 +39,7 @@ class CpuTimer:
     ) -> Timing:  # fmt: skip
         """Warms up, then calls as often as the cap allows: at least five times, or as often as three caps allow.
 
-        Calls that are too short for the clock are timed in groups, unless caches are flushed before each. With a
+        With `cold`, caches are flushed before each call. Calls that are too short for the clock are timed in groups, unless caches are flushed before each. With a
         reference, a call waits (up to `PATIENCE`) until the reference is as fast as it ever was. Only calls with a fast
         reference count; if there are none, those with the fastest reference of this measurement.
         """
@@ -47,7 +47,10 @@ class CpuTimer:
         return self._turns([call], cap, CAPTURED if self._brief(call) and not cold else 1, cold)[0]
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """Times calls in turns, after one warm-up of each."""
+        """Times calls in turns, after one warm-up of each, so that a disturbance slows all of them.
+
+        A call may use what the call before it left, because the order is fixed. It takes about `cap` seconds for each.
+        """
         for call in calls:
             call()
         return self._turns(calls, cap * len(calls), 1, False)
@@ -110,6 +113,9 @@ class CpuTimer:
         start = self.clock()
         call()
         return self.clock() - start
+
+
+Timer = CpuTimer | CudaTimer
 
 
 def timer_for(

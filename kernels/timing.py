@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 # The seconds of one record, and the least and the largest number of its calls.
 RECORD_TIME, FEWEST, MOST = 0.15, 5, 200
@@ -65,33 +65,6 @@ class Timing:
         unsettled = noisy and self.min < TRUSTED * self.median
         told = {"noisy": noisy, "unsettled": unsettled, "host_bound": self.host_bound}
         return [flag for flag, holds in told.items() if holds]
-
-
-class Timer(Protocol):
-    """Times calls on one device."""
-
-    device: str
-
-    def measure(
-        self, call: Call, cap: float = RECORD_TIME, cold: bool = False, capturable: bool = False
-    ) -> Timing:  # fmt: skip
-        """The time of a call, measured in about `cap` seconds; `cold` flushes the caches before each call.
-
-        `capturable` says that CUDA can capture the call in a graph. Calls of autograd cannot be captured if their forward
-        pass ran on another stream, and neither can optimizers whose step is a number of the host.
-        """
-        ...
-
-    def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """The time of each of several calls, measured in turns, so that a disturbance slows all of them.
-
-        A call may use what the call before it left, because the order is fixed. It takes about `cap` seconds for each.
-        """
-        ...
-
-    def dispatched(self, call: Call, in_a_row: int = MOST) -> Timing:
-        """The seconds that the host takes to launch a call, if `in_a_row` of them fit into the GPU's stream."""
-        ...
 
 
 def repeated(estimate: float, cap: float) -> int:

@@ -16,13 +16,14 @@ import triton.errors
 from amped.kernels.layouts import triton_kernels
 from amped.kernels.layouts.fused import Choices
 from amped.kernels.layouts.tensors import Tensor
+from amped.kernels.memory.triton_norm import warps
 from amped.kernels.torch_import import torch
 
 # The number of elements of a tile, and the number of rows if its columns are contiguous.
 TILE, FEW = 8192, 1
 SQUARE = 64
-# The threads of a warp, and the most warps of a program.
-WARP, MOST_WARPS = 32, 16
+# The elements of a tile for each thread, so that those of all operands fit into its registers.
+OF_A_THREAD = 32
 
 
 def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -30,11 +31,6 @@ def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     view = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
     view = view[..., None] if view.shape == shape[:-1] else view
     return view.expand(shape)[(None,) * (4 - len(shape))]
-
-
-def _warps(elements: int) -> int:
-    """The warps for a tile: 32 elements for each thread, so that those of all operands fit into its registers."""
-    return max(1, min(MOST_WARPS, elements // (32 * WARP)))
 
 
 def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
@@ -56,7 +52,11 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
         taken = {name: value for name, value in known.items() if name in kernel.arg_names}
         views = [None if each is None else _four(each, tensors[-1].shape).permute(order) for each in tensors]
         pointers = [None if view is None else (view, *view.stride()) for view in views]
-        how = {"block_rows": block_rows, "block_cols": block_cols, "num_warps": _warps(block_rows * block_cols)}
+        how = {
+            "block_rows": block_rows,
+            "block_cols": block_cols,
+            "num_warps": warps(block_rows * block_cols, OF_A_THREAD),
+        }
         with torch.cuda.device_of(output):
             kernel[grid](*pointers, n1, rows, cols, **taken, **how)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -27,7 +27,7 @@ class RecomputingSequential(nn.Sequential):
     `recomputed` has the names of these activation functions.
     """
 
-    recomputed: frozenset[str] = frozenset()
+    recomputed: Set[str] = frozenset()
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of the last module."""
@@ -133,20 +133,17 @@ class Site:
         elif self.container is None:
             self.module.__class__ = ALONE[self.technique][type(self.module)]
         else:
-            before: frozenset[str] = getattr(self.container, "recomputed", frozenset())
             self.container.__class__ = RecomputingSequential
-            self.container.__dict__["recomputed"] = before | {self.key}
+            self.container.__dict__.setdefault("recomputed", set()).add(self.key)
 
     def undo(self) -> None:
         """Gives the module its class in torch back; a container keeps what it recomputes elsewhere."""
         if self.container is None:
             restore(self.module)
             return
-        left: frozenset[str] = getattr(self.container, "recomputed", frozenset()) - {self.key}
-        restore(self.container)
-        if left:
-            self.container.__class__ = RecomputingSequential
-            self.container.__dict__["recomputed"] = left
+        self.container.recomputed.discard(self.key)
+        if not self.container.recomputed:
+            restore(self.container)
 
     def alone(self, seen: Seen) -> Alone:
         """What this place computes from its first input, as a module that shares its parameters and can be timed."""

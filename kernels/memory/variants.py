@@ -13,6 +13,8 @@ from amped.kernels.memory.in_place_activation import InplaceGELU
 from amped.kernels.memory.in_place_norm import InplaceLayerNorm
 from amped.kernels.memory.recompute import act_linear
 
+DROPOUT = 0.1
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -38,11 +40,11 @@ def dropped(x: Tensor, p: float) -> Tensor:
 class EncoderLayer(nn.Module):
     """Attention and a feed-forward network four times as wide, each followed by dropout, sum and norm."""
 
-    def __init__(self, sizes: Dimensions, variant: Variant, dropout: float = 0.1) -> None:
+    def __init__(self, sizes: Dimensions, variant: Variant) -> None:
         super().__init__()
         hidden = sizes.hidden
         norm = InplaceLayerNorm if variant.norm == "in_place" else nn.LayerNorm
-        self.heads, self.variant, self.dropout = sizes.heads, variant, dropout
+        self.heads, self.variant = sizes.heads, variant
         self.projection, self.attention_output = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
         self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
         self.activation = InplaceGELU() if variant.activation == "in_place" else nn.GELU()
@@ -57,9 +59,9 @@ class EncoderLayer(nn.Module):
         else:
             scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
             if self.variant.attention == "dropout_recomputed":
-                found = softmax_dropout_matmul(scores, v, self.dropout, self.training)
+                found = softmax_dropout_matmul(scores, v, DROPOUT, self.training)
             else:
-                found = dropped(scores.softmax(-1), self.dropout) @ v
+                found = dropped(scores.softmax(-1), DROPOUT) @ v
         return found.transpose(1, 2).reshape(batch, sequence, hidden)
 
     def fed_forward(self, x: Tensor) -> Tensor:
@@ -71,13 +73,13 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer's output."""
-        x = self.attention_norm(x + dropped(self.attention_output(self.attended(x)), self.dropout))
-        return self.feedforward_norm(x + dropped(self.fed_forward(x), self.dropout))
+        x = self.attention_norm(x + dropped(self.attention_output(self.attended(x)), DROPOUT))
+        return self.feedforward_norm(x + dropped(self.fed_forward(x), DROPOUT))
 
 
-def stack(sizes: Dimensions, variant: Variant, layers: int, dropout: float = 0.1) -> nn.Sequential:
+def stack(sizes: Dimensions, variant: Variant, layers: int) -> nn.Sequential:
     """Several layers of one variant, one after another."""
-    return nn.Sequential(*(EncoderLayer(sizes, variant, dropout) for _ in range(layers)))
+    return nn.Sequential(*(EncoderLayer(sizes, variant) for _ in range(layers)))
 
 
 def saved_bytes(sizes: Dimensions, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:

@@ -113,7 +113,6 @@ def test_a_model_s_layer_is_measured(tmp_path, monkeypatch):
 
 
 def test_collectives_between_two_processes(tmp_path):
-    began = time.perf_counter()
     bench_run.measured(request(tmp_path / "r.json", ranks=2, kernels=lambda dtype: TINY[:1], budget=0.1))
     found = read_result(tmp_path / "r.json")
     kinds = {r["kernel"] for r in found["records"]}
@@ -121,7 +120,6 @@ def test_collectives_between_two_processes(tmp_path):
     large = next(r for r in found["records"] if r["kernel"] == "all_reduce" and r["params"]["bytes"] == 1 << 22)
     small = next(r for r in found["records"] if r["kernel"] == "all_reduce" and r["params"]["bytes"] == 1 << 10)
     assert large["time_s"]["min"] > small["time_s"]["min"]
-    assert time.perf_counter() - began < 60
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

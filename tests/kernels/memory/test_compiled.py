@@ -65,7 +65,8 @@ def test_a_compiled_graph_does_not_keep_what_is_computed_again():
             compiled = torch.compile(made, backend="aot_eager_decomp_partition", fullgraph=True)
             kept.append(memory.stash_bytes(compiled, x, exclude=list(made.parameters())).bytes)
         found.append(losses(compiled, x))
-    assert kept[0] - kept[1] == 8 * 40 * 2  # the output of GELU in bf16
+    more = kept[0] - kept[1] - 8 * 40 * 2  # than the output of GELU in bf16
+    assert more in (0, 24 * 40 * 2)  # from torch 2.14 on, the plain network also keeps a weight in bf16
     assert found[1] == pytest.approx(found[0], rel=4e-3)
 
 
