@@ -38,17 +38,17 @@ def base_row(tables: Tables, machine: str, known: bool) -> str:
     return next((str(n) for n in own if isinstance(n, str) and tables.has(KERNELS, n)), ANY_ACCELERATOR)
 
 
-def kernel_row(found: Calibration, result: Result, base: str, command: str, version: str) -> dict[str, Any]:
+def kernel_row(found: Calibration, result: Result, base: str, source: str) -> dict[str, Any]:
     """The row of kernel_efficiencies, with what was fitted to what, when, how, and how well."""
     own = {name: as_written(name, value) for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
     on = f"{len(result['records'])} kernels of {result['device']['name']}"
     told = {"fitted": [name for name in found.fitted if name in own], "fitted_on": on}
-    return {"extends": base, **own, **_about(result, command, version, _notes(found), **told)}
+    return {"extends": base, **own, **_about(source, _notes(found), **told)}
 
 
-def _about(result: Result, command: str, version: str, notes: str, **more: Any) -> dict[str, Any]:
+def _about(source: str, notes: str, **more: Any) -> dict[str, Any]:
     """The columns that describe every row itself."""
-    return {"aliases": [], "sources": [_source(result, command, version)], **more, "unverified": [], "notes": notes}
+    return {"aliases": [], "sources": [source], **more, "unverified": [], "notes": notes}
 
 
 def as_written(name: str, value: float) -> float | str:
@@ -58,7 +58,8 @@ def as_written(name: str, value: float) -> float | str:
     return f"{number:g}{unit}" if unit else number
 
 
-def _source(result: Result, command: str, version: str) -> str:
+def source_of(result: Result, command: str, version: str) -> str:
+    """Where rows come from: the command, and what was measured with what."""
     device, software = result["device"], result["software"]
     driver = f", driver {device['driver']}" if device.get("driver") else ""
     return (f"{command} (amped {version}): {len(result['records'])} kernels measured {result['date']} on {device['name']}"
@@ -75,7 +76,7 @@ def _notes(found: Calibration) -> str:
     return "; ".join([f"Mean absolute errors of the fit: {'; '.join(told) or 'nothing was fitted'}", *refused]) + "."
 
 
-def accelerator_row(found: Calibration, result: Result, command: str, version: str) -> dict[str, Any]:
+def accelerator_row(found: Calibration, result: Result, source: str) -> dict[str, Any]:
     """A row for a processor that no table has: its peaks from instructions and clock, its bandwidth from copies."""
     machine = found.machine
     peaks = {FORMATS[dtype].peak: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
@@ -84,7 +85,7 @@ def accelerator_row(found: Calibration, result: Result, command: str, version: s
         "vendor": result["device"]["name"], "architecture": "CPU", **peaks,
         "vector_flop_rate": f"{vector / 1e9:.4g} GFLOP/s", "memory_bandwidth": f"{machine.bandwidth / 1e9:.4g} GB/s",
         "memory_capacity": f"{(result['device'].get('mem_bytes') or 0) / 1e9:.4g} GB", KERNELS: machine.name,
-        **_about(result, command, version, "Peaks are instructions times clock, or what was measured where that is more; the "
+        **_about(source, "Peaks are instructions times clock, or what was measured where that is more; the "
                  "bandwidth is the fastest large copy; the vector rate is fitted to kernels that work row by row."),
     }  # fmt: skip
 
@@ -101,7 +102,7 @@ def network_settings(network: Links) -> dict[str, Any]:
     return {name: as_written(name, value) for name, value in found.items()}
 
 
-def link_row(network: Links, result: Result, command: str, version: str) -> dict[str, Any]:
+def link_row(network: Links, source: str) -> dict[str, Any]:
     """A row for the link between processes: the bandwidth of the fastest collective, and the share that each has."""
     shares = {SHARES[kind]: float(f"{network.share(kind):.4g}") for kind in network.rates if kind in SHARES}
     steps = [f"{kind} {as_written('inter_accelerator_latency', value)}" for kind, value in network.latencies.items()]
@@ -111,18 +112,18 @@ def link_row(network: Links, result: Result, command: str, version: str) -> dict
         "bandwidth_of": "one process, the fastest kind of collective",
         "latency": as_written("inter_accelerator_latency", network.latencies[network.typical]), **shares,
         "efficiency_basis": f"fitted to {network.ranks} processes, {network.backend}",
-        **_about(result, command, version,
+        **_about(source,
                  f"Latency of a step: {', '.join(steps)}. Mean absolute errors of the fit: {'; '.join(errors)}."),
     }  # fmt: skip
 
 
-def system_row(network: Links, machine: str, result: Result, command: str, version: str) -> dict[str, Any]:
+def system_row(network: Links, machine: str, source: str) -> dict[str, Any]:
     """A row for a node whose accelerators are the processes that were measured."""
     return {
         "accelerator": machine, "number_of_accelerators_per_node": network.ranks,
         "scale_up_link": network_name(machine, network), **network_settings(network),
         "inter_accelerator_efficiency_basis": f"{network.typical} of {network.ranks} processes, {network.backend}",
-        **_about(result, command, version,
+        **_about(source,
                  "Latency and bandwidth are fitted to collectives; the latency is that of each step, ramps are in it."),
     }  # fmt: skip
 

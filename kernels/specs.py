@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amped.base.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError
 from amped.kernels.formats import FORMATS, MEASURED
+from amped.kernels.refusals import refuse_unknown
 from amped.theory.kernel_work import (
     ACTIVATION,
     ADAM,
@@ -193,15 +194,11 @@ def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
     Raises:
         ConfigError: for an unknown kernel, format or dimension, and for a missing dimension.
     """
-    if kernel not in FAMILIES:
-        raise ConfigError(f"there is no kernel {kernel!r}", did_you_mean(kernel, FAMILIES) or ", ".join(FAMILIES))
-    if dtype not in MEASURED:
-        advice = did_you_mean(dtype, MEASURED) or ", ".join(MEASURED)
-        raise ConfigError(f"{dtype!r} is no format that is measured", advice)
+    refuse_unknown(kernel, FAMILIES, f"there is no kernel {kernel!r}")
+    refuse_unknown(dtype, MEASURED, f"{dtype!r} is no format that is measured")
     known = FAMILIES[kernel].parameters
-    unknown = [name for name in sizes if name not in known]
-    if unknown:
-        raise ConfigError(f"{kernel} has no dimension {unknown[0]!r}", f"it has {', '.join(known)}")
+    for name in sizes:
+        refuse_unknown(name, known, f"{kernel} has no dimension {name!r}")
     params = {name: sizes.get(name, default) for name, default in known.items()}
     missing = [name for name, value in params.items() if value is None]
     if missing:

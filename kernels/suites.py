@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, product
 from typing import Any
 
-from amped.base.errors import ConfigError, did_you_mean
+from amped.kernels.refusals import refuse_unknown
 from amped.kernels.specs import FAMILIES, KernelSpec, spec
 from amped.theory.records import Operator
 
@@ -29,8 +29,7 @@ def suite(name: str, device: str, dtype: str, memory: float) -> list[KernelSpec]
     Raises:
         ConfigError: for an unknown suite.
     """
-    if name not in SUITES:
-        raise ConfigError(f"there is no suite {name!r}", did_you_mean(name, SUITES) or f"there are {', '.join(SUITES)}")
+    refuse_unknown(name, SUITES, f"there is no suite {name!r}")
     made = quick(dtype) if name == "quick" else full(device, dtype, memory)
     return list({each.key: each for each in made}.values())
 

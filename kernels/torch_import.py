@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.formats import FORMATS, TRAINED
+from amped.kernels.refusals import refuse_unknown
 
 try:
     import torch as torch
@@ -25,9 +26,8 @@ def chosen_device(wanted: str | None) -> str:
     Raises:
         ConfigError: for an unknown device, and for a GPU if torch sees none.
     """
-    if wanted not in (None, *DEVICES):
-        hint = did_you_mean(str(wanted), DEVICES)
-        raise ConfigError(f"--device {wanted!r} is not known", hint or f"there are {', '.join(DEVICES)}")
+    if wanted is not None:
+        refuse_unknown(wanted, DEVICES, f"--device {wanted!r} is not known")
     has_gpu = bool(torch.cuda.is_available())
     if wanted == "cuda" and not has_gpu:
         built = getattr(torch.version, "cuda", None)

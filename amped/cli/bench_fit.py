@@ -109,15 +109,15 @@ def _calibrated(
         lambda line: typer.echo(line, err=True),
         collectives(),
     )
-    command = command_line()
-    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, command, __version__))}
+    source = rows.source_of(result, command_line(), __version__)
+    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, source))}
     if not machine.known:
-        own = rows.accelerator_row(found, result, command, __version__)
+        own = rows.accelerator_row(found, result, source)
         made[ACCELERATORS] = (machine.name, {**own, rows.KERNELS: name or machine.name})
     if found.network is not None:
-        told, whole = (result, command, __version__), rows.network_name(machine.name, found.network)
-        made[rows.LINKS] = (whole, rows.link_row(found.network, *told))
-        made[rows.SYSTEMS] = (whole, rows.system_row(found.network, machine.name, *told))
+        whole = rows.network_name(machine.name, found.network)
+        made[rows.LINKS] = (whole, rows.link_row(found.network, source))
+        made[rows.SYSTEMS] = (whole, rows.system_row(found.network, machine.name, source))
     return found, made
 
 

@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from amped.base.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError
 from amped.kernels import dense_layer as layers
 from amped.kernels.ladder.fp8 import Float8
 from amped.kernels.ladder.speed import Speed, clock_laps, event_laps, speedometer
 from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import forget_peak, resident_bytes
+from amped.kernels.refusals import refuse_unknown
 from amped.kernels.running import freed, told_of
 from amped.kernels.torch_import import has_fp8, torch
 
@@ -49,13 +50,6 @@ class Rung:
         return y
 
 
-def refuse_unknown(rungs: Sequence[str]) -> None:
-    """Refuses names that are not rungs."""
-    unknown = [name for name in rungs if name not in RUNGS]
-    if unknown:
-        raise ConfigError(f"there is no rung {unknown[0]!r}", did_you_mean(unknown[0], RUNGS) or ", ".join(RUNGS))
-
-
 def climbed(
     s: Shape,
     device: str,
@@ -69,7 +63,8 @@ def climbed(
 
     A rung that this machine does not have, or that fails, has the reason and no times.
     """
-    refuse_unknown(rungs)
+    for name in rungs:
+        refuse_unknown(name, RUNGS, f"there is no rung {name!r}")
     p, (x, dy) = layers.parameters(s, device), layers.inputs(s, device)
     still = replace(s, dropout=0.0)
     first = _outcome(made("eager", p, still, device), p, x, dy)

@@ -10,7 +10,6 @@ from typing import Any
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
 from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles, terms
-from amped.kernels.layouts.sdpa import sdpa
 from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
@@ -102,7 +101,7 @@ class Room:
         space = Workspace(self.dimensions.sizes, chosen, self.like, self.choices, self.kernels)
         space.tensors = {name: self._laid(each, space.layout(name)) for name, each in flat.items()}
         if operator.kernel == "sdpa_bwd":
-            sdpa(space)
+            space.sdpa()
         plain = self.kernels.get(operator.kernel) is KERNELS.get(operator.kernel)
         return {"impl": "torch" if plain else "triton"} | self._timed(space.call(operator))
 

@@ -15,6 +15,7 @@ from amped.kernels.formats import FORMATS
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
+from amped.kernels.refusals import refuse_unknown
 
 FORMAT, VERSION = "amped layout plan", 1
 
@@ -42,9 +43,7 @@ class Plan:
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.attention not in LAYERS:
-            told = f"{quoted(self.attention)} is no kind of attention"
-            raise ConfigError(told, did_you_mean(str(self.attention), LAYERS) or f"one of {', '.join(LAYERS)}")
+        refuse_unknown(str(self.attention), LAYERS, f"{quoted(self.attention)} is no kind of attention")
         problems = list(layout_problems(self.layouts, self.attention))
         if problems:
             raise ConfigError(problems)

@@ -7,7 +7,6 @@ from copy import copy
 from typing import Any
 
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices
-from amped.kernels.layouts.sdpa import sdpa, sdpa_backward
 from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical, part
 from amped.kernels.layouts.variables import has_layout, layout_of
@@ -73,8 +72,27 @@ class Workspace:
             first, second, out = map(self.layout, names)
             return contraction(operator, (first, second, out), list(map(self.tensor, names)), self.sizes)
         if operator.kernel in ("sdpa", "sdpa_bwd"):
-            return lambda: (sdpa if operator.kernel == "sdpa" else sdpa_backward)(self)
+            return self.sdpa if operator.kernel == "sdpa" else self._sdpa_backward
         return self._fused(operator)
+
+    def sdpa(self) -> None:
+        """Torch's fused attention, whichever kernel it picks; torch's own graph is kept for the backward pass."""
+        with torch.enable_grad():
+            inputs = [self._by_head(name).detach().requires_grad_() for name in ("QQ", "KK", "VV")]
+            out = torch.nn.functional.scaled_dot_product_attention(*inputs, dropout_p=1.0 - self.choices.keep)
+        self.attention = inputs, out
+        self._by_head("GAMMA").copy_(out.detach())
+
+    def _sdpa_backward(self) -> None:
+        """Gradients of queries, keys and values."""
+        inputs, out = self.attention
+        grads = torch.autograd.grad(out, inputs, self._by_head("DGAMMA"), retain_graph=True)
+        for name, grad in zip(("DQQ", "DKK", "DVV"), grads, strict=True):
+            self._by_head(name).copy_(grad)
+
+    def _by_head(self, name: str) -> Tensor:
+        """A view of a tensor as fused attention takes it: batch, heads, tokens, place in a head."""
+        return logical(self.tensor(name), self.layout(name), "bhkp" if "k" in LETTERS[name] else "bhjp")
 
     def _fused(self, operator: Operator) -> Callable[[], None]:
         kernel, names = self.kernels[operator.kernel], ARGUMENTS[operator.name].split()

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from amped.base.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError
 from amped.kernels.memory.in_place_norm import why_unsafe
 from amped.kernels.memory.sites import TECHNIQUES, Seen, Site, restore, sites
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes
+from amped.kernels.refusals import refuse_unknown
 from amped.kernels.timers import timer_for
 
 NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
@@ -45,9 +46,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name in self.techniques:
-            if name not in TECHNIQUES:
-                advice = did_you_mean(name, TECHNIQUES) or f"there are {', '.join(TECHNIQUES)}"
-                raise ConfigError(f"the technique {name!r} is not known", advice)
+            refuse_unknown(name, TECHNIQUES, f"the technique {name!r} is not known")
         if self.target_bytes is not None and not self.target_bytes > 0:
             raise ConfigError(f"a target of {self.target_bytes} bytes is none", "give more than zero bytes")
 

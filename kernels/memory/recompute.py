@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from amped.base.errors import ConfigError, did_you_mean
+from amped.base.errors import ConfigError
 from amped.kernels.memory.in_place_norm import rms_gradients, widened
+from amped.kernels.refusals import refuse_unknown
 
 aten = torch.ops.aten
 # Torch's own activation functions, and their gradients.
@@ -159,9 +160,7 @@ def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str =
     Raises:
         ConfigError: for an unknown function.
     """
-    if act not in TORCH_FUNCTIONS:
-        advice = did_you_mean(act, TORCH_FUNCTIONS) or f"there are {', '.join(TORCH_FUNCTIONS)}"
-        raise ConfigError(f"the activation function {act!r} is not known", advice)
+    refuse_unknown(act, TORCH_FUNCTIONS, f"the activation function {act!r} is not known")
     return _RecomputedLinear.apply(act, 0.0, weight, bias, x)[0]
 
 

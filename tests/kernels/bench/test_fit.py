@@ -207,7 +207,9 @@ def test_gpus_are_known_by_their_drivers_names_and_others_must_be_named():
 def test_a_row_says_what_it_was_fitted_on_and_stands_on_the_one_before(of_gpu):
     assert rows.base_row(Tables(), "H100 SXM", True) == "H100 SXM"
     assert rows.base_row(Tables(), "L40S", True) == "Ada"
-    row = rows.kernel_row(of_gpu, planted(PRODUCTS, TRUTH, GPU), "H100 SXM", "amped bench fit r.json", "0.1.0")
+    content = planted(PRODUCTS, TRUTH, GPU)
+    source = rows.source_of(content, "amped bench fit r.json", "0.1.0")
+    row = rows.kernel_row(of_gpu, content, "H100 SXM", source)
     assert row["extends"] == "H100 SXM"
     assert set(row["fitted"]) == set(of_gpu.fitted) <= set(row)
     assert row["bandwidth_ramp_bytes"].endswith(" MB")
@@ -217,7 +219,7 @@ def test_a_row_says_what_it_was_fitted_on_and_stands_on_the_one_before(of_gpu):
 
 
 def test_rows_are_added_to_what_is_there_and_never_to_amped_s_own(tmp_path, of_gpu):
-    row = rows.kernel_row(of_gpu, planted(PRODUCTS, TRUTH, GPU), "H100 SXM", "c", "0")
+    row = rows.kernel_row(of_gpu, planted(PRODUCTS, TRUTH, GPU), "H100 SXM", "a source")
     rows.write_rows(tmp_path, {rows.KERNELS: ("one", row)})
     (path,) = rows.write_rows(tmp_path, {rows.KERNELS: ("two", row)})
     tables = Tables((tmp_path,))

@@ -76,13 +76,13 @@ def test_a_kind_of_one_size_is_left_out():
 def test_a_row_of_links_has_what_each_kind_reaches():
     content = result(measured_by_hand(4))
     found = calibrated(content, CPU, DEFAULTS, collective_time=collectives())
-    row = rows.link_row(found.network, content, "amped bench fit r.json", "0.1.0")
+    row = rows.link_row(found.network, rows.source_of(content, "amped bench fit r.json", "0.1.0"))
     assert row["all_reduce_efficiency"] == pytest.approx(0.25, rel=0.06)
     assert row["point_to_point_efficiency"] == 1
     assert "all_reduce 40.04 us" in row["notes"]
     assert "all_to_all_efficiency" not in row
     # What a step costs has overhead and ramp in it, and the row says so.
-    own = rows.kernel_row(found, content, "default", "c", "0")
+    own = rows.kernel_row(found, content, "default", "a source")
     assert (own["collective_overhead_time"], own["inter_accelerator_ramp_bytes"]) == ("0 us", "0 MB")
     assert as_json(found)["network"]["rates"]["all_reduce"] == pytest.approx(2e9, rel=0.05)
 

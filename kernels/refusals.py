@@ -1,0 +1,18 @@
+"""How an unknown name is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amped.base.errors import ConfigError, did_you_mean
+
+
+def refuse_unknown(name: str, known: Iterable[str], told: str) -> None:
+    """Refuses a name that is not known, with the nearest one, or with all.
+
+    Raises:
+        ConfigError: if it is not known.
+    """
+    names = list(known)
+    if name not in names:
+        raise ConfigError(told, did_you_mean(name, names) or f"there are {', '.join(names)}")
