@@ -19,7 +19,8 @@ from amped.base.version import __version__
 from amped.calibration.anchor import anchored, as_file
 from amped.kernels import anchoring, bench_run, stepping
 from amped.kernels.running import timer_of
-from amped.kernels.timing import Timer, Timing
+from amped.kernels.timers import Timer
+from amped.kernels.timing import Timing
 from amped.tables.tables import Tables
 
 # Width, heads, tokens of a sequence, sequences, words.
