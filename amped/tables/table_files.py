@@ -119,5 +119,5 @@ def _problems(table: object, rows: object) -> Iterator[Problem]:
     if not isinstance(table, str):
         yield Problem(f"the table's name {quoted(table)} is not text")
     else:
-        shape = {name: kind for name, kind in columns(table).items() if name in (*LISTS, "extends")}
+        shape = {name: kind for name, kind in columns(table).items() if name in ABOUT}
         yield from row_problems(table, rows, shape)

@@ -112,6 +112,13 @@ FOUND = {
         },
         1,
     ),
+    "mixture layers of a network without experts": (
+        "tables",
+        {"measurements": [{"system": "TPU v5e pod", "layers": "64", "dimensionality": "10240", "attention_heads": "64",
+                           "vocabulary_size": "32768", "context": "2048", "number_of_MoE_layers": "48",
+                           "batch_size": "256", "measured_step_time": "14.91088"}]},
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

@@ -166,6 +166,15 @@ def dense_networks_have_one_expert(number_of_experts):
     return number_of_experts <= 1
 
 
+@quantity("boolean", constrains="number_of_MoE_layers", choice="feedforward_kind", value="dense")
+def dense_networks_have_no_mixture_layers(number_of_MoE_layers):
+    """A network whose number of experts is not given is dense: it has no mixture-of-experts layers.
+
+    Source: definition.
+    """
+    return number_of_MoE_layers == 0
+
+
 @quantity("boolean", constrains="number_of_windowed_layers")
 def windowed_layers_are_layers(number_of_windowed_layers, layers, attention_window):
     """The number of layers with an attention window is at most the number of layers; without a window it is zero.
