@@ -119,6 +119,16 @@ FOUND = {
                            "batch_size": "256", "measured_step_time": "14.91088"}]},
         1,
     ),
+    "a longer output head beside whose chunk gradients of others are exchanged": (
+        "pairs",
+        {
+            "given": {"model": "DeepSeek V3", "system": "AWS p5en", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 4,
+                      "batch_size": 64, "context_parallel_degree": 4, "virtual_pipeline_stages": 2, "expert_parallel_degree": 2,
+                      "overlap_data_communication": True},
+            "changes": [["kernel_launch_time", 4]],
+        },
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ gradients have links of their own, while it waits for tensor-parallel communicat
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.quantity import family, quantity
 from amped.theory.records import total
 from amped.theory.resources import beside
 from amped.theory.shardings import shares
@@ -61,6 +61,60 @@ def free_backward_time(
 
 
 @quantity("s")
+def forward_end_time(
+    bottleneck_stage_embedding_passes,
+    embedding_forward_time,
+    bottleneck_stage_output_head_passes,
+    output_head_forward_time,
+):
+    """The time of the embedding and of the output head in the forward passes of a step, on the bottleneck stage.
+
+    Source: definition.
+    """
+    embedding = bottleneck_stage_embedding_passes * embedding_forward_time
+    return embedding + bottleneck_stage_output_head_passes * output_head_forward_time
+
+
+@quantity("s")
+def backward_end_time(
+    bottleneck_stage_embedding_passes,
+    embedding_backward_time,
+    bottleneck_stage_output_head_passes,
+    output_head_input_gradient_time,
+    output_head_weight_gradient_time,
+):
+    """The time of the embedding and of the output head in the backward passes of a step, on the bottleneck stage.
+
+    Source: definition.
+    """
+    head = output_head_input_gradient_time + output_head_weight_gradient_time
+    return bottleneck_stage_embedding_passes * embedding_backward_time + bottleneck_stage_output_head_passes * head
+
+
+@family(PASS=("forward", "backward"), WINDOW=("weight_forward_window", "free_backward"))
+@quantity("s")
+def PASS_time_beside_other_chunks(
+    WINDOW_time,
+    PASS_end_time,
+    virtual_pipeline_stages,
+    pipeline_parallel_degree,
+    number_of_microbatches_per_minibatch,
+):
+    """The time of PASS passes in which one stage can communicate gradients or weights of its chunks of layers.
+
+        time = ((v − 1)·p·(free time − time of embedding and output head) + free time) / (v·m).
+
+    There are v chunks of layers on each of p stages, and m micro-batches. Only one chunk has the embedding, and only
+    one the output head: they hide nothing of the other chunks.
+
+    Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
+    """
+    v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+    others = (v - 1) * p * np.maximum(WINDOW_time - PASS_end_time, 0)
+    return (others + WINDOW_time) / (v * m)
+
+
+@quantity("s")
 def gradient_communication_time(
     data_durations, gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch
 ):
@@ -84,42 +138,6 @@ def weight_communication_time(
     """
     once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
     return once * np.where(weights_are_gathered_each_microbatch, 2 * number_of_microbatches_per_minibatch, 1)
-
-
-@quantity("1")
-def overlapped_microbatch_fraction(
-    gradients_are_scattered_each_microbatch,
-    number_of_microbatches_per_minibatch,
-    virtual_pipeline_stages,
-    pipeline_parallel_degree,
-):
-    """The share of the micro-batches beside which gradients are communicated.
-
-        fraction = ((v − 1)·p + 1) / (v·m).
-
-    It is 1 if ZeRO shards gradients. Otherwise the equation holds, with v chunks of layers on each of p stages and m
-    micro-batches. With one chunk it is the last micro-batch. With several chunks, the gradients of a chunk are complete
-    when the last p micro-batches have left the chunk; they are communicated beside the other chunks.
-
-    Source: arXiv 2006.15704, section 3.2.3; arXiv 1910.02054, section 7.2; Megatron-Core, --overlap-grad-reduce (a
-    bucket for each chunk).
-    """
-    v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-    return np.where(gradients_are_scattered_each_microbatch, 1, fraction_beside_other_chunks(v, p, m))
-
-
-def fraction_beside_other_chunks(chunks, stages, microbatches):
-    """The share of the backward passes of a stage beside which it can exchange the gradients of its chunks of layers.
-
-        fraction = ((chunks − 1)·stages + 1) / (chunks·micro-batches).
-
-    The gradients of a chunk are complete after its last micro-batch. While they are exchanged, the stage runs the
-    passes of the chunks that follow, and each of these processes as many micro-batches in a row as there are stages.
-    The 1 is the last pass of all: with a single chunk, gradients are exchanged beside the last micro-batch alone.
-
-    Source: arXiv 2006.15704, section 3.2.3; Megatron-Core, --overlap-grad-reduce (a bucket for each chunk).
-    """
-    return ((chunks - 1) * stages + 1) / (chunks * microbatches)
 
 
 @quantity("1")
@@ -151,7 +169,7 @@ def overlappable_time(whole, able, free, chunks, microbatches):
 @quantity("s")
 def overlapped_gradient_communication_time(
     gradient_communication_time,
-    overlapped_microbatch_fraction,
+    backward_time_beside_other_chunks,
     free_backward_time,
     overlappable_data_fraction,
     overlap_data_communication,
@@ -162,11 +180,11 @@ def overlapped_gradient_communication_time(
 ):
     """The time in which gradients are reduced while the backward pass runs. The gradients of one layer cannot overlap.
 
-        time = switch·min(overlappable time, fraction·free),
-        free = free backward time or, where ZeRO shards gradients, free backward time + bubble.
+        time = switch·min(overlappable time, window),
+        window = backward_time_beside_other_chunks or, where ZeRO shards gradients, free backward time + bubble.
 
-    `switch` is `overlap_data_communication`, and `fraction` is `overlapped_microbatch_fraction`. If ZeRO shards
-    gradients, the gradients of each micro-batch are reduced, also while the stage waits in the pipeline bubble.
+    `switch` is `overlap_data_communication`. If ZeRO shards gradients, the gradients of each micro-batch are reduced,
+    also while the stage waits in the pipeline bubble.
 
     Source: arXiv 2006.15704, section 3.2.
     """
@@ -175,7 +193,8 @@ def overlapped_gradient_communication_time(
     rounds = np.where(sharded, 1, number_of_microbatches_per_minibatch)
     free = free_backward_time + sharded * pipeline_bubble_time
     able = overlappable_time(whole, overlappable_data_fraction, free, chunks, rounds)
-    return beside(able, overlapped_microbatch_fraction * free, overlap_data_communication)
+    window = np.where(sharded, free, backward_time_beside_other_chunks)
+    return beside(able, window, overlap_data_communication)
 
 
 @quantity("s")
@@ -205,8 +224,8 @@ def overlapped_weight_communication_time(
     weights_are_gathered_each_microbatch,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
-    pipeline_parallel_degree,
     weight_forward_window_time,
+    forward_time_beside_other_chunks,
     sharded_weight_window_time,
     overlappable_data_fraction,
     overlap_data_communication,
@@ -214,18 +233,17 @@ def overlapped_weight_communication_time(
     """The time in which weights are gathered while passes run: the first forward passes, or all if ZeRO shards weights.
 
         time = switch·min(overlappable time, window),
-        window = forward·((v − 1)·p + 1) / (v·m), or where ZeRO shards weights
+        window = forward_time_beside_other_chunks, or where ZeRO shards weights
         window = sharded_weight_window_time.
 
-    `switch` is `overlap_data_communication`, and `forward` is `weight_forward_window_time`. There are v chunks of
-    layers on each of p stages, and m micro-batches.
+    `switch` is `overlap_data_communication`.
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = weights_are_gathered_each_microbatch > 0
     forward, every = weight_forward_window_time, sharded_weight_window_time
-    window = np.where(sharded, every, forward * fraction_beside_other_chunks(v, pipeline_parallel_degree, m))
+    window = np.where(sharded, every, forward_time_beside_other_chunks)
     free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
     able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
     return beside(able, window, overlap_data_communication)
