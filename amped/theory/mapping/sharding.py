@@ -139,6 +139,26 @@ def gradients_are_scattered_each_microbatch(zero_stage, whole_gradient_accumulat
 
 
 @quantity("boolean")
+def gradients_delay_handovers(early_handover, gradients_are_scattered_each_microbatch, pipeline_parallel_degree):
+    """Whether a stage exchanges the gradients of its weights before it hands the gradient of its input on.
+
+    Source: pytorch/pytorch, pull request 165106.
+    """
+    return (early_handover == 0) & (gradients_are_scattered_each_microbatch == 0) & (pipeline_parallel_degree > 1)
+
+
+@quantity("count")
+def data_exchanges_per_step(gradients_delay_handovers, pipeline_flushes_per_step):
+    """How often a step exchanges gradients and weights that are not exchanged for each micro-batch.
+
+    It is once, or once for each run of the pipeline if a run ends with the exchange.
+
+    Source: pytorch/pytorch, pull request 196641.
+    """
+    return np.where(gradients_delay_handovers, pipeline_flushes_per_step, 1)
+
+
+@quantity("boolean")
 def weights_are_gathered_each_microbatch(zero_stage, weights_stay_gathered):
     """Whether the weights of a layer are gathered for each micro-batch, instead of once a step.
 

@@ -116,19 +116,26 @@ def PASS_time_beside_other_chunks(
 
 @quantity("s")
 def gradient_communication_time(
-    data_durations, gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch
+    data_durations,
+    gradients_are_scattered_each_microbatch,
+    number_of_microbatches_per_minibatch,
+    data_exchanges_per_step,
 ):
     """The time to reduce gradients in a step: once, or for each micro-batch if these scatter gradients over the shards.
 
     Source: arXiv 1910.02054, section 7.
     """
     once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
-    return once * np.where(gradients_are_scattered_each_microbatch, number_of_microbatches_per_minibatch, 1)
+    rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
+    return once * np.where(gradients_are_scattered_each_microbatch, *rounds)
 
 
 @quantity("s")
 def weight_communication_time(
-    data_durations, weights_are_gathered_each_microbatch, number_of_microbatches_per_minibatch
+    data_durations,
+    weights_are_gathered_each_microbatch,
+    number_of_microbatches_per_minibatch,
+    data_exchanges_per_step,
 ):
     """The time to gather weights in a step.
 
@@ -137,7 +144,8 @@ def weight_communication_time(
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
     once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
-    return once * np.where(weights_are_gathered_each_microbatch, 2 * number_of_microbatches_per_minibatch, 1)
+    rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
+    return once * np.where(weights_are_gathered_each_microbatch, *rounds)
 
 
 @quantity("1")
@@ -174,6 +182,7 @@ def overlapped_gradient_communication_time(
     overlappable_data_fraction,
     overlap_data_communication,
     gradients_are_scattered_each_microbatch,
+    gradients_delay_handovers,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
     pipeline_bubble_time,
@@ -183,8 +192,8 @@ def overlapped_gradient_communication_time(
         time = switch·min(overlappable time, window),
         window = backward_time_beside_other_chunks or, where ZeRO shards gradients, free backward time + bubble.
 
-    `switch` is `overlap_data_communication`. If ZeRO shards gradients, the gradients of each micro-batch are reduced,
-    also while the stage waits in the pipeline bubble.
+    `switch` is `overlap_data_communication`, or 0 if gradients delay handovers: then they are reduced after the pass. If
+    ZeRO shards gradients, the gradients of each micro-batch are reduced, also while the stage waits in the bubble.
 
     Source: arXiv 2006.15704, section 3.2.
     """
@@ -194,7 +203,7 @@ def overlapped_gradient_communication_time(
     free = free_backward_time + sharded * pipeline_bubble_time
     able = overlappable_time(whole, overlappable_data_fraction, free, chunks, rounds)
     window = np.where(sharded, free, backward_time_beside_other_chunks)
-    return beside(able, window, overlap_data_communication)
+    return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
 
 @quantity("s")
@@ -219,31 +228,75 @@ def sharded_weight_window_time(
 
 
 @quantity("s")
+def first_forward_window_time(
+    weight_forward_window_time,
+    forward_time_beside_other_chunks,
+    gradients_delay_handovers,
+    data_exchanges_per_step,
+    number_of_microbatches_per_minibatch,
+):
+    """The forward time of a step beside which weights are gathered that are not gathered for each micro-batch.
+
+        time = forward_time_beside_other_chunks, or where gradients delay handovers
+        time = weight_forward_window_time·exchanges / micro-batches.
+
+    In the second case each chunk gathers its own weights, beside its first micro-batch.
+
+    Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
+    """
+    own = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
+    return np.where(gradients_delay_handovers, own, forward_time_beside_other_chunks)
+
+
+@quantity("s")
 def overlapped_weight_communication_time(
     weight_communication_time,
     weights_are_gathered_each_microbatch,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
     weight_forward_window_time,
-    forward_time_beside_other_chunks,
+    first_forward_window_time,
     sharded_weight_window_time,
     overlappable_data_fraction,
     overlap_data_communication,
 ):
     """The time in which weights are gathered while passes run: the first forward passes, or all if ZeRO shards weights.
 
-        time = switch·min(overlappable time, window),
-        window = forward_time_beside_other_chunks, or where ZeRO shards weights
-        window = sharded_weight_window_time.
+        time = switch·min(overlappable time, window).
 
-    `switch` is `overlap_data_communication`.
+    `switch` is `overlap_data_communication`. The window is `sharded_weight_window_time` where ZeRO shards weights,
+    else `first_forward_window_time`.
 
     Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
     """
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = weights_are_gathered_each_microbatch > 0
     forward, every = weight_forward_window_time, sharded_weight_window_time
-    window = np.where(sharded, every, forward_time_beside_other_chunks)
+    window = np.where(sharded, every, first_forward_window_time)
     free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
     able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
     return beside(able, window, overlap_data_communication)
+
+
+@quantity("s")
+def data_exchanges_of_other_stages_time(
+    gradients_delay_handovers,
+    weights_are_gathered_each_microbatch,
+    gradient_communication_time,
+    weight_communication_time,
+    overlapped_weight_communication_time,
+    pipeline_parallel_degree,
+):
+    """The time in a step in which a stage waits because the other stages exchange gradients or weights in their turn.
+
+        time = (p − 1)·(gradients + weights that are waited for), if gradients delay handovers, else 0.
+
+    The last micro-batch runs backward through the p stages, and each of them exchanges its gradients before the stage
+    before can begin. In the same way the first micro-batch waits on each stage for its weights. With several chunks on
+    a stage, it does so chunk by chunk.
+
+    Source: pytorch/pytorch, pull request 165106 ("blocks the other stages from executing their backwards").
+    """
+    gathers = weight_communication_time - overlapped_weight_communication_time
+    own = gradient_communication_time + gathers * (weights_are_gathered_each_microbatch == 0)
+    return gradients_delay_handovers * (pipeline_parallel_degree - 1) * own

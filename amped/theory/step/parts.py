@@ -173,6 +173,7 @@ def exposed_data_communication_time__operators(
     gradient_communication_time,
     weight_communication_time,
     tied_embedding_communication_time,
+    data_exchanges_of_other_stages_time,
     hidden_data_communication_time,
     overlap_slowdown_fraction,
 ):
@@ -184,4 +185,5 @@ def exposed_data_communication_time__operators(
     Source: arXiv 2006.15704, section 3.2; Megatron-Core, distributed/finalize_model_grads.py.
     """
     whole = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
+    whole = whole + data_exchanges_of_other_stages_time
     return whole - hidden_data_communication_time * (1 - overlap_slowdown_fraction)

@@ -30,3 +30,25 @@ def test_the_executed_step_is_emptied_as_often(more):
 def test_flushes_that_do_not_divide_the_micro_batches_are_refused():
     with pytest.raises(MappingError, match="nearest pipeline_flushes_per_step: 6 or 8"):
         amped.estimate("default", pipeline_flushes_per_step=7)
+
+
+LATE = {"early_handover": False, "zero_stage": 1, "overlap_data_communication": True, "batch_size": 1536}
+
+
+def test_a_stage_that_exchanges_before_it_hands_over_delays_all_stages_before_in_each_run_of_the_pipeline():
+    early, late, twice = (
+        amped.estimate("default", **(LATE | more))
+        for more in ({"early_handover": True}, {}, {"pipeline_flushes_per_step": 2})
+    )
+    stages, once = late["pipeline_parallel_degree"], early["gradient_communication_time"]
+    assert late["gradient_communication_time"] == once
+    assert late["overlapped_gradient_communication_time"] == 0
+    waits = late["weight_communication_time"] - late["overlapped_weight_communication_time"]
+    assert late["data_exchanges_of_other_stages_time"] == pytest.approx((stages - 1) * (once + waits), rel=1e-12)
+    assert twice["gradient_communication_time"] == 2 * once
+    assert early["data_exchanges_of_other_stages_time"] == 0
+
+
+def test_one_stage_hands_nothing_over():
+    alone = {"pipeline_parallel_degree": 1, "pipeline_flushes_per_step": 1}
+    assert amped.estimate("default", **LATE, **alone)["step_time"] == amped.estimate("default", **(LATE | alone | {"early_handover": True}))["step_time"]  # fmt: skip
