@@ -28,6 +28,8 @@ class Machine:
         vector_rate: flop/s of all other operations.
         bandwidth: byte/s of the memory.
         cores: the number of cores that tiles are distributed to; 1 if there are no tiles.
+        power: the watts that its datasheet allows; infinite if they are not known.
+        multipliers: the multiply-accumulates of a core in a cycle.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Machine:
     vector_rate: float
     bandwidth: float
     cores: float
+    power: float = float("inf")
+    multipliers: float = 1.0
 
     @property
     def is_processor(self) -> bool:
@@ -72,7 +76,9 @@ def _of_row(tables: Tables, name: str) -> Machine:
     peaks = {dtype: number(FORMATS[dtype].peak, "flop/s") for dtype in MEASURED}
     vector = number("vector_flop_rate", "flop/s", peaks["bfloat16"] / 16)
     cores = number("number_of_cores", "count", 1.0)
-    return Machine(row.name, True, peaks, vector, number("memory_bandwidth", "byte/s"), cores)
+    multipliers = number("functional_units_per_core", "count", 1.0) * number("mac_per_cycle_per_unit", "1", 1.0)
+    power = number("thermal_design_power", "W", float("inf"))
+    return Machine(row.name, True, peaks, vector, number("memory_bandwidth", "byte/s"), cores, power, multipliers)
 
 
 def _processor(result: Result) -> Machine:

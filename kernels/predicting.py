@@ -21,6 +21,7 @@ from amped.theory.kernel_work import Traffic
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline import kernels
 from amped.theory.roofline import rates as of_rates
+from amped.theory.roofline.rates import operand_delivery_reciprocal__powered as powered
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
@@ -31,9 +32,10 @@ FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, o
 NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor", "optimizer_traffic_factor",
            "attention_dropout_fraction", "elementary_function_time", "random_number_time",
            "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_edge_length", "attention_tile_rows", "cache_intensity",
-           "tile_latency", "split_product_time", "exposed_store_fraction", "throttled_time_fraction", "throttling_time")  # fmt: skip
+           "tile_latency", "split_product_time", "exposed_store_fraction", "throttling_time")  # fmt: skip
 # The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
+# What narrow heads cost the newest attention kernel, which is the one that runs here.
 # Kernels that only move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
 Coefficients = Mapping[str, Any]
@@ -124,7 +126,8 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     known: dict[str, Any] = {
         **neutral(), "vector_flop_rate": machine.vector_rate,
         "attention_backward_ramp_length": c["attention_ramp_length"],
-        "kernel_head_ramp": head_ramp, "kernel_backward_head_ramp": c.get("attention_backward_head_ramp", head_ramp), **c,
+        "kernel_head_ramp": head_ramp, "kernel_backward_head_ramp": c.get("attention_backward_head_ramp", head_ramp),
+        "tile_quantization": c["wave_quantization"], **c,
         "flops_per_multiply_accumulate": FLOPS_OF_A_MAC, "flops_per_elementary_operation": 1.0,
         **dict.fromkeys(("sustained_matrix_flop_rate", "sustained_batched_flop_rate"), peak * c[FORMATS[dtype].sustained]),
         "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
@@ -132,6 +135,9 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores, "attention_peak_flop_rate": wide,
         **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(FORMATS[dtype].bytes)),
     }  # fmt: skip
+    energy = c.get("energy_of_operand_byte", 0.0)
+    limit = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
+    known["operand_delivery_reciprocal"] = limit
     for formula in FORMULAS:
         arguments = inspect.signature(formula).parameters
         known[formula.__name__] = formula(**{name: known[name] for name in arguments})

@@ -36,6 +36,7 @@ COMMON = {
     "flop/s": {"TFLOP/s": 1e12},
     "W": {"W": 1.0},
     "flop/byte": {"flop/byte": 1.0},
+    "J/byte": {"pJ/byte": 1e-12},
     "dollar/s": {"USD/hour": 1 / 3600},
     "dollar/J": {"USD/kWh": 1 / 3.6e6},
     "gram/J": {"g/kWh": 1 / 3.6e6},

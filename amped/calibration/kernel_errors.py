@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import AmpedError, ConfigError, one_line, quoted
+from amped.base.units import parse
 from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -142,7 +143,9 @@ def machine(
     wanted = ("kernel_rates", "network") if built else ("kernel_rates",)
     found = run(plan(scenario.catalogue, wanted, scenario.sources), known)
     rates, *network = (found.cells[name][0][0] for name in wanted)
-    return Predictor(rates, entry, float(known.get("frequency", np.inf)), *network)
+    cache = tables.row(ACCELERATORS, accelerator).columns.get("l2_cache")
+    held = float(parse(cache, "byte")) if cache is not None else 0.0
+    return Predictor(rates, entry, float(known.get("frequency", np.inf)), network[0] if network else None, held)
 
 
 @dataclass(frozen=True)

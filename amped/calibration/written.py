@@ -14,7 +14,13 @@ from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import catalogue
 from amped.validation.table import SHIPPED
 
-UNITS = {"s": (1e-6, " us"), "byte": (1e6, " MB"), "1": (1.0, ""), "flop/byte": (1.0, " flop/byte")}
+UNITS = {
+    "s": (1e-6, " us"),
+    "byte": (1e6, " MB"),
+    "1": (1.0, ""),
+    "flop/byte": (1.0, " flop/byte"),
+    "J/byte": (1e-12, " pJ/byte"),
+}
 DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the one that served its accelerator."
 
 

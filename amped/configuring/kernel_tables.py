@@ -40,8 +40,9 @@ class KernelTable(str):
 
         found = KernelTable(self)
         found.accelerator = row.name
-        cores, frequency = (_number(row, *column) for column in (("number_of_cores", "count"), ("frequency", "Hz")))
-        found.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"))
+        columns = (("number_of_cores", "count"), ("frequency", "Hz"), ("l2_cache", "byte"))
+        cores, frequency, cache = (_number(row, *column) for column in columns)
+        found.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"), cache)
         return found
 
     def __eq__(self, other: object) -> bool:

@@ -64,17 +64,49 @@ class KernelKind:
 # --- products --------------------------------------------------------------------------------------------------------
 
 
-def product_operator(c: Columns, entry: float) -> Operator:
-    """A product C = A·B, with C in 16 bits, or as wide as A and B if these are wider."""
+def product_operator(c: Columns, entry: float, cache: float = 0.0) -> Operator:
+    """A product C = A·B, with C in 16 bits, or as wide as A and B if these are wider.
+
+    The accelerator's memory moves only what a benchmark does not find again in a shared cache of this size.
+    """
     m, n, k = (floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, WIDE))
-    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work)
+    held = found_again(c, work, k * n * entry, cache) * (work.read + work.written)
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).with_held(held)
+
+
+# How many copies of the weight a benchmark uses in turn, from the weight's bytes and those of the shared cache; all copies
+# multiply the same A. Source: ai-dynamo/aiconfigurator, collector/trtllm/collect_gemm.py at 0009590 and
+# collector/vllm/collect_gemm.py at 00e9bde.
+COPIES: Mapping[str, Callable[[Array, float, str], Any]] = {
+    "TRTLLM": lambda weight, cache, _: np.clip(np.ceil(cache / weight), 1.0, 5.0),
+    "VLLM": lambda _, __, precision: 1.0 if precision in ("fp8_block", "nvfp4") else 6.0,
+}
+
+
+def found_again(c: Columns, work: Traffic, weight: Array, cache: float) -> Any:
+    """The share of a product's bytes that its benchmark finds in the shared cache, because it runs again and again.
+
+    All are found if A, C and the copies of the weight fit in the cache, and none if they need twice as much room. A
+    benchmark whose copies are not known finds none.
+    """
+    copies = COPIES.get(_tool(c)) if cache else None
+    if copies is None:
+        return 0.0
+    needed = work.read + work.written + (copies(weight, cache, str(c["precision"][0])) - 1.0) * weight
+    return np.clip(2.0 * cache / needed - 1.0, 0.0, 1.0)
+
+
+def _tool(c: Columns) -> str:
+    """The first word of the software: its name without its version."""
+    return str(c["software"][0]).partition(" ")[0] if "software" in c else ""
 
 
 def product_time(c: Columns, machine: Predictor) -> Any:
     """The time of a product."""
     tiles = machine.rates.products.tiles
-    return timed(product_operator(c, machine.entry), machine) + quantizing_time(c, tiles.cores, machine.frequency)
+    made = product_operator(c, machine.entry, machine.cache)
+    return timed(made, machine) + quantizing_time(c, tiles.cores, machine.frequency)
 
 
 @dataclass(frozen=True)
@@ -103,7 +135,7 @@ QUANTIZERS = {
 
 def quantizing_time(c: Columns, cores: Any, frequency: float) -> Any:
     """The time in which a library converts A to a narrow format; zero in 16 bits, or for a library without a fit."""
-    q = QUANTIZERS.get((str(c["software"][0]).partition(" ")[0], str(c["precision"][0])))
+    q = QUANTIZERS.get((_tool(c), str(c["precision"][0])))
     if q is None:
         return 0.0
     m, k = floats(c["m"]), floats(c["k"])

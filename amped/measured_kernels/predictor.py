@@ -28,12 +28,14 @@ class Predictor:
         entry: bytes of an entry of a product's factors.
         frequency: cycles of a core per second.
         network: the links for collectives, if a system with the accelerator is known.
+        cache: bytes of the cache that all cores share; 0 if it is not known.
     """
 
     rates: Kernels
     entry: float
     frequency: float
     network: Network | None = None
+    cache: float = 0.0
 
 
 def timed(made: Operator, machine: Predictor) -> Any:

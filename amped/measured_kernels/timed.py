@@ -43,17 +43,17 @@ CAUSAL_SHARE = 0.5
 Part = tuple[tuple[str, ...], Operator, Any]
 
 
-def _products(own: MeasuredKernels) -> Iterator[Part]:
-    yield (FORWARD, INPUT, WEIGHTS), product_operator(own.columns, PRECISIONS[own.precision][0]), _all(own)
+def _products(own: MeasuredKernels, cache: float) -> Iterator[Part]:
+    yield (FORWARD, INPUT, WEIGHTS), product_operator(own.columns, PRECISIONS[own.precision][0], cache), _all(own)
 
 
-def _layouts(own: MeasuredKernels) -> Iterator[Part]:
+def _layouts(own: MeasuredKernels, _: float) -> Iterator[Part]:
     made = layout_operator(own.columns)
     for layout, phase in LAYOUTS.items():
         yield (phase,), made, _where(own, "layout", layout)
 
 
-def _groups(own: MeasuredKernels) -> Iterator[Part]:
+def _groups(own: MeasuredKernels, _: float) -> Iterator[Part]:
     forward, weights = grouped_operators(own.columns)
     for stage, phase in STAGES.items():
         yield (phase,), weights if phase == WEIGHTS else forward, _where(own, "stage", stage)
@@ -61,10 +61,10 @@ def _groups(own: MeasuredKernels) -> Iterator[Part]:
 
 def _attention(
     phase: str, made: Callable[[Mapping[str, Any]], Operator]
-) -> Callable[[MeasuredKernels], Iterator[Part]]:
+) -> Callable[[MeasuredKernels, float], Iterator[Part]]:
     """A function for a causal attention; one with a window is left out, because its keys are not those of its shape."""
 
-    def parts(own: MeasuredKernels) -> Iterator[Part]:
+    def parts(own: MeasuredKernels, _: float) -> Iterator[Part]:
         c = own.columns
         yield (phase,), made(c), (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else _all(own)
 
@@ -72,7 +72,7 @@ def _attention(
 
 
 # The kinds whose kernels are operators of an estimate. A whole mixture layer, a dispatch and a collective are not.
-PARTS: Mapping[str, Callable[[MeasuredKernels], Iterator[Part]]] = {
+PARTS: Mapping[str, Callable[[MeasuredKernels, float], Iterator[Part]]] = {
     "products": _products,
     "products_with_layout": _layouts,
     "grouped_products": _groups,
@@ -84,7 +84,7 @@ PARTS: Mapping[str, Callable[[MeasuredKernels], Iterator[Part]]] = {
 
 
 def timed_kernels(
-    path: Path, is_asked: Callable[[str], bool], cores: float = 1.0, frequency: float = float("inf")
+    path: Path, is_asked: Callable[[str], bool], cores: float = 1.0, frequency: float = float("inf"), cache: float = 0.0
 ) -> tuple[TimedKernels, ...]:
     """The measured kernels of an accelerator as records of the theory.
 
@@ -93,6 +93,7 @@ def timed_kernels(
         is_asked: whether a name in the tables is that of the accelerator.
         cores: the accelerator's cores; they tell how long a library takes to convert factors to narrow formats.
         frequency: the cycles of a core per second, for the same.
+        cache: bytes of the cache that all cores share, in which benchmarks find bytes again.
 
     Raises:
         FileError: if a file cannot be read or is no such table.
@@ -101,7 +102,7 @@ def timed_kernels(
         _record(own, phases, made, where, cores, frequency)
         for own in _read(path, _changed(path))
         if is_asked(own.accelerator) and own.precision in PRECISIONS and NAME_OF_KIND[id(own.kind)] in PARTS
-        for phases, made, where in PARTS[NAME_OF_KIND[id(own.kind)]](own)
+        for phases, made, where in PARTS[NAME_OF_KIND[id(own.kind)]](own, cache)
         if np.any(where)
     ]
     return tuple(found)

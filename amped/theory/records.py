@@ -140,6 +140,7 @@ class Operator(Record):
         dropped: 1 if a fused attention has dropout, else 0.
         functions: exponentials, roots and quotients that a call computes.
         drawn: random numbers that a call draws.
+        held: bytes that a shared cache holds from an earlier run of a benchmark, so that memory does not move them.
         after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
             If a network does not have one of them, the operator waits for what that one would wait for.
     """
@@ -164,11 +165,16 @@ class Operator(Record):
     functions: Any = 0.0
     drawn: Any = 0.0
     after: tuple[str, ...] = ()
+    held: Any = 0.0
 
     @property
     def bytes(self) -> Any:
-        """The bytes that one call must read and write."""
-        return self.read + self.written
+        """The bytes that one call must read from memory and write to it."""
+        return self.read + self.written - self.held
+
+    def with_held(self, held: Any) -> Operator:
+        """A copy of this operator that finds these bytes in a shared cache."""
+        return replace(self, held=held)
 
     def again(self, share: Any) -> Operator:
         """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
@@ -223,7 +229,7 @@ class Tiles(Record):
 
     Attributes:
         medium, small, smallest: the efficiencies of smaller tiles as shares of the efficiency of the largest tile.
-        quantization: the share of the idle time in partly filled tiles and waves that is really lost.
+        quantization: the share of the idle time in the last wave that is really lost.
         cores: the number of cores that share the tiles of a product.
         ramp_depth: the number by which the inner dimension k counts as larger, because the first loads of a tile have
             nothing to overlap.
@@ -233,8 +239,9 @@ class Tiles(Record):
         latency: seconds that a tile takes besides its work.
         split_time: seconds to add up the parts of a product whose inner dimension k is split.
         exposed_store: the share of the time to store a product that does not overlap the multiplications.
-        throttled: the share by which very long products are slower, because of the power limit.
-        throttling_time: the seconds at which a product has half of this loss.
+        delivery_time: seconds for which the power lasts to deliver one byte of an operand to a multiplier.
+        throttling_time: the seconds at which half of what the power limit costs a product has set in.
+        edges: the share of the idle time in partly filled tiles that is really lost.
     """
 
     medium: Any
@@ -248,8 +255,9 @@ class Tiles(Record):
     latency: Any = 0.0
     split_time: Any = 0.0
     exposed_store: Any = 0.0
-    throttled: Any = 0.0
+    delivery_time: Any = 0.0
     throttling_time: Any = 1.0
+    edges: Any = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +384,8 @@ class Kernels(Record):
         """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""
         p, a = self.products, self.attention
         slower = ("matrix_time", "grouped_time", "grouped_gradient_time", "batched_time")
-        products = replace(p, **{name: getattr(p, name) * clock for name in slower})
+        tiles = replace(p.tiles, delivery_time=p.tiles.delivery_time * clock)
+        products = replace(p, tiles=tiles, **{name: getattr(p, name) * clock for name in slower})
         rates = {"forward_rate": a.forward_rate / clock, "backward_rate": a.backward_rate / clock}
         return replace(self, products=products, attention=replace(a, **rates))
 

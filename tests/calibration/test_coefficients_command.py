@@ -36,7 +36,7 @@ def test_none_is_selected_by_a_row_or_a_network(coefficient):
 
 def test_each_has_a_unit_a_meaning_and_values():
     for c in LISTED.values():
-        assert c.unit in ("1", "s", "byte", "count", "flop/byte")
+        assert c.unit in ("1", "s", "byte", "count", "flop/byte", "J/byte")
         assert c.meaning
         assert c.values
         assert c.fittable == (c.name in BY_NAME)

@@ -31,7 +31,7 @@ SELECTED_BY = {
         "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows", "attention_head_ramp",
         "attention_backward_head_ramp", "flash_2_head_ramp", "flash_2_backward_head_ramp", "attention_backward_ramp_length", "attention_edge_length",
         "clock_spread_fraction", "cache_intensity", "tile_latency", "split_product_time", "exposed_store_fraction",
-        "throttled_time_fraction",
+        "energy_of_operand_byte", "tile_quantization", "exposed_operand_fraction",
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
@@ -55,7 +55,7 @@ SELECTED_BY = {
     },
     # Nothing in the shipped tables; `amped bench fit` writes them in the row of a processor.
     "a processor that was measured": {
-        "gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "elementary_function_time", "random_number_time",
+        "gemm_ramp_rows", "cached_operand_bytes", "elementary_function_time", "random_number_time",
     },
 }  # fmt: skip
 # Columns that tell of a row and go into no formula.

@@ -44,7 +44,7 @@ def packed(side, lost):
 def product_time(o, c, multiply_accumulate_time, entry):
     """The time of a matrix product: the time of the fastest tile size and split of the inner dimension k.
 
-        time = throttled(min over tiles [waves·(step·depth + panels·latency) + split] + store) + exposed traffic,
+        time = powered(min over tiles [waves·(step·depth + panels·latency) + split] + store) + exposed traffic,
         step = ⁴√(multiply-accumulates⁴ + loads from the cache⁴),  depth = k / parts + panels·ramp_depth,
         split = split_time + parts·2·written / bandwidth, where k is cut (parts > 1), else 0,
         store = exposed_store·written / bandwidth.
@@ -52,9 +52,9 @@ def product_time(o, c, multiply_accumulate_time, entry):
     The output is cut into tiles, which the cores compute in `waves`. In a `step` a tile advances by one along k. k
     arrives in `panels`, and the tile is started for each panel: this costs `latency` and as much as `ramp_depth` steps.
     k may be split into `parts` of at least 512; to add the parts up costs `split_time`. `written` are the bytes of the
-    output, and `exposed_store` is the share of the time to write them that no computation hides. `throttled` adds the
-    loss by the power limit, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is
-    the bytes of one entry of an operand; the loads from the cache depend on it.
+    output, and `exposed_store` is the share of the time to write them that no computation hides. `powered` adds what
+    the power limit costs, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is
+    the bytes of one entry of an operand; the loads from the cache and the power depend on it.
 
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: all tiles have one ramp depth.
@@ -67,23 +67,23 @@ def product_time(o, c, multiply_accumulate_time, entry):
     times = waves_of(o, tiles) * (step * depth + panels * each_tile(tiles.latency)) + added
     fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1)
     stored = tiles.exposed_store * o.written / c.streams.bandwidth
-    return throttled(fastest + stored, tiles) + exposed_traffic_time(o, c)
+    return powered(fastest + stored, delivered_bytes(o, entry), tiles) + exposed_traffic_time(o, c)
 
 
 def waves_of(o, tiles):
     """The number of waves in which the cores compute the tiles of a product. Each part of k has tiles of its own.
 
-        tiles = exact + q·(⌈m / rows⌉·⌈n / columns⌉ − exact),  exact = packed m·n / (rows·columns),
+        tiles = exact + e·(⌈m / rows⌉·⌈n / columns⌉ − exact),  exact = packed m·n / (rows·columns),
         waves = w + q·(⌈w⌉ − w),  w = tiles·batch·parts / cores.
 
-    A tile has `rows` rows and `columns` columns of the m × n output. Partly filled tiles and waves have idle time. q is
-    the share of this idle time that is really lost: `quantization` of `Tiles`.
+    A tile has `rows` rows and `columns` columns of the m × n output. Partly filled tiles and waves have idle time. e
+    and q are the shares of this idle time that are really lost: `edges` and `quantization` of `Tiles`.
 
     Source: arXiv 2301.03598 (stream-K), section 3.
     """
-    m, n, q = (each_tile(v) for v in (o.m, o.n, tiles.quantization))
+    m, n, e, q = (each_tile(v) for v in (o.m, o.n, tiles.edges, tiles.quantization))
     exact = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
-    whole = exact + q * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
+    whole = exact + e * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
     waves = whole * each_tile(o.batch) * PARTS / each_tile(tiles.cores)
     return waves + q * (np.ceil(waves) - waves)
 
@@ -108,16 +108,26 @@ def together(one, other):
     return np.sqrt(np.hypot(one * one, other * other))
 
 
-def throttled(time, tiles):
-    """The time of a product, with the loss of clock rate in long products that the power limit causes.
+def delivered_bytes(o, entry):
+    """The bytes of the operands of all multiply-accumulates of a product: two for each. Source: definition."""
+    return 2 * o.m * o.n * o.k * o.batch * entry
 
-        time·(1 + loss·time / (time + throttling_time)).
 
-    `loss` is the loss in very long products. A product that takes `throttling_time` has half of the loss.
+def powered(time, delivered, tiles):
+    """The time of a product whose clock the power limit lowers, if its operands take more power than there is.
 
-    Source: arXiv 2208.11035, section 2 (power management).
+        time + share·(⁴√(time⁴ + limit⁴) − time),
+        limit = delivered·delivery_time,  share = time / (time + throttling_time).
+
+    `delivered` are the bytes of operands of all operations, and `delivery_time` is how long the power lasts to deliver
+    one of them. A product that leaves cores idle takes less power, and loses less. The limit acts with a delay: in a
+    product that takes `throttling_time`, half of it has set in.
+
+    Source: arXiv 2208.11035, section 2 (power management); thonking.ai/p/strangely-matrix-multiplications (power limits
+    large products of A100 and H100, by what their operands switch).
     """
-    return time * (1 + tiles.throttled * time / (time + tiles.throttling_time))
+    share = time / (time + tiles.throttling_time)
+    return time + share * (together(time, delivered * tiles.delivery_time) - time)
 
 
 def share_of_tiles(tiles):
@@ -132,8 +142,8 @@ def share_of_tiles(tiles):
 def exposed_traffic_time(o, c):
     """The time in which a product waits for bytes that the caches do not keep.
 
-    It is zero if loads run ahead of the computation. On a thread of a processor it is the whole time to load these
-    bytes.
+    It is zero if all loads run ahead of the computation. On a thread of a processor it is the whole time to load these
+    bytes, and on an accelerator a share of it.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
     """

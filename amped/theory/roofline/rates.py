@@ -77,8 +77,9 @@ def tile_losses(
     tile_latency,
     split_product_time,
     exposed_store_fraction,
-    throttled_time_fraction,
+    operand_delivery_reciprocal,
     throttling_time,
+    tile_quantization,
 ):
     """The coefficients that tell how much slower products are because of their shape, as one record.
 
@@ -97,8 +98,9 @@ def tile_losses(
         latency=tile_latency,
         split_time=split_product_time,
         exposed_store=exposed_store_fraction,
-        throttled=throttled_time_fraction,
+        delivery_time=operand_delivery_reciprocal,
         throttling_time=throttling_time,
+        edges=tile_quantization,
     )
     return (tiles,)
 
@@ -112,6 +114,31 @@ def cache_bandwidth_reciprocal(cache_intensity, cores_sharing_tiles, attention_p
     Source: definition of a core's share; measured kernels show that the bandwidth grows with the rate.
     """
     return cache_intensity * cores_sharing_tiles / attention_peak_flop_rate
+
+
+@quantity("s/byte", when_given=("thermal_design_power", "functional_units_per_core", "mac_per_cycle_per_unit"))
+def operand_delivery_reciprocal__powered(
+    energy_of_operand_byte,
+    thermal_design_power,
+    functional_units_per_core,
+    mac_per_cycle_per_unit,
+    slowest_clock_fraction,
+):
+    """The time for which the power lasts to deliver a byte to a core that uses each operand once for each operation.
+
+        time = energy of a byte / (power·√multipliers·clock).
+
+    A core with `multipliers` multiplies √multipliers entries of one factor by √multipliers entries of the other one in
+    a cycle: the larger its matrix units are, the more operations use an entry that was delivered, and the less energy
+    an operation takes. A training run is slower than a benchmark of kernels by its `clock`, for what memory, links and
+    heat take from the power.
+
+    Source: Kung, Computer 15(1), 1982 (systolic arrays use an operand many times); Dally et al., IEEE Micro 41(6), 2021
+    (the larger an instruction of matrices, the less of its energy is overhead). Differs: one energy stands for all that
+    an accelerator draws.
+    """
+    multipliers = functional_units_per_core * mac_per_cycle_per_unit
+    return energy_of_operand_byte / (thermal_design_power * np.sqrt(multipliers) * slowest_clock_fraction)
 
 
 @records()

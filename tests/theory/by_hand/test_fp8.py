@@ -82,7 +82,7 @@ def test_inputs_are_kept_in_fp8():
 def test_scales_of_blocks_slow_products_down_where_units_have_none():
     tensors, blocks = trained("fp8"), trained("fp8", fp8_scaling="blocks")
     ratio = blocks["sustained_matrix_flop_rate"] / tensors["sustained_matrix_flop_rate"]
-    assert ratio == pytest.approx(blocks["blockwise_fp8_fraction"]) == 0.957
+    assert ratio == pytest.approx(blocks["blockwise_fp8_fraction"]) == 0.939
     wide = [trained("bf16", fp8_scaling=s)["step_time"] for s in ("tensors", "blocks")]
     assert wide[0] == wide[1]
 

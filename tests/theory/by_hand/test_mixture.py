@@ -223,7 +223,13 @@ def test_gradients_of_experts_are_added_up_among_those_that_have_them() -> None:
 
 
 # Nothing of a product but its multiply-accumulates.
-ALONE = {"cache_intensity": 0, "tile_latency": 0, "exposed_store_fraction": 0, "throttled_time_fraction": 0}
+ALONE = {
+    "cache_intensity": 0,
+    "tile_latency": 0,
+    "exposed_store_fraction": 0,
+    "exposed_operand_fraction": 0,
+    "energy_of_operand_byte": 0,
+}
 
 
 def test_a_grouped_product_is_as_fast_as_its_coefficient() -> None:

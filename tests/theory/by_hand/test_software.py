@@ -75,7 +75,7 @@ class TestChoosingARow:
 
 class TestWhatARowLeavesUndone:
     def test_clocks_slow_products_and_attention_and_no_memory(self):
-        whole, less = step(**FLASH), step(**FLASH, training_clock_fraction=0.38)
+        whole, less = step(**FLASH), step(**FLASH, training_clock_fraction=0.395)
         for name in ("sustained_matrix_flop_rate", "fused_forward_flop_rate", "fused_backward_flop_rate"):
             assert less[name] == pytest.approx(whole[name] / 2)
         assert less["achieved_memory_bandwidth"] == whole["achieved_memory_bandwidth"]
@@ -153,7 +153,8 @@ class TestWhatARowLeavesUndone:
 
     def test_a_slow_host_bounds_a_layer_and_adds_to_a_step(self):
         quick, slow = step(), step(host_time_per_layer="1 s", host_time_per_step="3 s")
-        assert (slow["forward_time_per_layer"], slow["input_gradient_time_per_layer"]) == (1, 0.5)
+        passes = [slow[f"{phase}_time_per_layer"] for phase in ("forward", "input_gradient")]
+        assert passes == pytest.approx([1, 0.5], rel=1e-12)
         assert slow["optimizer_time"] == pytest.approx(quick["optimizer_time"] + 3)
 
     def test_exchanges_run_while_an_accelerator_waits_for_its_host(self):

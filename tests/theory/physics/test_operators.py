@@ -223,7 +223,13 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
     sizes = (256.0 * tiles * one, 128.0 * one, 256.0 * one, batch * one)
     product = Operator("it", "contraction", "forward", *sizes, *[one] * 6)
     shapes = Tiles(
-        "only large ones", *[1e-9 * one] * 3, quantization=one, cores=cores * one, ramp_depth=0, ramp_rows=one
+        "only large ones",
+        *[1e-9 * one] * 3,
+        quantization=one,
+        cores=cores * one,
+        ramp_depth=0,
+        ramp_rows=one,
+        edges=one,
     )
     products = Products("products", one, one, one, one, shapes, one, 0, group_overhead=0, operand=2, activation=2)
     rates = Kernels("rates", products, None, Streams("streams", *[one] * 8), one, one)
