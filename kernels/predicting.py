@@ -35,7 +35,6 @@ NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction",
            "tile_latency", "split_product_time", "exposed_store_fraction", "throttling_time")  # fmt: skip
 # The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
-# What narrow heads cost the newest attention kernel, which is the one that runs here.
 # Kernels that only move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
 Coefficients = Mapping[str, Any]
