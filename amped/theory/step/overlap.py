@@ -93,7 +93,7 @@ def backward_end_time(
 
 @family(PASS=("forward", "backward"), WINDOW=("weight_forward_window", "free_backward"))
 @quantity("s")
-def PASS_time_beside_other_chunks(
+def PASS_chunk_window_time(
     WINDOW_time,
     PASS_end_time,
     virtual_pipeline_stages,
@@ -177,7 +177,7 @@ def overlappable_time(whole, able, free, chunks, microbatches):
 @quantity("s")
 def overlapped_gradient_communication_time(
     gradient_communication_time,
-    backward_time_beside_other_chunks,
+    backward_chunk_window_time,
     free_backward_time,
     overlappable_data_fraction,
     overlap_data_communication,
@@ -190,7 +190,7 @@ def overlapped_gradient_communication_time(
     """The time in which gradients are reduced while the backward pass runs. The gradients of one layer cannot overlap.
 
         time = switch·min(overlappable time, window),
-        window = backward_time_beside_other_chunks or, where ZeRO shards gradients, free backward time + bubble.
+        window = backward_chunk_window_time or, where ZeRO shards gradients, free backward time + bubble.
 
     `switch` is `overlap_data_communication`, or 0 if gradients delay handovers: then they are reduced after the pass. If
     ZeRO shards gradients, the gradients of each micro-batch are reduced, also while the stage waits in the bubble.
@@ -202,7 +202,7 @@ def overlapped_gradient_communication_time(
     rounds = np.where(sharded, 1, number_of_microbatches_per_minibatch)
     free = free_backward_time + sharded * pipeline_bubble_time
     able = overlappable_time(whole, overlappable_data_fraction, free, chunks, rounds)
-    window = np.where(sharded, free, backward_time_beside_other_chunks)
+    window = np.where(sharded, free, backward_chunk_window_time)
     return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
 
@@ -230,14 +230,14 @@ def sharded_weight_window_time(
 @quantity("s")
 def first_forward_window_time(
     weight_forward_window_time,
-    forward_time_beside_other_chunks,
+    forward_chunk_window_time,
     gradients_delay_handovers,
     data_exchanges_per_step,
     number_of_microbatches_per_minibatch,
 ):
     """The forward time of a step beside which weights are gathered that are not gathered for each micro-batch.
 
-        time = forward_time_beside_other_chunks, or where gradients delay handovers
+        time = forward_chunk_window_time, or where gradients delay handovers
         time = weight_forward_window_time·exchanges / micro-batches.
 
     In the second case each chunk gathers its own weights, beside its first micro-batch.
@@ -245,7 +245,7 @@ def first_forward_window_time(
     Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
     """
     own = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
-    return np.where(gradients_delay_handovers, own, forward_time_beside_other_chunks)
+    return np.where(gradients_delay_handovers, own, forward_chunk_window_time)
 
 
 @quantity("s")
