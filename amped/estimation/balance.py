@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 
@@ -61,6 +61,17 @@ def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
     found = _moved(row, stages, homes, _dealt_to_chunks(row, stages, homes))
     roomy = replace(row, fits=lambda *_: True)
     return _moved(roomy, stages, homes, found) if _cost(row, stages, homes, found)[0] else found
+
+
+def nearby(counts: Sequence[int], homes: Sequence[int]) -> list[list[int]]:
+    """All layouts with one layer in another stage's chunk, and all in which two chunks exchange their layers."""
+    found = [*_moves(homes, counts)]
+    for one, other in combinations(range(len(counts)), 2):
+        if counts[one] != counts[other]:
+            exchanged = list(counts)
+            exchanged[one], exchanged[other] = exchanged[other], exchanged[one]
+            found.append(exchanged)
+    return found
 
 
 def _even(layers: int, chunks: int) -> list[int]:

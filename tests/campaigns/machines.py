@@ -49,15 +49,17 @@ def run_pairs(case: Case) -> Seen:
 def _changed(base: Estimate, case: Case) -> Iterator[tuple[Case, str, int]]:
     """The values of each changed run, what was changed, and whether the step may become longer (1) or shorter (-1).
 
-    The mapping stays; a layout of the pipeline is found anew.
+    The mapping stays: also a layout of the pipeline that amped found for the base. With several chunks on a stage amped finds a
+    layout that no layout near it beats, and may find a slightly better one for another run.
     """
+    layout = _layout(base)
     for entry in case.get("changes", []):
         name, times = [*entry, 2][:2]
-        if name not in base or not base[name] > 0 or (LAYOUT in base.choices and name == "layers"):
+        if name not in base or not base[name] > 0 or (layout and name == "layers"):
             continue
         most = max(base[name], 1.0) if name.endswith(("_fraction", "_efficiency")) else float("inf")
         grown = {n: min(base[n] * times, most) for n in (name, *TOGETHER.get(name, ())) if n in base and base[n] > 0}
-        yield case["given"] | grown, f"{name} times {times}", 1 if name in WORSE else -1
+        yield case["given"] | layout | grown, f"{name} times {times}", 1 if name in WORSE else -1
 
 
 def _layout(base: Estimate) -> Case:
