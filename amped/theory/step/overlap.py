@@ -192,8 +192,8 @@ def overlapped_gradient_communication_time(
         time = switch·min(overlappable time, window),
         window = backward_chunk_window_time or, where ZeRO shards gradients, free backward time + bubble.
 
-    `switch` is `overlap_data_communication`, or 0 if gradients delay handovers: then they are reduced after the pass. If
-    ZeRO shards gradients, the gradients of each micro-batch are reduced, also while the stage waits in the bubble.
+    `switch` is `overlap_data_communication`, or 0 if gradients delay handovers: then they are reduced after the pass.
+    If ZeRO shards gradients, the gradients of each micro-batch are reduced, also while the stage waits in the bubble.
 
     Source: arXiv 2006.15704, section 3.2.
     """
