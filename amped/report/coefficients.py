@@ -61,7 +61,7 @@ def _bounds(c: Listed) -> str:
     mark = "*" if c.fittable else ""
     ends = [None if end is None else _short(end, c.unit) for end in (c.lowest, c.highest)]
     if ends[0] and ends[1]:
-        return f"{ends[0]} to {ends[1]}{mark}"
+        return f"{_between(ends[0], ends[1])}{mark}"
     return f"from {ends[0]}" if ends[0] else f"to {ends[1]}" if ends[1] else ""
 
 
@@ -70,7 +70,13 @@ def _span(values: Sequence[float], unit: str) -> str:
     if not values:
         return ""
     low, high = (_short(end, unit) for end in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else _between(low, high)
+
+
+def _between(low: str, high: str) -> str:
+    """Two values with their unit, which is told once if it is the same."""
+    number, _, unit = low.partition(" ")
+    return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
 
 
 def _short(value: float, unit: str) -> str:
