@@ -258,7 +258,8 @@ def overlapped_panel_time(phase, messages, kernels, panels):
     named = {d.name for d in messages}
     products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
     sent = {k.name: panel_time(k.name, messages) for k in products}
-    return total((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
+    hidden = ((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
+    return total([0.0, *hidden])
 
 
 def panel_time(name, messages):
