@@ -39,9 +39,9 @@ class CpuTimer:
     ) -> Timing:  # fmt: skip
         """Warms up, then calls as often as the cap allows: at least five times, or as often as three caps allow.
 
-        With `cold`, caches are flushed before each call. Calls that are too short for the clock are timed in groups, unless caches are flushed before each. With a
-        reference, a call waits (up to `PATIENCE`) until the reference is as fast as it ever was. Only calls with a fast
-        reference count; if there are none, those with the fastest reference of this measurement.
+        With `cold`, caches are flushed before each call; else calls that are too short for the clock are timed in groups.
+        With a reference, a call waits (up to `PATIENCE`) until the reference is as fast as it ever was. Only calls with
+        a fast reference count; if there are none, those with the fastest reference of this measurement.
         """
         call()
         return self._turns([call], cap, CAPTURED if self._brief(call) and not cold else 1, cold)[0]

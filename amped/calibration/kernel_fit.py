@@ -173,8 +173,12 @@ class _Task:
         start, low, high = np.log(np.array(list(bounds.values()))).T
         fastest = self.fastest(np.exp(start))
         tell(f"{self.family.kind} on {', '.join(self.accelerators)}: {len(bounds)} coefficients to {self.rows} rows")
+
+        def misses(x: Array) -> Array:
+            return np.concatenate([self.weights * self.errors(np.exp(x), fastest), DRAWN * (x - start)])
+
         found = optimizer().least_squares(
-            lambda x: np.concatenate([self.weights * self.errors(np.exp(x), fastest), DRAWN * (x - start)]), start, bounds=(low, high), loss="soft_l1", f_scale=OUTLYING,
+            misses, start, bounds=(low, high), loss="soft_l1", f_scale=OUTLYING,
             diff_step=DIFFERENCE, max_nfev=MOST_STEPS,
         )  # fmt: skip
         values = np.exp(found.x)

@@ -78,8 +78,8 @@ def step_lines(estimation: Estimation) -> list[OperatorLine]:
 def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
     """For each operator and collective of the forward pass, what it waits for; in an order in which they can run.
 
-    Operators that the network does not have, or has only in the backward pass, are listed too: what waits for them, waits
-    for what they wait for.
+    Operators that the network does not have, or has only in the backward pass, are listed too: what comes after one of
+    them waits for what comes before it.
     """
     every = [o for part in PARTS for o in e.results.records(f"{part}_operators")]
     operators = [o for o in every if o.phase == "forward" or o.after]

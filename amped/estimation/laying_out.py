@@ -2,8 +2,8 @@
 
 What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
 gets equally many. Otherwise the search begins with balanced layouts, whose longest stage is as short as memory allows,
-and goes on from each to layouts near it as long as the whole step becomes shorter. A network needs no layout if its layers are all
-alike and divide.
+and goes on from each to layouts near it as long as the whole step becomes shorter. A network needs no layout if its
+layers are all alike and divide.
 """
 
 from __future__ import annotations
