@@ -45,9 +45,11 @@ class Page(typer.core.TyperCommand):
         try:
             rest: list[str] = super().parse_args(ctx, words)
         except Exception as error:
-            if not hasattr(error, "possibilities"):
-                raise
-            raise _unknown(str(getattr(error, "option_name", "")), known) from None
+            if hasattr(error, "possibilities"):
+                raise _unknown(str(getattr(error, "option_name", "")), known) from None
+            if hasattr(error, "format_message"):
+                raise _misused(error.format_message(), ctx.command_path) from None
+            raise
         return rest
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
@@ -101,6 +103,11 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
         near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]
     advice = did_you_mean(option, list(dict.fromkeys(near))) or "`--help` lists the options"
     return ConfigError(f"there is no option {quoted(option)}", advice)
+
+
+def _misused(told: str, verb: str) -> ConfigError:
+    """The error for a wrong value of an option or too many words, in the words of typer."""
+    return ConfigError(told.replace("Value error, ", "").removesuffix("."), f"`{verb} --help` says what it takes")
 
 
 def _is_parameter(option: str) -> bool:

@@ -130,6 +130,9 @@ FOUND = {
         },
         1,
     ),
+    "so many places of an expert that a utilization cancels": (
+        "settings", {"config": "mixtral-8x7b", "set": ["moe_expert_capacity_factor=100000000000000000000"]}, 0,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

@@ -39,6 +39,11 @@ class TestOnTheCommandLine:
             (("explain", "step_tme"), ["there is no quantity 'step_tme'", "did you mean 'step_time'"]),
             (("explore", "--vary", "btch_size=1,2"), ["unknown parameter 'btch_size'", "did you mean 'batch_size'"]),
             (("estmate",), ["No such command 'estmate'", "Did you mean 'estimate'?"]),
+            (
+                ("validate", "--leave-out", "acelerator"),
+                ["'acelerator' is not one of", "`amped validate --help` says what it takes"],
+            ),
+            (("explore", "--top", "abc"), ["Invalid value for '--top'", "`amped explore --help`"]),
         ],
     )
     def test_it_is_told_and_nothing_is_left_behind(self, tmp_path, arguments, told):
