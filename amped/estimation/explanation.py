@@ -30,7 +30,7 @@ class Explanation:
     """One quantity: its value, its origin, and what it was computed from.
 
     Attributes:
-        origin: "given", "table row", "calculated", "default" or "records".
+        origin: "given", "table row", "calculated", "default", "records" or "found" (by amped, before it plans).
         where: JSON path, table row, or the formula's name and arguments.
         because: why this alternative was chosen, if there are several.
         repeated: whether it is explained further up in the tree.
@@ -153,6 +153,10 @@ def _quantity(scenario: Scenario, results: Results, name: str, told: set[str]) -
         if isinstance(origin, LookedUp):
             kind, doubt = "table row", ", unverified" if origin.column in origin.row.unverified else ""
         return Explanation(name, value, unit, kind, f"{origin.where}: {origin.written}{doubt}", quantity.summary)
+    if name not in results.plan.by_name:  # a layout that amped finds before it plans
+        return Explanation(
+            name, scenario.sources.choices[name], unit, "found", "by amped, for the shortest step", quantity.summary
+        )
     formula = results.plan.by_name[name]
     text = formula.text
     kind = "default" if not formula.arguments else "records" if formula.mark.kind == "records" else "calculated"

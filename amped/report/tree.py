@@ -10,7 +10,14 @@ from rich.tree import Tree
 from amped.estimation.explanation import Explanation
 from amped.report import human
 
-_STYLE = {"given": "green", "table row": "cyan", "calculated": "", "default": "yellow", "records": "dim"}
+_STYLE = {
+    "given": "green",
+    "table row": "cyan",
+    "calculated": "",
+    "default": "yellow",
+    "records": "dim",
+    "found": "yellow",
+}
 
 
 def explanation_tree(explanation: Explanation, depth: int) -> Tree:

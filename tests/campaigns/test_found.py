@@ -133,6 +133,15 @@ FOUND = {
     "so many places of an expert that a utilization cancels": (
         "settings", {"config": "mixtral-8x7b", "set": ["moe_expert_capacity_factor=100000000000000000000"]}, 0,
     ),
+    "a rotary part wider than its head": (
+        "tables",
+        {"content": {"transformer_network_parameters": {"Mine": {"layers": 60, "dimensionality": 5120, "attention_heads": 128, "vocabulary_size": 102400,
+                     "context": 4096, "key_value_latent_dimension": 512, "rotary_head_dimension": 64000}}}},
+        0,
+    ),
+    "an explanation of what follows from a layout that amped found": (
+        "lines", {"words": ["explain", "sharded_weight_window_time", "electrical-glam-1.2T"]}, 1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

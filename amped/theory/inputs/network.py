@@ -142,6 +142,15 @@ def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
     return np.mod(attention_heads, key_value_heads) == 0
 
 
+@quantity("boolean", constrains="rotary_head_dimension", choice="attention_kind", value="multi_latent")
+def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension):
+    """The part of a head that carries the position is no wider than the head.
+
+    Source: arXiv 2405.04434, section 2.1.3.
+    """
+    return rotary_head_dimension <= head_dimension
+
+
 @quantity("boolean", constrains="number_of_attention_layers")
 def attention_layers_are_layers(number_of_attention_layers, layers):
     """The network has at most as many layers with attention as layers. Source: definition."""
