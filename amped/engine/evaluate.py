@@ -101,15 +101,15 @@ def run(
     return results
 
 
-def run_layouts(base: Results, name: str, layouts: Sequence[Layout]) -> Results:
+def run_layouts(base: Results, name: str, layouts: np.ndarray) -> Results:
     """The results of a scalar run with other layouts of its pipeline, all at once.
 
-    Only formulas that need the layout are evaluated again. All layouts list as many stages and chunks as the first one.
+    Only formulas that need the layout are evaluated again.
 
     Args:
         base: the results with one layout.
         name: the name of the layout.
-        layouts: the other layouts.
+        layouts: for each layout, stage and chunk, the number of layers of every kind.
 
     Raises:
         EvaluationError: if a formula fails.
@@ -312,10 +312,9 @@ def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns)
     return np.full(extent, values[name], dtype=np.float64), 0
 
 
-def _shares(layouts: Sequence[Layout]) -> tuple[Share, ...]:
+def _shares(layouts: np.ndarray) -> tuple[Share, ...]:
     """The layers that each of several layouts lists, as arrays with one value for each layout."""
-    counts = np.moveaxis(np.array([layout.counts for layout in layouts]), 0, -1)
-    stages = enumerate(counts)
+    stages = enumerate(np.moveaxis(layouts, 0, -1).astype(np.float64))
     return tuple(Share(f"stage {n}", tuple(map(tuple, chunks))) for n, chunks in stages)
 
 

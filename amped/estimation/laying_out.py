@@ -1,9 +1,9 @@
 """The layout of a pipeline, found before anything is planned: how many layers of which kind each chunk has.
 
 What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
-gets equally many. Otherwise the search begins with balanced layouts, whose longest stage is as short as memory allows,
-and goes on from each to layouts near it as long as the whole step becomes shorter. A network needs no layout if its
-layers are all alike and divide.
+gets equally many. Otherwise the whole steps of many layouts are compared: balanced ones, whose longest stage is as short
+as memory allows, and those in which chunks one after another have equally many layers. From the best one the search goes
+on to layouts near it as long as the step becomes shorter. A network needs no layout if its layers are all alike and divide.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run, run_layouts
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.balance import Room, Row, balanced, nearby
+from amped.estimation.layout_starts import in_runs
 from amped.theory.catalogue import Catalogue
 from amped.theory.pass_records import Pipe
 from amped.theory.schedules.orders import SCHEDULES
@@ -47,11 +48,12 @@ STEP = ("step_time", "fits_in_memory", "layers_divide_by_stages_and_chunks")
 Counts = list[list[list[int]]]
 # The most chunks for each layer and end of a network for which a layout is sought.
 MOST_CHUNKS = 4
-# The search begins with layouts that are balanced for an output head of so many times its length, the first with its own: with
-# several chunks on a stage, moves of single layers do not lead from one of these layouts to another.
+# Balanced layouts count the output head so many times its length: its own, and one for stages that wait for it.
 HEADS = (1.0, 2.0)
 # How often the steps of all layouts near the best one are compared, and the most chunks of which they are.
 MOST_ROUNDS, MOST_COMPARED_CHUNKS = 6, 32
+# So many layouts are computed at once: more take more memory, and fewer more time.
+AT_ONCE = 1024
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -266,7 +268,8 @@ class _Pipeline:
             row = self._timed(trial)  # else, in the closed form, there are no times by kind: all layers count alike
         if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS:
             return balanced(row, self.stages, homes)
-        return self._quickest(trial, [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS])
+        starts = [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS]
+        return self._quickest(trial, [*starts, _dealt(self.numbers["layers"], len(homes))])
 
     def _trial(self) -> Results | None:
         """The results of a layout that is nearly even, as many of them as there are."""
@@ -276,31 +279,46 @@ class _Pipeline:
                 return run(plan(self.known, wanted, trial), trial.given)
         return None
 
-    def _quickest(self, trial: Results, starts: list[list[int]]) -> list[int]:
+    def _quickest(self, trial: Results, starts: Sequence[Sequence[int]]) -> list[int]:
         """The layers of each chunk after every move and exchange that makes the whole step shorter.
 
         The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
         other, which depends on their order, and what is done once a step, on the stage with the most parameters.
         """
-        homes, even = [stage for stage, _ in self.homes], _dealt(self.numbers["layers"], len(self.homes))
-        ends = [self._climbed(trial, start, homes) for start in (*starts, even)]
-        return ends[self._shortest(trial, ends)]
-
-    def _climbed(self, trial: Results, counts: list[int], homes: Sequence[int]) -> list[int]:
-        """The layers of each chunk after every move and exchange, from this layout on, that makes the step shorter."""
+        homes = [stage for stage, _ in self.homes]
+        near = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(homes))])
+        best = near[self._shortest(trial, near)]
         for _ in range(MOST_ROUNDS):
-            near = [counts, *nearby(counts, homes)]
-            best = near[self._shortest(trial, near)]
-            if best == counts:
+            near = np.array([best, *nearby(best.tolist(), homes)])
+            place = self._shortest(trial, near)
+            if not place:
                 break
-            counts = best
-        return counts
+            best = near[place]
+        return [int(layers) for layers in best]
 
-    def _shortest(self, trial: Results, near: Sequence[Sequence[int]]) -> int:
+    def _shortest(self, trial: Results, every: np.ndarray) -> int:
         """The place of the layout with the shortest step, among those that keep the rule and fit in memory if any does."""
-        found = run_layouts(trial, LAYOUT, [counted(self._counts(self._placed(counts))) for counts in near])
-        step, fits, full = (np.broadcast_to(found.spread(name).ravel(), len(near)) for name in STEP)
+        parts = np.array_split(every, -(-len(every) // AT_ONCE))
+        step, fits, full = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
         return int(np.lexsort((step, 1 - fits, 1 - full))[0])
+
+    def _steps(self, trial: Results, every: np.ndarray) -> np.ndarray:
+        """For each layout, its step, whether it fits and whether it keeps the rule."""
+        found = run_layouts(trial, LAYOUT, self._counts_of_each(every))
+        return np.stack([np.broadcast_to(found.spread(name).ravel(), len(every)) for name in STEP])
+
+    def _counts_of_each(self, every: np.ndarray) -> np.ndarray:
+        """For each layout, stage and chunk, the number of layers of every kind, and of modules."""
+        stop = np.cumsum(every, axis=1)
+        before = np.cumsum([0, *self.marks])
+        mixtures = before[stop] - before[stop - every]
+        kinds = [every - mixtures, mixtures] if self.unlike else [every]
+        modules = np.zeros_like(every)
+        modules[:, -1] = self.numbers[MODULES]
+        found = np.empty((len(every), self.stages, self.chunks, len(kinds) + 1), int)
+        stages, chunks = map(list, zip(*self.homes, strict=True))
+        found[:, stages, chunks] = np.stack([*kinds, modules], axis=-1)
+        return found
 
     def _placed(self, counts: Sequence[int]) -> list[tuple[int, int]]:
         """The layers and modules of each chunk: the modules are beside the output head."""

@@ -136,7 +136,10 @@ def _by_layout(
     if even:
         yield _family(tuple(even), sweeps, space, every)
     for case, each in laid:
-        own = replace(case, sources=each.sources, outer={**case.outer, LAYOUT: each.text})
+        told: dict[str, Value] = {LAYOUT: each.text}
+        if each.chunks > 1 and not (space.chunks or sweeps.listed.get(CHUNKS)):  # as a layout in letters lists them
+            told[CHUNKS] = float(each.chunks)
+        own = replace(case, sources=each.sources, outer={**case.outer, **told})
         family = _family((own,), sweeps, space, every)
         yield replace(family, stages=each.stages, chunks=(float(each.chunks),) * bool(family.chunks))
 

@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -31,6 +31,8 @@ THREADS = dict.fromkeys(
 PATIENCE = 10
 # The function of dask's executor that hands a result over; an error of it is logged with a traceback.
 HANDS_OVER = "_cascade_future"
+# Seconds to wait until a dask scheduler has taken leave.
+HANG_UP = 5
 
 
 def _nothing() -> None:
@@ -198,8 +200,8 @@ def dask(asked: Spread) -> Iterator[Engine]:
         window = max(16, 2 * _slots(client, asked.scheduler))
         yield Engine(client.get_executor(pure=False), window, elsewhere=True, lost=(killed, closed, CancelledError))
     finally:
-        with _hung_up():
-            client.close()
+        with _hung_up(), suppress(TimeoutError):  # the answer is there, or nobody waits for one
+            client.close(timeout=HANG_UP)
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
 from amped.engine.evaluate import Array, Mask, run
 from amped.engine.resolve import plan
+from amped.estimation.laying_out import LAYOUT
+from amped.exploration.layouts import SLOTS
 from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import is_set
 from amped.theory.divisors import divisors
@@ -63,17 +65,17 @@ class _Machine:
     def __init__(self, scenario: Scenario, degrees: Degrees) -> None:
         self.degrees, self.known = degrees, scenario.catalogue
         alone = {name: 1.0 for name in (*SINGLE, CHUNKS) if name in self.known}
-        kept = {n: v for n, v in scenario.sources.given.items() if n not in wholes()}
+        kept = {n: v for n, v in scenario.sources.given.items() if n not in (*wholes(), LAYOUT)}
         self.sources = replace(scenario.sources, given={**kept, **alone})
         sizes = {SIZE, BATCH, LAYERS, *(total for total, _, _ in SPLITS.values())}
         found = run(plan(self.known, (), self.sources, tuple(sorted(sizes))), self.sources.given)
         self.sizes = {name: found.number(name) for name in sizes if name in found}
-        self.size_is_given = is_set(scenario, SIZE)
+        self.size_is_given, self.laid_out = is_set(scenario, SIZE), LAYOUT in scenario.sources.given
 
     def told(self) -> str:
         """A sentence for each degree that is impossible alone; else one on their product."""
         each = [sentence for name, value in self.degrees.items() if (sentence := self._of(name, value))]
-        return ". ".join(each) or self._of_all() or self._of_layers()
+        return ". ".join(each) or self._of_all() or ("" if self.laid_out else self._of_layers())
 
     def _of(self, name: str, value: float) -> str:
         """What a degree does not divide, and the nearest that divide it all."""
@@ -115,6 +117,9 @@ class _Machine:
         if chunks == 1.0:
             others = math.prod(v for n, v in self.degrees.items() if n in wholes() and n != STAGES)
             several = np.array(divisors(int(size / others)), dtype=np.float64)
+            if stages and stages > self.sizes[LAYERS] + SLOTS:
+                most = several[several <= self.sizes[LAYERS] + SLOTS].max()
+                return f"--pp {stages:g} is more stages than {layers} and both ends of the network fill: take --pp {most:g} or less"
             near = _nearest(several[self._dividing(several, np.ones(1))[:, 0]], stages or 1.0)
             return f"--pp {stages:g} does not divide {layers}: take --pp {near}" if near and stages else ""
         several = np.array(divisors(int(size))[1:] if stages is None else [stages], dtype=np.float64)

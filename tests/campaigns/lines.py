@@ -132,7 +132,7 @@ def _text(random: Random) -> str:
 
 
 def run_line(case: Case) -> Seen:
-    words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in case.get("words", [])]
+    words = [word.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for word in case.get("words", [])]
     with folder() as where:
         for name, content in FILES.items():
             (where / name).write_text(content, "utf-8")

@@ -21,9 +21,9 @@ MIXTURE = {"model": "Mixtral 8x7B", "system": "DGX H100"}
         (DENSE | {"gpus": 64, "tp": 8, "pp": 16}, "--tp 8 x --pp 16 = 128 does not divide 64 accelerators: take --gpus 128"),
         (DENSE | {"gpus": 64, "tp": 8, "mbs": 3, "gbs": 100},
          "8 replicas x --mbs 3 = 24 do not divide a batch of 100: take --gbs 96 or 120"),
-        (DENSE | {"gpus": 64, "pp": 8, "vp": 7}, "--pp 8 x --vp 7 = 56 does not divide 80 layers: take --vp 5 or 10"),
+        (DENSE | {"gpus": 64, "pp": 8, "vp": 70}, "--pp 8 x --vp 70 = 560 does not divide 80 layers: take --vp 10"),
         (DENSE | {"gpus": 64, "vp": 41}, "--vp 41 does not divide 80 layers: take --vp 40"),
-        (DENSE | {"gpus": 64, "pp": 32}, "--pp 32 does not divide 80 layers: take --pp 16"),
+        (DENSE | {"gpus": 1024, "pp": 128}, "--pp 128 is more stages than 80 layers and both ends of the network fill: take --pp 64 or less"),
         (DENSE | {"gpus": 64, "pp": 1, "vp": 4},
          "--vp 4 needs several pipeline stages: leave out --vp, or take --pp 2 or more"),
         (MIXTURE | {"gpus": 64, "ep": 3}, "--ep 3 does not divide 64 accelerators and 8 experts: take --ep 2 or 4"),
@@ -40,6 +40,11 @@ def test_a_sentence_says_what_does_not_divide_what(asked, told):
 @pytest.mark.parametrize("changed", [{"tp": 4}, {"gpus": 8}, {"gpus": 16}])
 def test_what_is_advised_is_possible(changed):
     assert amped.estimate(**DENSE | {"gpus": 12, "tp": 8} | changed)["step_time"] > 0
+
+
+@pytest.mark.parametrize("split", [{"pp": 32}, {"pp": 8, "vp": 7}, {"pp": 16, "vp": 4}])
+def test_stages_and_chunks_that_do_not_divide_the_layers_are_possible(split):
+    assert amped.estimate(**DENSE, gpus=256, tp=8, **split).choices["pipeline_layout"]
 
 
 def test_two_impossible_degrees_are_both_told():

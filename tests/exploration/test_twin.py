@@ -50,8 +50,9 @@ def test_a_loop_over_estimates_finds_the_same_optimum(system: str) -> None:
     tried = [step_time(system, each) for each in candidates(**held)]
     times = [time for time in tried if time is not None]
     assert found.best[0]["step_time"] == min(times)
-    assert (len(times), len(tried)) == (found.feasible, found.candidates)
-    assert len(times) < len(tried)
+    assert found.candidates == len(tried)
+    # A search holds one layout for a number of stages and chunks. An estimate finds its own, which may fit where that does not.
+    assert 0 < found.feasible <= len(times) < len(tried)
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS][:1])

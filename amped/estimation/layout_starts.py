@@ -1,0 +1,43 @@
+"""Layouts of a pipeline in which chunks one after another have equally many layers: where a search for a layout begins.
+
+They depend on the numbers of layers and chunks alone, not on the machine or the work. From one of them to another a
+search that moves single layers finds no way, because the layouts between have longer steps.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+# By how many layers inner chunks may have fewer or more than if all had equally many, and the first chunk more.
+FEWER, MORE, FIRST_MORE = 1, 2, 3
+# At most so many places where the number of layers changes, and so many numbers of layers of the last chunk, are tried.
+MOST_PLACES, MOST_LASTS = 32, 8
+
+
+@lru_cache(maxsize=64)
+def in_runs(layers: int, chunks: int) -> np.ndarray:
+    """Layouts whose inner chunks have up to three numbers of layers, one after another: a row for each layout.
+
+    The first and the last chunk, which have the embedding and the output head, have numbers of their own.
+
+    Args:
+        layers: the number of layers.
+        chunks: the number of chunks of all stages. With fewer than three there are no inner ones, and no layouts.
+    """
+    even, inner = layers // chunks, chunks - 2
+    if inner < 1:
+        return np.empty((0, chunks), int)
+    some = np.arange(max(even - FEWER, 0), even + MORE + 1)
+    places = np.unique(np.linspace(0, inner, min(inner + 1, MOST_PLACES)).astype(int))
+    lasts = np.unique(np.linspace(0, even + 1, min(even + 2, MOST_LASTS)).astype(int))
+    every = np.stack(np.meshgrid(places, places, some, some, some, lasts, indexing="ij"), axis=-1).reshape(-1, 6)
+    one, two, before, between, after, last = every.T
+    first = layers - one * before - (two - one) * between - (inner - two) * after - last
+    kept = (one < two) & (before != between) & (between != after) & (first >= 0) & (first <= even + FIRST_MORE)
+    one, two, before, between, after, last, first = (each[kept, None] for each in (*every.T, first))
+    place = np.arange(inner)
+    own = np.where(place < one, before, np.where(place < two, between, after))
+    found: np.ndarray = np.unique(np.concatenate([first, own, last], axis=1), axis=0)
+    return found
