@@ -51,9 +51,9 @@ MOST_CHUNKS = 4
 # Balanced layouts count the output head so many times its length: its own, and one for stages that wait for it.
 HEADS = (1.0, 2.0)
 # How often the steps of all layouts near the best one are compared, and the most chunks of which they are.
-MOST_ROUNDS, MOST_COMPARED_CHUNKS = 6, 32
-# So many layouts are computed at once: more take more memory, and fewer more time.
-AT_ONCE = 1024
+MOST_ROUNDS, MOST_COMPARED_CHUNKS = 6, 64
+# Layouts with so many chunks together are computed at once: more take more memory, and fewer more time.
+AT_ONCE = 32_768
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -298,7 +298,7 @@ class _Pipeline:
 
     def _shortest(self, trial: Results, every: np.ndarray) -> int:
         """The place of the layout with the shortest step, among those that keep the rule and fit in memory if any does."""
-        parts = np.array_split(every, -(-len(every) // AT_ONCE))
+        parts = np.array_split(every, -(-every.size // AT_ONCE))
         step, fits, full = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
         return int(np.lexsort((step, 1 - fits, 1 - full))[0])
 
