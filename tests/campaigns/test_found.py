@@ -133,6 +133,15 @@ FOUND = {
     "so many places of an expert that a utilization cancels": (
         "settings", {"config": "mixtral-8x7b", "set": ["moe_expert_capacity_factor=100000000000000000000"]}, 0,
     ),
+    "slower reductions that more of delayed weight gradients would hide": (
+        "pairs",
+        {
+            "given": {"model": "T5 large", "data_parallel_degree": 8, "pipeline_parallel_degree": 4, "microbatch_size": 2, "batch_size": 128,
+                      "pipeline_schedule": "zero_bubble_v", "host_time_per_layer": 0.0002},
+            "changes": [["inter_accelerator_ramp_bytes"]],
+        },
+        1,
+    ),
     "a rotary part wider than its head": (
         "tables",
         {"content": {"transformer_network_parameters": {"Mine": {"layers": 60, "dimensionality": 5120, "attention_heads": 128, "vocabulary_size": 102400,

@@ -156,13 +156,15 @@ def overlapped_reduction_time_per_layer(
     tensor_gather_time_per_layer,
     weight_gradient_time_per_layer,
     overlap_tensor_communication,
+    weight_gradients_hide_reductions,
 ):
     """The time in which input gradients are reduced while weight gradients are computed.
 
     Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.
     """
     reduced = tensor_forward_communication_time_per_layer - tensor_gather_time_per_layer
-    return beside(reduced, weight_gradient_time_per_layer, overlap_tensor_communication)
+    share = overlap_tensor_communication * weight_gradients_hide_reductions
+    return beside(reduced, weight_gradient_time_per_layer, share)
 
 
 @quantity("s")

@@ -175,7 +175,7 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
     """The time of a step for each number of micro-batches in an array.
 
     The first micro-batches are followed pass by pass: at most `MOST_ROUNDS` for each stage. Every further micro-batch
-    adds the same time.
+    adds the same time, which is at least that of its passes on the busiest stage.
     """
 
     def time(few: float) -> Any:
@@ -186,9 +186,15 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
         each = time(few)
         found = each if found is None else np.where(whole >= few, each, found)
     if np.any(number > most):
-        growth = (each - time(most - pipe.stages)) / pipe.stages
+        growth = np.maximum((each - time(most - pipe.stages)) / pipe.stages, _busiest(work))
         found = found + np.maximum(number - most, 0) * growth
     return found
+
+
+def _busiest(work: WorkOf) -> Any:
+    """The time of all passes of a micro-batch on the stage that has most to do."""
+    stages = zip(work[FORWARD], work[BACKWARD], strict=True)
+    return reduce(np.maximum, (sum(forward) + sum(backward) for forward, backward in stages))
 
 
 def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
