@@ -22,7 +22,7 @@ from amped.theory.stage_records import PassTimes, Share
 # Seconds by kind of pass, stage and chunk.
 WorkOf = Mapping[str, Sequence[Sequence[Any]]]
 # Rounds of p micro-batches for p stages that are followed pass by pass; further rounds take as long as the last.
-MOST_ROUNDS = 4
+MOST_ROUNDS = 6
 
 
 class Step(NamedTuple):
@@ -175,7 +175,7 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
     """The time of a step for each number of micro-batches in an array.
 
     The first micro-batches are followed pass by pass: at most `MOST_ROUNDS` for each stage. Every further micro-batch
-    adds the same time, which is at least that of its passes on the busiest stage.
+    adds the same time. No step is shorter than what its busiest stage alone needs.
     """
 
     def time(few: float) -> Any:
@@ -186,15 +186,26 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
         each = time(few)
         found = each if found is None else np.where(whole >= few, each, found)
     if np.any(number > most):
-        growth = np.maximum((each - time(most - pipe.stages)) / pipe.stages, _busiest(work))
-        found = found + np.maximum(number - most, 0) * growth
+        growth = (each - time(most - pipe.stages)) / pipe.stages
+        further = found + np.maximum(number - most, 0) * growth
+        found = np.where(number > most, np.maximum(further, _least(schedule, pipe, number, work, send)), further)
     return found
 
 
-def _busiest(work: WorkOf) -> Any:
-    """The time of all passes of a micro-batch on the stage that has most to do."""
-    stages = zip(work[FORWARD], work[BACKWARD], strict=True)
-    return reduce(np.maximum, (sum(forward) + sum(backward) for forward, backward in stages))
+def _least(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any) -> Any:
+    """The shortest possible step: that of a stage that never waits between its first and its last pass.
+
+    It waits for the stages before it until its first input arrives, and they for it at the end, unless there are weight
+    gradients that they leave for later.
+    """
+    delayed = any(
+        step.kind == WEIGHT for step in steps_of(schedule, pipe._replace(microbatches=MOST_ROUNDS * pipe.stages))
+    )
+    least, ends = 0.0, 0.0
+    for forward, backward in zip(work[FORWARD], work[BACKWARD], strict=True):
+        least = np.maximum(least, ends + number * (sum(forward) + sum(backward)))
+        ends = ends + forward[0] + send + (0 if delayed else backward[0] + send)
+    return least
 
 
 def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:

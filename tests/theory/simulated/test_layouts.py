@@ -14,7 +14,7 @@ from amped.theory.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage")
-NUMBER, EXACT, LARGEST_MISS = 1000, 0.95, 0.03
+NUMBER, EXACT, LARGEST_MISS = 1000, 0.99, 0.01
 
 
 class Drawn(NamedTuple):
