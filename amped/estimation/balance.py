@@ -21,8 +21,8 @@ Room = Callable[[int, Sequence[tuple[int, int]]], bool]
 # The longest stage and the sums of squares of a layout; and before them, how many of its stages do not fit.
 Uneven = tuple[float, float, float]
 Cost = tuple[int, float, float, float]
-# The most moves of a layer from chunk to chunk.
-MOST_MOVES = 400
+# The most layouts that are tried, by moves of a layer from chunk to chunk: thousands more take seconds.
+MOST_TRIED = 30_000
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _dealt_to_chunks(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
 def _moved(row: Row, stages: int, homes: Sequence[int], counts: list[int]) -> list[int]:
     """The layers of each chunk after all moves that improve the layout."""
     best = _cost(row, stages, homes, counts)
-    for _ in range(MOST_MOVES):
+    for _ in range(max(MOST_TRIED // len(homes) ** 2, 1)):
         tried = [(_unevenness(row, stages, homes, moved), moved) for moved in _moves(homes, counts)]
         if not best[0]:  # all stages fit: of a move that is no better, nobody need know whether they still do
             tried = [each for each in tried if each[0] < best[1:]]

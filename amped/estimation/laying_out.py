@@ -70,8 +70,13 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
     numbers = _numbers(known, sources)
     if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
         return sources
-    if LAYOUT not in sources.given and numbers[STAGES] * numbers[CHUNKS] > MOST_CHUNKS * (numbers["layers"] + 2):
-        return sources  # a rule reports it: to balance thousands of empty chunks takes minutes
+    slots = numbers["layers"] + numbers[MODULES] + 2
+    if LAYOUT not in sources.given and (
+        numbers[STAGES] > slots or numbers[STAGES] * numbers[CHUNKS] > MOST_CHUNKS * slots
+    ):
+        return (
+            sources  # a rule reports it: some stage has nothing, and to balance thousands of empty chunks takes minutes
+        )
     return _Pipeline(known, _patterned(sources, numbers), choices, numbers).laid_out()
 
 

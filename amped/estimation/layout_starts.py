@@ -10,8 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-# By how many layers inner chunks may have fewer or more than if all had equally many, and the first chunk more.
-FEWER, MORE, FIRST_MORE = 1, 2, 3
+# Inner chunks may have up to SPREAD / chunks layers fewer than if all had equally many, at least 1; or one more than so many
+# more. The first chunk may have two more than so many more.
+SPREAD = 24
 # At most so many places where the number of layers changes, and so many numbers of layers of the last chunk, are tried.
 MOST_PLACES, MOST_LASTS = 32, 8
 
@@ -26,16 +27,16 @@ def in_runs(layers: int, chunks: int) -> np.ndarray:
         layers: the number of layers.
         chunks: the number of chunks of all stages. With fewer than three there are no inner ones, and no layouts.
     """
-    even, inner = layers // chunks, chunks - 2
+    even, inner, less = layers // chunks, chunks - 2, max(SPREAD // chunks, 1)
     if inner < 1:
         return np.empty((0, chunks), int)
-    some = np.arange(max(even - FEWER, 0), even + MORE + 1)
+    some = np.arange(max(even - less, 0), even + less + 2)
     places = np.unique(np.linspace(0, inner, min(inner + 1, MOST_PLACES)).astype(int))
-    lasts = np.unique(np.linspace(0, even + 1, min(even + 2, MOST_LASTS)).astype(int))
+    lasts = np.unique(np.linspace(0, even + less, min(even + less + 1, MOST_LASTS)).astype(int))
     every = np.stack(np.meshgrid(places, places, some, some, some, lasts, indexing="ij"), axis=-1).reshape(-1, 6)
     one, two, before, between, after, last = every.T
     first = layers - one * before - (two - one) * between - (inner - two) * after - last
-    kept = (one < two) & (before != between) & (between != after) & (first >= 0) & (first <= even + FIRST_MORE)
+    kept = (one < two) & (before != between) & (between != after) & (first >= 0) & (first <= even + less + 2)
     one, two, before, between, after, last, first = (each[kept, None] for each in (*every.T, first))
     place = np.arange(inner)
     own = np.where(place < one, before, np.where(place < two, between, after))

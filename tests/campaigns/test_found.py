@@ -142,6 +142,12 @@ FOUND = {
         },
         1,
     ),
+    "twice as many stages as layers, which took minutes to balance": (
+        "configs",
+        config("Qwen3 30B-A3B", "DGX-1 V100", 64, tensor_parallel_degree=1, data_parallel_degree=4, pipeline_parallel_degree=96, microbatch_size=2,
+               context_parallel_degree=4, virtual_pipeline_stages=2, expert_parallel_degree=1),
+        0,
+    ),
     "a rotary part wider than its head": (
         "tables",
         {"content": {"transformer_network_parameters": {"Mine": {"layers": 60, "dimensionality": 5120, "attention_heads": 128, "vocabulary_size": 102400,
