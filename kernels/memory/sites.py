@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from amped.kernels.memory.attention import RecomputedAttention, RecomputedSoftmaxDropoutMatmul, SoftmaxDropoutMatmul
@@ -50,9 +50,11 @@ ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
         SoftmaxDropoutMatmul: RecomputedSoftmaxDropoutMatmul,
     },
 }
-_RECOMPUTED: tuple[type[nn.Module], ...] = (nn.GELU, nn.SiLU, nn.ReLU)
-_SWAPS: tuple[dict[Any, Any], ...] = (*ALONE.values(), {nn.Sequential: RecomputingSequential})
-_BEFORE = {made: original for swaps in _SWAPS for original, made in swaps.items()}
+# The activation functions that can be computed again, by the names of `act_linear`.
+_RECOMPUTED = {nn.GELU: "gelu", nn.SiLU: "silu", nn.ReLU: "relu"}
+_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+_BEFORE = {made: original for swaps in ALONE.values() for original, made in swaps.items()}
+_BEFORE[RecomputingSequential] = nn.Sequential
 TECHNIQUES = (*ALONE, "activation_function_recomputation")
 
 
@@ -67,13 +69,14 @@ class Seen:
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen | None:
         """A call with at least one tensor that a gradient can flow to; the first such tensor counts."""
-        first = next(filter(has_gradient, (*args, *kwargs.values())), None)
+        tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor))
+        first = next(filter(Tensor.is_floating_point, tensors), None)
         return None if first is None else cls(args, kwargs, first)
 
-    def with_first(self, x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call with another tensor in all places of the first one: attention may have it three times."""
+    def again(self, module: nn.Module, x: Tensor) -> Any:
+        """Calls a module with another tensor in all places of the first one: attention may have it three times."""
         kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
-        return tuple(x if given is self.first else given for given in self.args), kwargs
+        return module(*(x if given is self.first else given for given in self.args), **kwargs)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -94,8 +97,7 @@ class Alone(nn.Module):
         """The output of the site."""
         if self.product is not None and self.site.is_recomputed:
             return act_linear(x, self.product.weight, self.product.bias, _act_name(self.module))
-        args, kwargs = self.seen.with_first(x)
-        found = self.module(*args, **kwargs)
+        found = self.seen.again(self.module, x)
         found = found[0] if isinstance(found, tuple) else found
         return found if self.product is None else self.product(found)
 
@@ -128,7 +130,7 @@ class Site:
 
     def apply(self) -> None:
         """Exchanges the classes."""
-        if isinstance(self.module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+        if isinstance(self.module, _LAYERS):
             self.module.activation = inplace_gelu
         elif self.container is None:
             self.module.__class__ = ALONE[self.technique][type(self.module)]
@@ -145,9 +147,14 @@ class Site:
         if not self.container.recomputed:
             restore(self.container)
 
-    def alone(self, seen: Seen) -> Alone:
-        """What this place computes from its first input, as a module that shares its parameters and can be timed."""
-        return Alone(self, seen)
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Exchanges the classes for a while."""
+        self.apply()
+        try:
+            yield
+        finally:
+            self.undo()
 
 
 def restore(module: nn.Module) -> bool:
@@ -170,8 +177,8 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
         for technique in techniques:
             if type(module) in ALONE.get(technique, {}) and _drops(module):
                 yield Site(name, technique, module)
-        layer = isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer)
-        if layer and "in_place_activation" in techniques and module.activation is nn.functional.gelu:
+        replaceable = isinstance(module, _LAYERS) and module.activation is nn.functional.gelu
+        if replaceable and "in_place_activation" in techniques:
             yield Site(f"{name}.activation".lstrip("."), "in_place_activation", module)
         if type(module) is nn.Sequential and "activation_function_recomputation" in techniques:
             children = list(module.named_children())
@@ -199,12 +206,6 @@ def _hooked(module: nn.Module) -> bool:
     return any(hooks)
 
 
-def _act_name(module: nn.Module) -> str:
-    if isinstance(module, nn.GELU):
-        return "gelu" if module.approximate == "none" else "gelu_tanh"
-    return "silu" if isinstance(module, nn.SiLU) else "relu"
-
-
-def has_gradient(x: object) -> TypeGuard[Tensor]:
-    """Whether a value is a tensor that a gradient can flow to."""
-    return isinstance(x, Tensor) and torch.is_floating_point(x)
+def _act_name(act: nn.Module) -> str:
+    name = _RECOMPUTED[type(act)]
+    return f"{name}_tanh" if getattr(act, "approximate", "none") == "tanh" else name

@@ -82,7 +82,7 @@ def stack(sizes: Dimensions, variant: Variant, layers: int) -> nn.Sequential:
     return nn.Sequential(*(EncoderLayer(sizes, variant) for _ in range(layers)))
 
 
-def saved_bytes(sizes: Dimensions, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:
+def saved_bytes(sizes: Dimensions, width: int, statistic_width: int, bits: int) -> dict[str, float]:
     """The bytes that each policy saves in such a layer, by the closed forms; `width` is the bytes of an entry.
 
     `bits` is the number of bits that its in-place activation function keeps for each entry (`bits_kept`).
