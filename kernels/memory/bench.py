@@ -91,7 +91,9 @@ def run_bench(sizes: Dimensions, device: str | None, dtype: str, budgets: Sequen
     """
     device = chosen_device(device)
     dtype = chosen_format(dtype, device)
-    _check_budgets(budgets)
+    for budget in budgets:
+        if not 0 <= budget <= 1:
+            raise ConfigError(f"--budgets: {budget:g} is no share of the activations", "give numbers from 0 to 1")
     torch.manual_seed(0)
     x = torch.randn(
         sizes.batch, sizes.seq, sizes.hidden, device=device, dtype=getattr(torch, dtype), requires_grad=True
@@ -137,12 +139,6 @@ def front(rows: list[Row]) -> list[Row]:
     return [replace(row, pays=not row.note and not beaten(row)) for row in rows]
 
 
-def _check_budgets(budgets: Sequence[float]) -> None:
-    wrong = [budget for budget in budgets if not 0 <= budget <= 1]
-    if wrong:
-        raise ConfigError(f"--budgets: {wrong[0]:g} is no share of the activations", "give numbers from 0 to 1")
-
-
 def _machine(device: str) -> str:
     if device == "cuda":
         return torch.cuda.get_device_name()
@@ -151,14 +147,14 @@ def _machine(device: str) -> str:
 
 def _built(name: str, sizes: Dimensions, variant: Variant, x: Tensor) -> Run:
     """A layer, and the bytes that each further one keeps: those of two minus those of one, as they share one tensor."""
-    two = stack(sizes, variant, 2).to(x.device, x.dtype)
+    two = stack(sizes, variant, 2).to(x)
     kept = stash_bytes(two, x).bytes - stash_bytes(two[0], x).bytes
     return Row(name, kept), forward_and_backward(two[0], x, two[0].parameters())
 
 
 def _checkpointed(sizes: Dimensions, x: Tensor) -> Run:
     """A layer that keeps only its input, and runs forward again in the backward pass."""
-    layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
+    layer = stack(sizes, Variant("fused"), 1).to(x)
     again = partial(checkpoint, layer, use_reentrant=False)
     # The kept input of a checkpoint is not visible to hooks.
     kept = x.nbytes + stash_bytes(again, x, exclude=[x, *layer.parameters()]).bytes
@@ -175,7 +171,7 @@ def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "induc
     ):
         return Row(name, math.nan, note=NO_COMPILER), None
     torch.compiler.reset()
-    layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
+    layer = stack(sizes, Variant("fused"), 1).to(x)
     with config.patch(activation_memory_budget=budget):  # a private setting of torch.compile; its default is 1
         try:
             compiled = torch.compile(layer, backend=backend, fullgraph=True)

@@ -177,7 +177,9 @@ def _measured(
         if call is not None and not reason:
             kind = (site.technique, type(site.module), call.kind, site.product and site.product.weight.shape)
             if kind not in known:
-                known[kind] = _saved(model, site, inputs, before), _added(site, call)
+                with site.applied():
+                    saved = before - _kept(model, inputs)
+                known[kind] = saved, _added(site, call)
             saved, added = known[kind]
             reason = _nothing(site) if _is_nothing(saved, call) else ""
         measured.append((site, Choice(site.name, site.technique, saved, added, reason)))
@@ -197,11 +199,6 @@ def _unsafe(site: Site, call: Seen) -> str:
 
 def _nothing(site: Site) -> str:
     return FUSED if site.technique == "dropout_recomputation" else NO_SAVING
-
-
-def _saved(model: nn.Module, site: Site, inputs: tuple[Any, ...], before: int) -> int:
-    with site.applied():
-        return before - _kept(model, inputs)
 
 
 def _added(site: Site, call: Seen) -> float:
