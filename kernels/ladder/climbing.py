@@ -76,10 +76,10 @@ def climbed(
             _clear(p)
             _forget_peak(device)
             speed = _speed(rung, p, x, dy, device, warm_up, passes)
-            row |= _row(speed, s, off, device)
-            row["agrees"] = off is None or _agree(off, "fp8" if rung.is_fp8 else s.dtype)
-            emulated = rung.is_fp8 and not has_fp8(device)
-            row |= _beside(row["ms"], None if emulated else (expected or {}).get(name), s, peak)
+            row |= _row(speed, s, off, "fp8" if rung.is_fp8 else s.dtype, device, peak)
+            predicted = (expected or {}).get(name)
+            if predicted is not None and (has_fp8(device) or not rung.is_fp8):  # an emulation is not predicted
+                row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / row["ms"] - 1}
         except Unavailable as error:
             row["skipped"] = str(error)
         except (RuntimeError, NotImplementedError, MemoryError, ConfigError) as error:
@@ -88,22 +88,19 @@ def climbed(
         yield row
 
 
-def _agree(off: tuple[float, float], kind: str) -> bool:
-    return off[0] <= TOLERANCE[kind] and off[1] <= TOLERANCE[kind] * GRADIENTS[kind]
-
-
-def _row(speed: Speed, s: Shape, off: tuple[float, float] | None, device: str) -> Row:
+def _row(
+    speed: Speed, s: Shape, off: tuple[float, float] | None, kind: str, device: str, peak: float | None
+) -> Row:  # fmt: skip
+    """What was measured. A rung that was not compared with the first one agrees."""
     best = speed.least if device == "cpu" else speed.mean
-    return {"ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
-            "tflops": s.step_flops / best / 1e12, "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device)}  # fmt: skip
-
-
-def _beside(measured_ms: float, predicted: float | None, s: Shape, peak: float | None) -> Row:
-    """What the row's own time is compared with."""
-    row: Row = {"mfu": s.step_flops / (measured_ms / 1e3) / peak if peak else None}
-    if predicted is not None:
-        row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / measured_ms - 1}
-    return row
+    tolerance = TOLERANCE[kind]
+    return {
+        "ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
+        "tflops": s.step_flops / best / 1e12,
+        "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device),
+        "agrees": off is None or (off[0] <= tolerance and off[1] <= tolerance * GRADIENTS[kind]),
+        "mfu": s.step_flops / best / peak if peak else None,
+    }  # fmt: skip
 
 
 def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
@@ -122,16 +119,12 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
         return engine_rung(s, device)
     if name.startswith("fp8"):
         return _in_fp8(p, s, Float8(delayed=name == "fp8_delayed"), has_fp8(device))
+    if name == "graph" and device != "cuda":
+        raise Unavailable("CUDA graphs need a GPU")
     if name in ("compiled", "graph"):
-        return _compiled(layer(layers.fused_attention), name == "graph", device)
+        return Rung(torch.compile(layer(layers.fused_attention), dynamic=False), captured=name == "graph")
     attention = layers.fused_attention if name == "sdpa" else layers.explicit_attention
     return Rung(layer(attention, one_product=name != "eager"))
-
-
-def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
-    if captured and device != "cuda":
-        raise Unavailable("CUDA graphs need a GPU")
-    return Rung(torch.compile(plain, dynamic=False), captured=captured)
 
 
 def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
