@@ -80,9 +80,7 @@ def climbed(
             predicted = (expected or {}).get(name)
             if predicted is not None and (has_fp8(device) or not rung.is_fp8):  # an emulation is not predicted
                 row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / row["ms"] - 1}
-        except Unavailable as error:
-            row["skipped"] = str(error)
-        except (RuntimeError, NotImplementedError, MemoryError, ConfigError) as error:
+        except (Unavailable, RuntimeError, MemoryError, ConfigError) as error:
             row["skipped"] = told_of(error)
             freed(device)
         yield row
@@ -109,10 +107,6 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
     Raises:
         Unavailable: if this machine does not have it.
     """
-
-    def layer(attention: layers.Attention, **how: Any) -> Callable[[Any], Any]:
-        return lambda x: layers.layer(x, p, s, attention, **how)
-
     if name == "transformer_engine":
         from amped.kernels.ladder.engine import engine_rung
 
@@ -121,10 +115,14 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
         return _in_fp8(p, s, Float8(delayed=name == "fp8_delayed"), has_fp8(device))
     if name == "graph" and device != "cuda":
         raise Unavailable("CUDA graphs need a GPU")
-    if name in ("compiled", "graph"):
-        return Rung(torch.compile(layer(layers.fused_attention), dynamic=False), captured=name == "graph")
-    attention = layers.fused_attention if name == "sdpa" else layers.explicit_attention
-    return Rung(layer(attention, one_product=name != "eager"))
+    attention = layers.explicit_attention if name in ("eager", "functional") else layers.fused_attention
+    one_product = name != "eager"
+
+    def forward(x: Any) -> Any:
+        return layers.layer(x, p, s, attention, one_product=one_product)
+
+    compiled = name in ("compiled", "graph")
+    return Rung(torch.compile(forward, dynamic=False) if compiled else forward, captured=name == "graph")
 
 
 def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
