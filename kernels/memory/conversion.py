@@ -119,9 +119,10 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
             continue
         site.apply()
         saved = kept - _kept(model, inputs)
-        if _is_nothing(saved, seen[site.module]):  # another site already saves these bytes
+        reason = _no_saving(site, saved, seen[site.module])  # if another site already saves these bytes
+        if reason:
             site.undo()
-            refused.append(replace(choice, saved_bytes=saved, refused=_nothing(site)))
+            refused.append(replace(choice, saved_bytes=saved, refused=reason))
         else:
             taken[site.module] = replace(choice, saved_bytes=saved)
             kept -= saved
@@ -181,13 +182,9 @@ def _measured(
                     saved = before - _kept(model, inputs)
                 known[kind] = saved, _added(site, call)
             saved, added = known[kind]
-            reason = _nothing(site) if _is_nothing(saved, call) else ""
+            reason = _no_saving(site, saved, call)
         measured.append((site, Choice(site.name, site.technique, saved, added, reason)))
     return measured
-
-
-def _is_nothing(saved: int, call: Seen) -> bool:
-    return saved <= _NOTHING * call.first.nbytes
 
 
 def _unsafe(site: Site, call: Seen) -> str:
@@ -197,7 +194,10 @@ def _unsafe(site: Site, call: Seen) -> str:
     return why_unsafe(site.module.weight, getattr(site.module, "bias", None), call.first.dtype)
 
 
-def _nothing(site: Site) -> str:
+def _no_saving(site: Site, saved: int, call: Seen) -> str:
+    """The reason why a site saves next to nothing; empty if it saves more."""
+    if saved > _NOTHING * call.first.nbytes:
+        return ""
     return FUSED if site.technique == "dropout_recomputation" else NO_SAVING
 
 

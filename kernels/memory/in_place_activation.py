@@ -44,10 +44,8 @@ def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     It is torch's output, except in fp32 near the minimum: there torch's is off by up to eight half-units in the last
     place, which costs the slope more than rounding does, and this one by half a unit.
     """
-    if _has_kernel(x):
-        from amped.kernels.memory import triton_activation
-
-        return triton_activation.forward(x, name)
+    if kernels := _kernels(x):
+        return kernels.forward(x, name)
     output = TORCH_FUNCTIONS[name][0](x).contiguous()
     if x.dtype == torch.float32:
         exact_near_minimum(FUNCTIONS[name], x, output)
@@ -65,10 +63,8 @@ def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 )  # fmt: skip
 def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
     """The gradient of the input, from the output and the bits."""
-    if _has_kernel(output):
-        from amped.kernels.memory import triton_activation
-
-        return triton_activation.backward(gradient, output, packed, name)
+    if kernels := _kernels(output):
+        return kernels.backward(gradient, output, packed, name)
     result = gradient.new_empty(output.shape)
     parts = (t.reshape(-1).split(_BLOCK) for t in (gradient, output, result))
     for incoming, part, into, bits in zip(*parts, packed.split(_BLOCK // 8, dim=1), strict=True):
@@ -81,9 +77,13 @@ def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:  #
     return gradient.new_empty(output.shape)
 
 
-def _has_kernel(x: Tensor) -> bool:
-    """Whether Triton's kernels compute this: on a GPU, except for float64."""
-    return x.is_cuda and x.dtype in DEGREES
+def _kernels(x: Tensor) -> Any:
+    """Triton's kernels, if they compute this: on a GPU, except for float64."""
+    if not x.is_cuda or x.dtype not in DEGREES:
+        return None
+    from amped.kernels.memory import triton_activation
+
+    return triton_activation
 
 
 def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:

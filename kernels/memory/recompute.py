@@ -84,10 +84,6 @@ def _rms_norm_gradients(gradient: Tensor, x: Tensor, scale: Tensor, rate: Tensor
     return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype)
 
 
-def _swiglu(_: float, gate: Tensor, up: Tensor) -> tuple[Tensor]:
-    return (nn.functional.silu(gate) * up,)
-
-
 def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
     inner = gradient.to(torch.result_type(gate, up))
     to_gate = aten.silu_backward((inner * up).to(gate.dtype), gate)
@@ -97,7 +93,7 @@ def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tenso
 BEFORE = {name: _activated(*functions) for name, functions in TORCH_FUNCTIONS.items()} | {
     "layer_norm": Before(_layer_norm, _layer_norm_gradients),
     "rms_norm": Before(_rms_norm, _rms_norm_gradients),
-    "swiglu": Before(_swiglu, _swiglu_gradients),
+    "swiglu": Before(lambda _, gate, up: (nn.functional.silu(gate) * up,), _swiglu_gradients),
 }
 
 

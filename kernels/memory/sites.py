@@ -35,8 +35,7 @@ class RecomputingSequential(nn.Sequential):
         while children:
             name, module = children.pop(0)
             if name in self.recomputed and children and _is_pair(module, children[0][1]):
-                product = children.pop(0)[1]
-                x = act_linear(x, product.weight, product.bias, _act_name(module))
+                x = _as_one(module, children.pop(0)[1], x)
             else:
                 x = module(x)
         return x
@@ -69,8 +68,8 @@ class Seen:
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen | None:
         """A call with at least one tensor that a gradient can flow to; the first such tensor counts."""
-        tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor))
-        first = next(filter(Tensor.is_floating_point, tensors), None)
+        given = (*args, *kwargs.values())
+        first = next((t for t in given if isinstance(t, Tensor) and t.is_floating_point()), None)
         return None if first is None else cls(args, kwargs, first)
 
     def again(self, module: nn.Module, x: Tensor) -> Any:
@@ -96,7 +95,7 @@ class Alone(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The output of the site."""
         if self.product is not None and self.site.is_recomputed:
-            return act_linear(x, self.product.weight, self.product.bias, _act_name(self.module))
+            return _as_one(self.module, self.product, x)
         found = self.seen.again(self.module, x)
         found = found[0] if isinstance(found, tuple) else found
         return found if self.product is None else self.product(found)
@@ -181,8 +180,7 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
         if replaceable and "in_place_activation" in techniques:
             yield Site(f"{name}.activation".lstrip("."), "in_place_activation", module)
         if type(module) is nn.Sequential and "activation_function_recomputation" in techniques:
-            children = list(module.named_children())
-            for (first, act), (_, product) in itertools.pairwise(children):
+            for (first, act), (_, product) in itertools.pairwise(module.named_children()):
                 # a module that is also used elsewhere, or that a hook watches, must not change
                 free = occurrences[id(act)] == occurrences[id(product)] == 1
                 if free and _is_pair(act, product):
@@ -202,10 +200,10 @@ def _is_pair(act: nn.Module, product: nn.Module) -> bool:
 
 
 def _hooked(module: nn.Module) -> bool:
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks)
+    return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))
 
 
-def _act_name(act: nn.Module) -> str:
-    name = _RECOMPUTED[type(act)]
-    return f"{name}_tanh" if getattr(act, "approximate", "none") == "tanh" else name
+def _as_one(act: nn.Module, product: nn.Linear, x: Tensor) -> Tensor:
+    """The output of both, of which the product computes the activation function again."""
+    tanh = "_tanh" if getattr(act, "approximate", "none") == "tanh" else ""
+    return act_linear(x, product.weight, product.bias, _RECOMPUTED[type(act)] + tanh)

@@ -78,13 +78,10 @@ def _forward_kernel(
 
 @triton.jit
 def _backward_kernel(
-    gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum,
+    gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum, last_end,
     PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Each row of the table is a piece: its start, its center, its coefficients.
-
-    A last row says where the pieces end.
-    """
+    """Each row of the table is a piece: its start, its center, its coefficients."""
     rows, at, exists = _entries(n, BLOCK)
     y, gradient = wide(y_ptr + at, exists), wide(gradient_ptr + at, exists)
     above = _load_bits(packed_ptr, rows, n) != 0
@@ -104,7 +101,7 @@ def _backward_kernel(
         for power in tl.static_range(DEGREE):
             value = value * offset + tl.load(table_ptr + piece * width + 1 + DEGREE - power)
         slope = tl.where((t >= start) | (piece == 0), value, slope)
-    slope = tl.where(t > tl.load(table_ptr + PIECES * width), 1.0, slope)
+    slope = tl.where(t > last_end, 1.0, slope)
     slope = tl.where(t == 0.0, 0.0, slope)
     tl.store(result_ptr + at, (gradient * slope).to(result_ptr.dtype.element_ty), mask=exists)
 
@@ -123,10 +120,10 @@ def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Ten
     """The gradient of the input."""
     gradient, output = gradient.contiguous(), output.contiguous()
     result, degree = torch.empty_like(gradient), DEGREES[output.dtype]
-    table, minimum = _table(name, degree, output.device), two_parts(FUNCTIONS[name].minimum_value)
+    table, function = _table(name, degree, output.device), FUNCTIONS[name]
     _launch(
-        _backward_kernel, packed, gradient, output, packed, result, table, output.numel(), *minimum,
-        PIECES=table.shape[0] - 1, DEGREE=degree,
+        _backward_kernel, packed, gradient, output, packed, result, table, output.numel(),
+        *two_parts(function.minimum_value), function.right_ends[-1], PIECES=table.shape[0], DEGREE=degree,
     )  # fmt: skip
     return result
 
@@ -143,5 +140,4 @@ def _launch(kernel: Any, packed: Tensor, *arguments: Any, **constants: Any) -> N
 def _table(name: str, degree: int, device: torch.device) -> Tensor:
     pieces = fit_pieces(FUNCTIONS[name], degree)
     table = np.column_stack((pieces.ends[:-1], pieces.centers, pieces.coefficients))
-    last = np.full_like(table[:1], pieces.ends[-1])
-    return torch.tensor(np.vstack((table, last)), dtype=torch.float32, device=device)
+    return torch.tensor(table, dtype=torch.float32, device=device)

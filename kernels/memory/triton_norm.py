@@ -66,8 +66,7 @@ def _backward_kernel(
     if bias_ptr is not None:
         bias = wide(bias_ptr + at, inside)
     divisor = tl.where(tl.abs(weight) < SMALLEST, tl.where(weight < 0, -SMALLEST, SMALLEST), weight)
-    to_weight = tl.zeros([BLOCK], dtype=tl.float32)
-    to_bias = tl.zeros([BLOCK], dtype=tl.float32)
+    to_weight, to_bias = tl.zeros_like(weight), tl.zeros_like(weight)
     for row in range(part, rows, tl.num_programs(0)):
         first = tl.cast(row, tl.int64) * width
         y, gradient = wide(y_ptr + first + at, inside), wide(gradient_ptr + first + at, inside)
