@@ -76,34 +76,29 @@ def climbed(
             _clear(p)
             _forget_peak(device)
             speed = _speed(rung, p, x, dy, device, warm_up, passes)
-            row |= _row(speed, s, off, device)
-            row["agrees"] = off is None or _agree(off, "fp8" if rung.is_fp8 else s.dtype)
-            emulated = rung.is_fp8 and not has_fp8(device)
-            row |= _beside(row["ms"], None if emulated else (expected or {}).get(name), s, peak)
-        except Unavailable as error:
-            row["skipped"] = str(error)
-        except (RuntimeError, NotImplementedError, MemoryError, ConfigError) as error:
+            row |= _row(speed, s, off, "fp8" if rung.is_fp8 else s.dtype, device, peak)
+            predicted = (expected or {}).get(name)
+            if predicted is not None and (has_fp8(device) or not rung.is_fp8):  # an emulation is not predicted
+                row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / row["ms"] - 1}
+        except (Unavailable, RuntimeError, MemoryError, ConfigError) as error:
             row["skipped"] = told_of(error)
             freed(device)
         yield row
 
 
-def _agree(off: tuple[float, float], kind: str) -> bool:
-    return off[0] <= TOLERANCE[kind] and off[1] <= TOLERANCE[kind] * GRADIENTS[kind]
-
-
-def _row(speed: Speed, s: Shape, off: tuple[float, float] | None, device: str) -> Row:
+def _row(
+    speed: Speed, s: Shape, off: tuple[float, float] | None, kind: str, device: str, peak: float | None
+) -> Row:  # fmt: skip
+    """What was measured. A rung that was not compared with the first one agrees."""
     best = speed.least if device == "cpu" else speed.mean
-    return {"ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
-            "tflops": s.step_flops / best / 1e12, "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device)}  # fmt: skip
-
-
-def _beside(measured_ms: float, predicted: float | None, s: Shape, peak: float | None) -> Row:
-    """What the row's own time is compared with."""
-    row: Row = {"mfu": s.step_flops / (measured_ms / 1e3) / peak if peak else None}
-    if predicted is not None:
-        row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / measured_ms - 1}
-    return row
+    tolerance = TOLERANCE[kind]
+    return {
+        "ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
+        "tflops": s.step_flops / best / 1e12,
+        "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device),
+        "agrees": off is None or (off[0] <= tolerance and off[1] <= tolerance * GRADIENTS[kind]),
+        "mfu": s.step_flops / best / peak if peak else None,
+    }  # fmt: skip
 
 
 def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
@@ -112,26 +107,22 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
     Raises:
         Unavailable: if this machine does not have it.
     """
-
-    def layer(attention: layers.Attention, **how: Any) -> Callable[[Any], Any]:
-        return lambda x: layers.layer(x, p, s, attention, **how)
-
     if name == "transformer_engine":
         from amped.kernels.ladder.engine import engine_rung
 
         return engine_rung(s, device)
     if name.startswith("fp8"):
         return _in_fp8(p, s, Float8(delayed=name == "fp8_delayed"), has_fp8(device))
-    if name in ("compiled", "graph"):
-        return _compiled(layer(layers.fused_attention), name == "graph", device)
-    attention = layers.fused_attention if name == "sdpa" else layers.explicit_attention
-    return Rung(layer(attention, one_product=name != "eager"))
-
-
-def _compiled(plain: Callable[[Any], Any], captured: bool, device: str) -> Rung:
-    if captured and device != "cuda":
+    if name == "graph" and device != "cuda":
         raise Unavailable("CUDA graphs need a GPU")
-    return Rung(torch.compile(plain, dynamic=False), captured=captured)
+    attention = layers.explicit_attention if name in ("eager", "functional") else layers.fused_attention
+    one_product = name != "eager"
+
+    def forward(x: Any) -> Any:
+        return layers.layer(x, p, s, attention, one_product=one_product)
+
+    compiled = name in ("compiled", "graph")
+    return Rung(torch.compile(forward, dynamic=False) if compiled else forward, captured=name == "graph")
 
 
 def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:

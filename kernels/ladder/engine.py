@@ -11,25 +11,10 @@ from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import torch
 
 
-def engine_module() -> Any:
-    """The module transformer_engine.pytorch.
-
-    Raises:
-        Unavailable: if it cannot be imported.
-    """
-    try:
-        return importlib.import_module("transformer_engine.pytorch")
-    except Exception as error:  # builds for another torch fail in many ways
-        raise Unavailable(f"transformer_engine cannot be imported ({type(error).__name__})") from None
-
-
 def autocast(engine: Any, enabled: bool) -> AbstractContextManager[Any]:
     """The fp8 context: `autocast(enabled, recipe)`, called `fp8_autocast(enabled, fp8_recipe)` in older versions."""
-    if hasattr(engine, "autocast"):
-        newer: AbstractContextManager[Any] = engine.autocast(enabled=enabled)
-        return newer
-    older: AbstractContextManager[Any] = engine.fp8_autocast(enabled=enabled)
-    return older
+    context = engine.autocast if hasattr(engine, "autocast") else engine.fp8_autocast
+    return context(enabled=enabled)
 
 
 def engine_rung(s: Shape, device: str) -> Rung:
@@ -38,7 +23,10 @@ def engine_rung(s: Shape, device: str) -> Rung:
     Raises:
         Unavailable: without Transformer Engine or without a GPU.
     """
-    engine = engine_module()
+    try:
+        engine = importlib.import_module("transformer_engine.pytorch")
+    except Exception as error:  # builds for another torch fail in many ways
+        raise Unavailable(f"transformer_engine cannot be imported ({type(error).__name__})") from None
     if device != "cuda":
         raise Unavailable("transformer_engine needs a GPU")
     made = engine.TransformerLayer(

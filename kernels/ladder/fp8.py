@@ -8,7 +8,7 @@ Source: arXiv 2209.05433, section 3; NVIDIA Transformer Engine, delayed scaling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any
 
 from amped.base.errors import ConfigError
@@ -17,6 +17,8 @@ from amped.kernels.torch_import import torch
 
 # A GPU multiplies fp8 only if sides are multiples of this, and reads scales only at addresses (in bytes) that are, too.
 ALIGNED = 16
+# The steps whose ranges are remembered.
+HISTORY = 16
 
 
 class ScaleState:
@@ -26,7 +28,7 @@ class ScaleState:
     """
 
     def __init__(self, largest: float, history: int, device: Any = "cpu") -> None:
-        self.largest, self.started = largest, False
+        self.largest = largest
         self.scale = self.inverse = torch.ones((), device=device)
         self.ranges = torch.zeros(history, device=device)
 
@@ -35,20 +37,15 @@ class ScaleState:
         now = self.ranges.select(0, 0)
         torch.maximum(now, torch.as_tensor(amax, device=now.device, dtype=torch.float32), out=now)
 
-    def choose(self, amax: Any) -> None:
-        """Chooses the scale for a range."""
-        self.scale = scale_for(amax, self.largest, self.scale)
-        self.inverse = 1.0 / self.scale
 
-
-def update(states: Sequence[ScaleState]) -> None:
+def update(states: Collection[ScaleState]) -> None:
     """Ends a step: computes the scales of the next step, and empties slot 0; all tensors of a format at once."""
     if not states:
         return
-    first = states[0]
+    largest = next(iter(states)).largest
     ranges = torch.stack([state.ranges for state in states])
     before = torch.stack([state.scale for state in states])
-    scales = scale_for(ranges.amax(1), first.largest, before)
+    scales = scale_for(ranges.amax(1), largest, before)
     inverses, ranges = 1.0 / scales, ranges.roll(1, 1)
     ranges.select(1, 0).zero_()
     for state, *own in zip(states, aligned(scales), aligned(inverses), ranges.unbind(), strict=True):
@@ -84,9 +81,7 @@ def refuse_illegal(left: Any, right: Any) -> None:
         raise ConfigError(f"{' and '.join(odd)} of an fp8 product must be multiples of {ALIGNED}", "choose other sizes")
 
 
-def scaled_product(
-    left: Any, right: Any, inverses: tuple[Any, Any], dtype: Any, fast: bool, bias: Any = None
-) -> Any:  # fmt: skip
+def scaled_product(left: Any, right: Any, inverses: tuple[Any, Any], dtype: Any, fast: bool, bias: Any = None) -> Any:
     """The product of two fp8 tensors times the inverses of their scales, and a bias.
 
     The bias belongs to the product if its output has 16 bits; products with outputs in fp32 take none.
@@ -94,7 +89,7 @@ def scaled_product(
     refuse_illegal(left, right)
     one, two = inverses
     out = torch.bfloat16 if dtype in (torch.bfloat16, torch.float16) else torch.float32
-    inside = None if bias is None or bias.dtype != out or out == torch.float32 else bias
+    inside = bias if bias is not None and bias.dtype == out == torch.bfloat16 else None
     found = torch._scaled_mm(left, right, scale_a=one, scale_b=two, bias=inside, out_dtype=out, use_fast_accum=fast)
     found = found.to(dtype)
     return found if bias is inside else found + bias
@@ -107,21 +102,20 @@ class Float8:
 
     Args:
         delayed: whether scales come from the ranges of earlier steps; else from the tensor itself.
-        history: the number of remembered steps.
     """
 
-    def __init__(self, delayed: bool = True, history: int = 16) -> None:
-        self.delayed, self.history, self.states = delayed, history, dict[str, ScaleState]()
-        self.inside = False
+    def __init__(self, delayed: bool = True) -> None:
+        self.delayed, self.inside = delayed, False
+        self.states: dict[str, dict[str, ScaleState]] = {kind: {} for kind in FORMATS}
 
     def __enter__(self) -> Float8:
         self.inside = True
-        update([state for name, state in self.states.items() if name.endswith(".gradient")])
+        update(self.states["e5m2"].values())
         return self
 
     def __exit__(self, *_: object) -> None:
         self.inside = False
-        update([state for name, state in self.states.items() if not name.endswith(".gradient")])
+        update(self.states["e4m3"].values())
 
     def linear(self, name: str, x: Any, weight: Any, bias: Any) -> Any:
         """A product with a weight as `plain_linear`: in fp8 inside the context, plain outside."""
@@ -134,10 +128,12 @@ class Float8:
 
         The scale is of its own range at first, and always if scaling is dynamic.
         """
-        state = self.states.setdefault(name, ScaleState(LARGEST[kind], self.history, x.device))
-        if not self.delayed or not state.started:
-            state.choose(range_of(x))
-            state.started = True
+        known = self.states[kind]
+        chosen = self.delayed and name in known
+        state = known.setdefault(name, ScaleState(LARGEST[kind], HISTORY, x.device))
+        if not chosen:
+            state.scale = scale_for(range_of(x), state.largest, state.scale)
+            state.inverse = 1.0 / state.scale
         rows, transposed, amax = cast_both_ways(x, state.scale, kind)
         state.seen(amax)
         return rows, transposed, state.inverse
@@ -156,8 +152,7 @@ class _Float8Linear(torch.autograd.Function):
         return scaled_product(xq, wq.t(), (sx, sw), x.dtype, True, bias).view(*x.shape[:-1], -1)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        (gradient,) = gradients
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
         x_across, w_across, sx, sw = ctx.saved_tensors
         rows = gradient.reshape(-1, gradient.shape[-1])
         gq, g_across, sg = ctx.of.cast(f"{ctx.name}.gradient", rows, "e5m2")

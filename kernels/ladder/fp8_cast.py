@@ -35,6 +35,10 @@ def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
     An entry is read once and written twice, in a byte each. It is an operator of torch, so that its kernel counts as
     one, and a compiler leaves it whole.
     """
+    if x.is_cuda:
+        from amped.kernels.ladder import triton_fp8
+
+        return triton_fp8.cast_both_ways(x, scale, LARGEST[kind], FORMATS[kind])
     rows = quantized(x, scale, kind)
     return rows, rows.t().contiguous(), range_of(x)
 
@@ -43,10 +47,3 @@ def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
 def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:  # noqa: ARG001
     rows = x.new_empty(x.shape, dtype=FORMATS[kind])
     return rows, rows.new_empty(x.shape[::-1]), x.new_empty((), dtype=torch.float32)
-
-
-@cast_both_ways.register_kernel("cuda")
-def _(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
-    from amped.kernels.ladder import triton_fp8
-
-    return triton_fp8.cast_both_ways(x, scale, LARGEST[kind], FORMATS[kind])

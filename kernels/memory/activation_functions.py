@@ -9,9 +9,8 @@ signed square root t = σ·√(y − y*). It has no singularity at the minimum, 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +29,8 @@ _AT_MINIMUM = 1e-6
 # Within this distance from the minimum, outputs in fp32 are computed as a series: a difference such as 1 + erf has lost
 # seven of the digits that the slope is computed from, and as many units in the last place.
 NEAR = 2.0**-6
+# The outputs left of the minimum where a new polynomial of the slope begins, from zero down.
+LEFT_ENDS = (0.0, -0.001, -0.02)
 # Here the slope from the rounded output and one bit has too large an error, with any formula: 1.24 times torch's own,
 # where 1.1 is the most allowed.
 _TWO_BITS = {("silu", torch.bfloat16)}
@@ -38,6 +39,8 @@ QUARTER_UNIT = 1 << 14
 # Outputs on the left that are closer to zero than this are inverted by their logarithm; those that are closer to it than
 # _LAST are not: Newton's method would leave the numbers that have a logarithm, and the slope is as good as zero.
 _TAIL, _LAST = -0.02, 1e-250
+# The argument of GELU's hyperbolic tangent is the first number times (x plus the second one times x³).
+_RATE, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,6 @@ class ActivationFunction:
     Attributes:
         value, slope: the function and its derivative, both for float64 tensors.
         minimum_input, minimum_value, curvature: where the slope is zero, the function and its second derivative there.
-        left_ends: the outputs left of the minimum where a new polynomial begins, from zero down.
         right_ends: the values of t right of the minimum where a new polynomial begins; after the last one the slope is
             1.
         tail_start: gives an input left of the one that is sought, from the logarithm of 1/|y|.
@@ -59,7 +61,6 @@ class ActivationFunction:
     minimum_input: float
     minimum_value: float
     curvature: float
-    left_ends: tuple[float, ...]
     right_ends: tuple[float, ...]
     tail_start: Callable[[Tensor], Tensor]
 
@@ -72,9 +73,9 @@ class Pieces:
         coefficients: a row for each piece, the constant first.
     """
 
-    ends: tuple[float, ...]
-    centers: tuple[float, ...]
-    coefficients: tuple[tuple[float, ...], ...]
+    ends: np.ndarray
+    centers: np.ndarray
+    coefficients: np.ndarray
 
 
 def _normal(x: Tensor) -> Tensor:
@@ -86,38 +87,30 @@ def _density(x: Tensor) -> Tensor:
 
 
 def _inner(x: Tensor) -> Tensor:
-    return math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return _RATE * (x + _CUBIC * x**3)
 
 
 def _tanh_slope(x: Tensor) -> Tensor:
-    rise = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    rise = _RATE * (1 + 3 * _CUBIC * x**2)
     half = torch.sigmoid(2 * _inner(x))
     return half + 2 * x * half * torch.sigmoid(-2 * _inner(x)) * rise
-
-
-def _gaussian_tail(depth: Tensor) -> Tensor:
-    return -torch.sqrt(2 * depth)
-
-
-def _cubic_tail(depth: Tensor) -> Tensor:
-    return -((depth / (2 * math.sqrt(2 / math.pi) * 0.044715)) ** (1 / 3))
 
 
 GELU = ActivationFunction(
     "gelu", lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x),
     -0.7517915246935645, -0.16997120747990369, 0.43149399231404695,
-    (0.0, -0.001, -0.02), (0.0, 1.0, 1.94, 2.4), _gaussian_tail,
+    (0.0, 1.0, 1.94, 2.4), lambda depth: -torch.sqrt(2 * depth),
 )  # fmt: skip
 TANH_GELU = ActivationFunction(
     "gelu_tanh", lambda x: x * torch.sigmoid(2 * _inner(x)), _tanh_slope,
     -0.7524614220710163, -0.17004075057125403, 0.43040009102485851,
-    (0.0, -0.001, -0.02), (0.0, 1.0, 1.94, 2.4), _cubic_tail,
+    (0.0, 1.0, 1.94, 2.4), lambda depth: -((depth / (2 * _RATE * _CUBIC)) ** (1 / 3)),
 )  # fmt: skip
 SILU = ActivationFunction(
     "silu", lambda x: x * torch.sigmoid(x),
     lambda x: torch.sigmoid(x) * (1 + x * torch.sigmoid(-x)),
     -1.278464542761074, -0.2784645427610738, 0.2178117057197201,
-    (0.0, -0.001, -0.02), (0.0, 1.0, 2.0, 3.0, 4.5), lambda depth: -1.5 * depth - 2,
+    (0.0, 1.0, 2.0, 3.0, 4.5), lambda depth: -1.5 * depth - 2,
 )  # fmt: skip
 FUNCTIONS = {f.name: f for f in (GELU, TANH_GELU, SILU)}
 
@@ -162,13 +155,18 @@ def series_near_minimum(function: ActivationFunction) -> tuple[float, ...]:
         d = torch.as_tensor(offset)
         return ((function.value(function.minimum_input + d) - function.minimum_value) / (d * d)).numpy()
 
-    return _polynomial(quotient, NEAR, 3, 3)
+    return tuple(_polynomial(quotient, NEAR, 3, 3).tolist())
 
 
-def _polynomial(function: Callable[[Any], Any], half: float, terms: int, degree: int) -> tuple[float, ...]:
+def _polynomial(function: Callable[[Any], Any], half: float, terms: int, degree: int) -> np.ndarray:
     """The coefficients for offsets from −half to half: the first terms of the Chebyshev series."""
     series = np.polynomial.chebyshev.chebinterpolate(lambda node: function(half * node), terms)
-    return tuple(map(float, np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)))
+    return np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)
+
+
+def _value_at(x: Tensor, coefficients: Iterable[Tensor]) -> Tensor:
+    """The value of a polynomial, whose constant is the last coefficient (Horner's method)."""
+    return functools.reduce(lambda value, coefficient: torch.addcmul(coefficient, value, x), coefficients)
 
 
 def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) -> Tensor:
@@ -177,10 +175,7 @@ def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) 
     entries, flat = x.reshape(-1), output.view(-1)  # also of a tensor without dimensions, which takes no places
     near = (flat < function.minimum_value + NEAR * NEAR * function.curvature / 2).nonzero(as_tuple=True)
     d = (entries[near] - start) - rest
-    first, *more = reversed(series_near_minimum(function))
-    quotient = d * 0 + first
-    for coefficient in more:
-        quotient = torch.addcmul(d.new_tensor(coefficient), quotient, d)
+    quotient = _value_at(d, reversed(d.new_tensor(series_near_minimum(function))))
     flat[near] = low + (left + d * d * quotient)
     return output
 
@@ -222,16 +217,14 @@ def slope_of_output(function: ActivationFunction, output: Tensor, above: Tensor)
 @functools.cache
 def fit_pieces(function: ActivationFunction, degree: int) -> Pieces:
     """Polynomials of this degree for the slope as a function of t, fitted to the exact slope."""
-    low = function.minimum_value
-    left = [-math.sqrt(end - low) for end in function.left_ends]
-    ends = (*left, *function.right_ends)
-    centers = tuple((a + b) / 2 for a, b in itertools.pairwise(ends))
-    halves = ((b - a) / 2 for a, b in itertools.pairwise(ends))
+    left = -np.sqrt(np.array(LEFT_ENDS) - function.minimum_value)
+    ends = np.array([*left, *function.right_ends])
+    centers, halves = (ends[:-1] + ends[1:]) / 2, np.diff(ends) / 2
 
-    def fitted(center: float, half: float) -> tuple[float, ...]:
+    def fitted(center: float, half: float) -> np.ndarray:
         return _polynomial(lambda offset: exact_slope(function, center + offset), half, _FIT_TERMS, degree)
 
-    return Pieces(ends, centers, tuple(map(fitted, centers, halves)))
+    return Pieces(ends, centers, np.array(list(map(fitted, centers, halves))))
 
 
 def exact_slope(function: ActivationFunction, t: np.ndarray) -> np.ndarray:
@@ -245,8 +238,5 @@ def approximate_slope(pieces: Pieces, t: Tensor) -> Tensor:
     ends, centers, rows = (t.new_tensor(part) for part in (pieces.ends[1:-1], pieces.centers, pieces.coefficients))
     piece = torch.bucketize(t, ends)
     offset = t - centers.index_select(0, piece)
-    *lower, highest = rows.T.contiguous()
-    slope = highest.index_select(0, piece)
-    for coefficient in reversed(lower):
-        slope = torch.addcmul(coefficient.index_select(0, piece), slope, offset)
+    slope = _value_at(offset, (power.index_select(0, piece) for power in reversed(rows.T.contiguous())))
     return slope.masked_fill_(t > pieces.ends[-1], 1.0).masked_fill_(t == 0, 0.0)

@@ -14,13 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
-
-
-def _dropped(probabilities: Tensor, p: float) -> Tensor:
-    """The entries that dropout keeps (True), drawn as `nn.functional.dropout` draws them on the same device."""
-    if probabilities.is_cuda:
-        return torch.native_dropout(probabilities, p, True)[1]
-    return torch.empty_like(probabilities).bernoulli_(1 - p).bool()
+from amped.kernels.dense_layer import FROM_HEADS, TO_HEADS
 
 
 def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
@@ -35,7 +29,8 @@ class _SoftmaxDropoutMatmul(torch.autograd.Function):
     @staticmethod
     def forward(scores: Tensor, values: Tensor, p: float, wanted: bool) -> tuple[Tensor | None, ...]:
         probabilities = torch.softmax(scores, -1)
-        kept = _dropped(probabilities, p) if p > 0 else None
+        # its mask is drawn with the random numbers of `nn.functional.dropout`
+        kept = torch.native_dropout(probabilities, p, True)[1] if p > 0 else None
         weights = _applied(probabilities, kept, p)
         return weights @ values, weights if wanted else None, probabilities, kept
 
@@ -111,22 +106,21 @@ class RecomputedAttention(nn.MultiheadAttention):
         """The output and, if needed, the weights of the values; gradients flow through both."""
         plain = not self.training or self.dropout == 0 or self.bias_k is not None or self.add_zero_attn
         if plain or query.is_nested or query.dim() != 3 or (is_causal and attn_mask is None):
-            masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask, "is_causal": is_causal}
             return super().forward(
-                query, key, value, need_weights=need_weights, average_attn_weights=average_attn_weights, **masks
+                query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
             )
         q, k, v = self._heads(query, key, value)
         scores = (q * math.sqrt(1 / self.head_dim)) @ k.transpose(-2, -1)
         for mask in _masks(key_padding_mask, attn_mask, scores):
             scores = scores + mask
         found, weights, *_ = _SoftmaxDropoutMatmul.apply(scores, v, self.dropout, need_weights)
-        found = found.permute(0, 2, 1, 3) if self.batch_first else found.permute(2, 0, 1, 3)
-        output = nn.functional.linear(found.flatten(2), self.out_proj.weight, self.out_proj.bias)
+        joined = found.permute(TO_HEADS[self.batch_first]).flatten(2)
+        output = nn.functional.linear(joined, self.out_proj.weight, self.out_proj.bias)
         return output, weights.mean(1) if need_weights and average_attn_weights else weights
 
     def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values as (batch, heads, sequence, head dimension); one product for one input tensor."""
-        order = (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)
+        order = FROM_HEADS[self.batch_first]
         if self._qkv_same_embed_dim and query is key is value:
             joined = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias)
             parts = joined.unflatten(-1, (3, self.num_heads, self.head_dim))

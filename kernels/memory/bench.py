@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +38,6 @@ VARIANTS = {
     f"{FUSED}, norms and activation in place": Variant("fused", "in_place", "in_place"),
     f"{FUSED}, norms in place, activation recomputed": Variant("fused", "recomputed", "in_place"),
 }
-BUDGETS = (1.0, 0.8, 0.5)
 NO_COMPILER = "inductor needs a C++ compiler, and there is no g++"
 
 
@@ -82,9 +80,7 @@ class Bench:
     variants: list[Row]
 
 
-def run_bench(
-    sizes: Dimensions, device: str | None, dtype: str, budgets: Sequence[float] = BUDGETS, cap: float = 0.5
-) -> Bench:
+def run_bench(sizes: Dimensions, device: str | None, dtype: str, budgets: Sequence[float], cap: float) -> Bench:
     """Measures every technique alone and every variant of the layer; `cap` is the seconds for timing one of them.
 
     `budgets` are the shares of activations that torch.compile may keep (its default is 1); without any, it is not
@@ -95,7 +91,9 @@ def run_bench(
     """
     device = chosen_device(device)
     dtype = chosen_format(dtype, device)
-    _check_budgets(budgets)
+    for budget in budgets:
+        if not 0 <= budget <= 1:
+            raise ConfigError(f"--budgets: {budget:g} is no share of the activations", "give numbers from 0 to 1")
     torch.manual_seed(0)
     x = torch.randn(
         sizes.batch, sizes.seq, sizes.hidden, device=device, dtype=getattr(torch, dtype), requires_grad=True
@@ -107,7 +105,15 @@ def run_bench(
     runs += [_compiled(sizes, budget, x) for budget in budgets]
     rows = _timed(runs, device, cap)
     plain = next(row for row in rows if row.name == PLAIN)
-    rows = [_against(row, plain, expected.get(row.name)) for row in rows]
+    rows = [
+        replace(
+            row,
+            saved_bytes=plain.kept_bytes - row.kept_bytes,
+            added_time=row.step_time - plain.step_time,
+            expected_bytes=expected.get(row.name),
+        )
+        for row in rows
+    ]
     alone, variants = rows[: len(TECHNIQUES)], rows[len(TECHNIQUES) :]
     day = time.strftime("%Y-%m-%d")
     return Bench(device, _machine(device), torch.__version__, day, dtype, sizes, alone, front(variants))
@@ -133,37 +139,22 @@ def front(rows: list[Row]) -> list[Row]:
     return [replace(row, pays=not row.note and not beaten(row)) for row in rows]
 
 
-def _check_budgets(budgets: Sequence[float]) -> None:
-    wrong = [budget for budget in budgets if not 0 <= budget <= 1]
-    if wrong:
-        raise ConfigError(f"--budgets: {wrong[0]:g} is no share of the activations", "give numbers from 0 to 1")
-
-
 def _machine(device: str) -> str:
     if device == "cuda":
         return torch.cuda.get_device_name()
     return f"{platform.machine()} processor, {torch.get_num_threads()} threads"
 
 
-def _kept_by_a_layer(one: Any, two: Any, x: Tensor, exclude: list[Tensor]) -> float:
-    """The bytes that each further layer keeps: those of two layers minus those of one, as they share one tensor."""
-    return stash_bytes(two, x, exclude=exclude).bytes - stash_bytes(one, x, exclude=exclude).bytes
-
-
 def _built(name: str, sizes: Dimensions, variant: Variant, x: Tensor) -> Run:
-    two = stack(sizes, variant, 2).to(x.device, x.dtype)
-    kept = _kept_by_a_layer(two[0], two, x, list(two.parameters()))
+    """A layer, and the bytes that each further one keeps: those of two minus those of one, as they share one tensor."""
+    two = stack(sizes, variant, 2).to(x)
+    kept = stash_bytes(two, x).bytes - stash_bytes(two[0], x).bytes
     return Row(name, kept), forward_and_backward(two[0], x, two[0].parameters())
-
-
-def _against(row: Row, plain: Row, expected: float | None) -> Row:
-    saved, added = plain.kept_bytes - row.kept_bytes, row.step_time - plain.step_time
-    return replace(row, saved_bytes=saved, added_time=added, expected_bytes=expected)
 
 
 def _checkpointed(sizes: Dimensions, x: Tensor) -> Run:
     """A layer that keeps only its input, and runs forward again in the backward pass."""
-    layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
+    layer = stack(sizes, Variant("fused"), 1).to(x)
     again = partial(checkpoint, layer, use_reentrant=False)
     # The kept input of a checkpoint is not visible to hooks.
     kept = x.nbytes + stash_bytes(again, x, exclude=[x, *layer.parameters()]).bytes
@@ -180,7 +171,7 @@ def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "induc
     ):
         return Row(name, math.nan, note=NO_COMPILER), None
     torch.compiler.reset()
-    layer = stack(sizes, Variant("fused"), 1).to(x.device, x.dtype)
+    layer = stack(sizes, Variant("fused"), 1).to(x)
     with config.patch(activation_memory_budget=budget):  # a private setting of torch.compile; its default is 1
         try:
             compiled = torch.compile(layer, backend=backend, fullgraph=True)
@@ -188,5 +179,4 @@ def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "induc
             call()
         except Exception as error:  # whatever a compiler fails with is reported, and the rest goes on
             return Row(name, math.nan, note=f"does not compile here: {type(error).__name__}"), None
-        kept = stash_bytes(compiled, x, exclude=list(layer.parameters())).bytes
-        return Row(name, kept), call
+        return Row(name, stash_bytes(compiled, x).bytes), call

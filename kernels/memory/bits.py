@@ -20,8 +20,8 @@ def room_for_bits(x: Tensor, rows: int) -> Tensor:
     return x.new_empty((rows, (x.numel() + 7) // 8), dtype=torch.uint8)
 
 
-def unpack_bits(packed: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
+def unpack_bits(packed: Tensor, shape: torch.Size) -> Tensor:
     """The boolean tensor of this shape that `pack_bits` has packed."""
-    weights = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8, device=packed.device)
+    weights = 1 << torch.arange(8, dtype=torch.uint8, device=packed.device)
     flat = (packed[:, None] & weights) != 0
-    return flat.reshape(-1)[: torch.Size(shape).numel()].view(shape)
+    return flat.reshape(-1)[: shape.numel()].view(shape)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from amped.base.errors import ConfigError
 from amped.kernels.memory.in_place_norm import why_unsafe
-from amped.kernels.memory.sites import TECHNIQUES, Seen, Site, restore, sites
+from amped.kernels.memory.sites import TECHNIQUES, Alone, Seen, Site, restore, sites
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes
 from amped.kernels.refusals import refuse_unknown
 from amped.kernels.timers import timer_for
@@ -73,8 +73,8 @@ class Report:
     before_bytes: int
     after_bytes: int
     target_bytes: float | None
-    taken: list[Choice] = field(default_factory=list)
-    refused: list[Choice] = field(default_factory=list)
+    taken: list[Choice]
+    refused: list[Choice]
 
     @property
     def fits(self) -> bool:
@@ -94,9 +94,7 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
     """Converts modules of a model, those first that save the most bytes per microsecond, until the target is met.
 
     It converts attention in modules: `nn.MultiheadAttention` with dropout that is not fused (its weights are needed, or
-        no
-    fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a model writes with functions does not
-    change.
+    no fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a model writes with functions stays.
 
     It runs the model forward on the inputs, once for each kind of site and once for each site that is taken; all
     reported numbers are measured. Parameters, hooks and names stay; `revert` undoes it.
@@ -110,33 +108,28 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
     found = list(sites(model, policy.techniques))
     before = kept = _kept(model, inputs)
     seen = _inputs_of(model, found, inputs)
-    measured, refused = _measured(model, found, inputs, seen, before)
-    taken: list[Choice] = []
-    busy: set[int] = set()
-    for site, choice in sorted(measured, key=lambda pair: -_worth(pair[1])):
+    measured = _measured(model, found, inputs, seen, before)
+    refused = [choice for _, choice in measured if choice.refused]
+    saving = [(site, choice) for site, choice in measured if not choice.refused]
+    taken: dict[nn.Module, Choice] = {}
+    for site, choice in sorted(saving, key=lambda pair: -_worth(pair[1])):
         if policy.target_bytes is not None and kept <= policy.target_bytes:
             break
-        if id(site.module) in busy:
+        if site.module in taken:
             continue
         site.apply()
-        now = _kept(model, inputs)
-        found_now = replace(choice, saved_bytes=kept - now)
-        if kept - now <= _NOTHING * seen[id(site.module)].first.nbytes:  # another site already saves these bytes
+        saved = kept - _kept(model, inputs)
+        reason = _no_saving(site, saved, seen[site.module])  # if another site already saves these bytes
+        if reason:
             site.undo()
-            refused.append(replace(found_now, refused=_nothing(site)))
-            continue
-        taken.append(found_now)
-        busy.add(id(site.module))
-        kept = now
-    return Report(before, kept, policy.target_bytes, taken, [*refused, *_not_tried(model, policy, busy)])
-
-
-def _not_tried(model: nn.Module, policy: Policy, busy: set[int]) -> list[Choice]:
-    """The places of techniques that are not tried by default, in modules that are not converted."""
-    left_out = [site for site in sites(model, NOT_PAYING) if id(site.module) not in busy]
-    return [
-        Choice(site.name, site.technique, 0, math.nan, NOT_TRIED) for site in left_out if policy.techniques == PAYING
-    ]
+            refused.append(replace(choice, saved_bytes=saved, refused=reason))
+        else:
+            taken[site.module] = replace(choice, saved_bytes=saved)
+            kept -= saved
+    if policy.techniques == PAYING:
+        left_out = (site for site in sites(model, NOT_PAYING) if site.module not in taken)
+        refused += [Choice(site.name, site.technique, 0, math.nan, NOT_TRIED) for site in left_out]
+    return Report(before, kept, policy.target_bytes, list(taken.values()), refused)
 
 
 def revert(model: nn.Module) -> int:
@@ -155,49 +148,43 @@ def _kept(model: nn.Module, inputs: tuple[Any, ...]) -> int:
         return stash_bytes(model, *inputs).bytes
 
 
-def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[int, Seen]:
+def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[nn.Module, Seen]:
     """The first call of each site's module in a forward pass (under no_grad, so that no gradient leads out)."""
-    seen: dict[int, Seen] = {}
+    seen: dict[nn.Module, Seen] = {}
 
     def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if call := Seen.of(args, kwargs):
-            seen.setdefault(id(module), call)
+            seen.setdefault(module, call)
 
-    modules = {id(site.module): site.module for site in found}.values()
-    handles = [module.register_forward_pre_hook(note, with_kwargs=True) for module in modules]
-    try:
-        with torch.random.fork_rng(), torch.no_grad():
-            model(*inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, torch.random.fork_rng(), torch.no_grad():
+        for module in {site.module for site in found}:
+            hooks.enter_context(module.register_forward_pre_hook(note, with_kwargs=True))
+        model(*inputs)
     return seen
 
 
 def _measured(
-    model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[int, Seen], before: int
-) -> tuple[list[tuple[Site, Choice]], list[Choice]]:
-    """The sites that save bytes, with their cost, and the refused ones.
+    model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[nn.Module, Seen], before: int
+) -> list[tuple[Site, Choice]]:
+    """The sites with what they save and cost, or why they are refused.
 
     Each kind of site (technique, shape) is timed once.
     """
     known: dict[tuple[Any, ...], tuple[int, float]] = {}
-    measured, refused = [], []
+    measured = []
     for site in found:
-        call, (saved, added) = seen.get(id(site.module)), (0, math.nan)
+        call, (saved, added) = seen.get(site.module), (0, math.nan)
         reason = "is not run" if call is None else _unsafe(site, call)
         if call is not None and not reason:
             kind = (site.technique, type(site.module), call.kind, site.product and site.product.weight.shape)
             if kind not in known:
-                known[kind] = _saved(model, site, inputs, before), _added(site, call)
+                with site.applied():
+                    saved = before - _kept(model, inputs)
+                known[kind] = saved, _added(site, call)
             saved, added = known[kind]
-            reason = _nothing(site) if saved <= _NOTHING * call.first.nbytes else ""
-        choice = Choice(site.name, site.technique, saved, added, reason)
-        if reason:
-            refused.append(choice)
-        else:
-            measured.append((site, choice))
-    return measured, refused
+            reason = _no_saving(site, saved, call)
+        measured.append((site, Choice(site.name, site.technique, saved, added, reason)))
+    return measured
 
 
 def _unsafe(site: Site, call: Seen) -> str:
@@ -207,31 +194,23 @@ def _unsafe(site: Site, call: Seen) -> str:
     return why_unsafe(site.module.weight, getattr(site.module, "bias", None), call.first.dtype)
 
 
-def _nothing(site: Site) -> str:
+def _no_saving(site: Site, saved: int, call: Seen) -> str:
+    """The reason why a site saves next to nothing; empty if it saves more."""
+    if saved > _NOTHING * call.first.nbytes:
+        return ""
     return FUSED if site.technique == "dropout_recomputation" else NO_SAVING
-
-
-def _saved(model: nn.Module, site: Site, inputs: tuple[Any, ...], before: int) -> int:
-    return _tried(site, lambda: before - _kept(model, inputs))
 
 
 def _added(site: Site, call: Seen) -> float:
     """The seconds that the technique adds to a forward and backward pass of the site alone."""
-    leaf, alone = call.first.detach().clone().requires_grad_(), site.alone(call)
+    leaf, alone = call.first.detach().clone().requires_grad_(), Alone(site, call)
     with torch.random.fork_rng():
         plain = _seconds(alone, leaf)
-        return _tried(site, lambda: _seconds(alone, leaf)) - plain
+        with site.applied():
+            return _seconds(alone, leaf) - plain
 
 
 def _seconds(alone: nn.Module, x: Tensor) -> float:
     device = x.device.type
     call = forward_and_backward(alone, x, alone.parameters())
     return timer_for(device).together([call], _CAP)[0].best(device)
-
-
-def _tried(site: Site, measure: Callable[[], Any]) -> Any:
-    site.apply()
-    try:
-        return measure()
-    finally:
-        site.undo()

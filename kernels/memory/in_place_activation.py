@@ -28,6 +28,7 @@ from amped.kernels.memory.activation_functions import (
     slope_of_output,
 )
 from amped.kernels.memory.bits import pack_bits, room_for_bits, unpack_bits
+from amped.kernels.memory.in_place_norm import widened
 from amped.kernels.memory.recompute import TORCH_FUNCTIONS
 
 # How many entries the processor works on at a time, so that they fit in its caches.
@@ -43,6 +44,8 @@ def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     It is torch's output, except in fp32 near the minimum: there torch's is off by up to eight half-units in the last
     place, which costs the slope more than rounding does, and this one by half a unit.
     """
+    if kernels := _kernels(x):
+        return kernels.forward(x, name)
     output = TORCH_FUNCTIONS[name][0](x).contiguous()
     if x.dtype == torch.float32:
         exact_near_minimum(FUNCTIONS[name], x, output)
@@ -60,6 +63,8 @@ def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 )  # fmt: skip
 def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
     """The gradient of the input, from the output and the bits."""
+    if kernels := _kernels(output):
+        return kernels.backward(gradient, output, packed, name)
     result = gradient.new_empty(output.shape)
     parts = (t.reshape(-1).split(_BLOCK) for t in (gradient, output, result))
     for incoming, part, into, bits in zip(*parts, packed.split(_BLOCK // 8, dim=1), strict=True):
@@ -72,20 +77,13 @@ def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:  #
     return gradient.new_empty(output.shape)
 
 
-@activation_in_place.register_kernel("cuda")
-def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def _kernels(x: Tensor) -> Any:
+    """Triton's kernels, if they compute this: on a GPU, except for float64."""
+    if not x.is_cuda or x.dtype not in DEGREES:
+        return None
     from amped.kernels.memory import triton_activation
 
-    return triton_activation.forward(x, name) if triton_activation.takes(x) else activation_in_place._init_fn(x, name)
-
-
-@activation_in_place_backward.register_kernel("cuda")
-def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
-    from amped.kernels.memory import triton_activation
-
-    if triton_activation.takes(output):
-        return triton_activation.backward(gradient, output, packed, name)
-    return activation_in_place_backward._init_fn(gradient, output, packed, name)
+    return triton_activation
 
 
 def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
@@ -93,7 +91,7 @@ def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
     packed = room_for_bits(x, bits_kept(name, x.dtype))
     parts = x.reshape(-1).split(_BLOCK), output.view(-1).split(_BLOCK), packed.split(_BLOCK // 8, dim=1)
     for entries, rounded, into in zip(*parts, strict=True):
-        wide = entries if entries.dtype == torch.float64 else entries.float()  # a narrow format would round the minimum
+        wide = widened(entries)  # a narrow format would round the minimum
         into[0] = pack_bits(wide >= FUNCTIONS[name].minimum_input)
         if len(into) > 1:
             into[1] = pack_bits(TORCH_FUNCTIONS[name][0](wide).abs() > rounded.abs())
@@ -109,7 +107,14 @@ def _slope(output: Tensor, packed: Tensor, name: str) -> Tensor:
     return approximate_slope(fit_pieces(function, DEGREES[output.dtype]), signed_root(function, wide, above))
 
 
+def _times_slope(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
+    """The product with the slope: the derivative in both modes, as each output depends on its own input only."""
+    return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
+
+
 class _InPlace(torch.autograd.Function):
+    backward = staticmethod(once_differentiable(_times_slope))
+
     @staticmethod
     def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
         return torch.ops.amped.activation_in_place(x, name)
@@ -120,24 +125,16 @@ class _InPlace(torch.autograd.Function):
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*output)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
-        return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
-
 
 class _InPlaceBothModes(_InPlace):
     """The same with a derivative in forward mode. A function by itself, because the compiler takes none that has one."""
+
+    jvp = staticmethod(_times_slope)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         _InPlace.setup_context(ctx, inputs, output)
         ctx.save_for_forward(*output)
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> tuple[Tensor, None]:
-        """Each output depends on its own input only, so that it is the backward pass."""
-        return torch.ops.amped.activation_in_place_backward(tangent, *ctx.saved_tensors, ctx.name), None
 
 
 def _in_place(x: Tensor, name: str) -> Tensor:

@@ -55,8 +55,7 @@ def _norm(
     if centered:
         y, _, scale = torch.native_layer_norm(wide, wide.shape[1:], weight, bias, eps)
     else:
-        scale = torch.rsqrt(wide.square().mean(1, keepdim=True) + eps)
-        y = wide * scale if weight is None else wide * scale * weight
+        y, scale = rms_norm(wide, weight, eps)
     return y.to(x.dtype).view(x.shape), scale.view(rows, 1)
 
 
@@ -69,7 +68,9 @@ def _norm_backward(
     if shift is not None:
         normalized = normalized - shift
     if flat is not None:
-        normalized = normalized / torch.where(flat.abs() < SMALLEST_WEIGHT, SMALLEST_WEIGHT * _sign(flat), flat)
+        normalized = normalized / torch.where(
+            flat < 0, flat.clamp_max(-SMALLEST_WEIGHT), flat.clamp_min(SMALLEST_WEIGHT)
+        )
     if centered:  # torch's own backward pass of a norm whose input has mean 0 and σ = 1
         zero, one = torch.zeros_like(scale), torch.ones_like(scale)
         wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
@@ -79,9 +80,10 @@ def _norm_backward(
     return (found[0] * scale).to(y.dtype).view(y.shape), *found[1:]
 
 
-def _sign(x: Tensor) -> Tensor:
-    """The sign, which is 1 for zero."""
-    return torch.where(x < 0, -1.0, 1.0).to(x.dtype)
+def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
+    """The output of an RMS norm over the last dimension, and 1/σ."""
+    scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return x * scale if weight is None else x * scale * weight, scale
 
 
 def rms_gradients(gradient: Tensor, normalized: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -100,7 +102,7 @@ class _InPlaceNorm(torch.autograd.Function):
     def forward(
         x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool
     ) -> tuple[Tensor, Tensor]:
-        rows = x.numel() // max(torch.Size(shape).numel(), 1)
+        rows = x.numel() // torch.Size(shape).numel()
         return _passes(x, weight, bias)[0](x, weight, bias, rows, eps, centered)
 
     @staticmethod
@@ -185,6 +187,9 @@ class _Checked(nn.Module):
     It keeps its input while its weights are not safe.
     """
 
+    # The passes so far, and why the weights are not safe.
+    _passes, _reason = 0, "not checked"
+
     def forward(self, x: Tensor) -> Tensor:
         """The normalized input."""
         dtype = torch.float32 if _widened_by_autocast(x) and x.dtype != torch.float64 else x.dtype
@@ -197,17 +202,15 @@ class _Checked(nn.Module):
 
         Without any check before, weights count as not safe.
         """
-        state = self.__dict__
         if torch.compiler.is_compiling() or capturing:
-            return bool(state.get("_reason", "not checked"))
-        passes = state.get("_passes", 0)
-        if passes % CHECK_EVERY == 0:
-            before, now = state.get("_reason", ""), why_unsafe(self.weight, getattr(self, "bias", None), dtype)
-            if now and not before:
-                _tell(f"an {type(self).__name__}", now)
-            state["_reason"] = now
-        state["_passes"] = passes + 1
-        return bool(state["_reason"])
+            return bool(self._reason)
+        if self._passes % CHECK_EVERY == 0:
+            was_safe = not (self._passes and self._reason)
+            self._reason = why_unsafe(self.weight, getattr(self, "bias", None), dtype)
+            if self._reason and was_safe:
+                _tell(f"an {type(self).__name__}", self._reason)
+        self._passes += 1
+        return bool(self._reason)
 
 
 class InplaceLayerNorm(_Checked, nn.LayerNorm):

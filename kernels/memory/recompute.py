@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,19 +17,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
-from amped.kernels.memory.in_place_norm import rms_gradients, widened
+from amped.kernels.memory.in_place_norm import rms_gradients, rms_norm, widened
 from amped.kernels.refusals import refuse_unknown
 
 aten = torch.ops.aten
 # Torch's own activation functions, and their gradients.
 TORCH_FUNCTIONS = {
     "gelu": (nn.functional.gelu, aten.gelu_backward),
-    "gelu_tanh": (
-        lambda x: nn.functional.gelu(x, approximate="tanh"),
-        lambda gradient, x: aten.gelu_backward(gradient, x, approximate="tanh"),
-    ),
+    "gelu_tanh": (partial(nn.functional.gelu, approximate="tanh"), partial(aten.gelu_backward, approximate="tanh")),
     "silu": (nn.functional.silu, aten.silu_backward),
-    "relu": (nn.functional.relu, lambda gradient, x: aten.threshold_backward(gradient, x, 0)),
+    "relu": (nn.functional.relu, partial(aten.threshold_backward, threshold=0)),
 }
 
 
@@ -72,22 +70,18 @@ def _layer_norm_gradients(
 ) -> tuple[Tensor | None, ...]:
     wide, gradient = x.to(scale.dtype), gradient.to(scale.dtype)
     wanted = [True, True, shift is not None]
-    found = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean, rate, scale, shift, wanted)
-    return found[0].to(x.dtype), found[1], found[2] if shift is not None else None
+    to_x, *others = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean, rate, scale, shift, wanted)
+    return to_x.to(x.dtype), *others
 
 
 def _rms_norm(eps: float, x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
-    rate = torch.rsqrt(widened(x).square().mean(-1, keepdim=True) + eps)
-    return (widened(x) * rate * scale).to(x.dtype), rate
+    y, rate = rms_norm(widened(x), scale, eps)
+    return y.to(x.dtype), rate
 
 
 def _rms_norm_gradients(gradient: Tensor, x: Tensor, scale: Tensor, rate: Tensor) -> tuple[Tensor, ...]:
     to_x, to_scale = rms_gradients(widened(gradient), widened(x) * rate, scale)
     return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype)
-
-
-def _swiglu(_: float, gate: Tensor, up: Tensor) -> tuple[Tensor]:
-    return (nn.functional.silu(gate) * up,)
 
 
 def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
@@ -99,7 +93,7 @@ def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tenso
 BEFORE = {name: _activated(*functions) for name, functions in TORCH_FUNCTIONS.items()} | {
     "layer_norm": Before(_layer_norm, _layer_norm_gradients),
     "rms_norm": Before(_rms_norm, _rms_norm_gradients),
-    "swiglu": Before(_swiglu, _swiglu_gradients),
+    "swiglu": Before(lambda _, gate, up: (nn.functional.silu(gate) * up,), _swiglu_gradients),
 }
 
 

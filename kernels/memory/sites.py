@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from amped.kernels.memory.attention import RecomputedAttention, RecomputedSoftmaxDropoutMatmul, SoftmaxDropoutMatmul
@@ -35,8 +35,7 @@ class RecomputingSequential(nn.Sequential):
         while children:
             name, module = children.pop(0)
             if name in self.recomputed and children and _is_pair(module, children[0][1]):
-                product = children.pop(0)[1]
-                x = act_linear(x, product.weight, product.bias, _act_name(module))
+                x = _as_one(module, children.pop(0)[1], x)
             else:
                 x = module(x)
         return x
@@ -50,9 +49,11 @@ ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
         SoftmaxDropoutMatmul: RecomputedSoftmaxDropoutMatmul,
     },
 }
-_RECOMPUTED: tuple[type[nn.Module], ...] = (nn.GELU, nn.SiLU, nn.ReLU)
-_SWAPS: tuple[dict[Any, Any], ...] = (*ALONE.values(), {nn.Sequential: RecomputingSequential})
-_BEFORE = {made: original for swaps in _SWAPS for original, made in swaps.items()}
+# The activation functions that can be computed again, by the names of `act_linear`.
+_RECOMPUTED = {nn.GELU: "gelu", nn.SiLU: "silu", nn.ReLU: "relu"}
+_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+_BEFORE = {made: original for swaps in ALONE.values() for original, made in swaps.items()}
+_BEFORE[RecomputingSequential] = nn.Sequential
 TECHNIQUES = (*ALONE, "activation_function_recomputation")
 
 
@@ -67,13 +68,14 @@ class Seen:
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen | None:
         """A call with at least one tensor that a gradient can flow to; the first such tensor counts."""
-        first = next(filter(has_gradient, (*args, *kwargs.values())), None)
+        given = (*args, *kwargs.values())
+        first = next((t for t in given if isinstance(t, Tensor) and t.is_floating_point()), None)
         return None if first is None else cls(args, kwargs, first)
 
-    def with_first(self, x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call with another tensor in all places of the first one: attention may have it three times."""
+    def again(self, module: nn.Module, x: Tensor) -> Any:
+        """Calls a module with another tensor in all places of the first one: attention may have it three times."""
         kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
-        return tuple(x if given is self.first else given for given in self.args), kwargs
+        return module(*(x if given is self.first else given for given in self.args), **kwargs)
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -93,9 +95,8 @@ class Alone(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The output of the site."""
         if self.product is not None and self.site.is_recomputed:
-            return act_linear(x, self.product.weight, self.product.bias, _act_name(self.module))
-        args, kwargs = self.seen.with_first(x)
-        found = self.module(*args, **kwargs)
+            return _as_one(self.module, self.product, x)
+        found = self.seen.again(self.module, x)
         found = found[0] if isinstance(found, tuple) else found
         return found if self.product is None else self.product(found)
 
@@ -128,7 +129,7 @@ class Site:
 
     def apply(self) -> None:
         """Exchanges the classes."""
-        if isinstance(self.module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+        if isinstance(self.module, _LAYERS):
             self.module.activation = inplace_gelu
         elif self.container is None:
             self.module.__class__ = ALONE[self.technique][type(self.module)]
@@ -145,9 +146,14 @@ class Site:
         if not self.container.recomputed:
             restore(self.container)
 
-    def alone(self, seen: Seen) -> Alone:
-        """What this place computes from its first input, as a module that shares its parameters and can be timed."""
-        return Alone(self, seen)
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Exchanges the classes for a while."""
+        self.apply()
+        try:
+            yield
+        finally:
+            self.undo()
 
 
 def restore(module: nn.Module) -> bool:
@@ -170,12 +176,11 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
         for technique in techniques:
             if type(module) in ALONE.get(technique, {}) and _drops(module):
                 yield Site(name, technique, module)
-        layer = isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer)
-        if layer and "in_place_activation" in techniques and module.activation is nn.functional.gelu:
+        replaceable = isinstance(module, _LAYERS) and module.activation is nn.functional.gelu
+        if replaceable and "in_place_activation" in techniques:
             yield Site(f"{name}.activation".lstrip("."), "in_place_activation", module)
         if type(module) is nn.Sequential and "activation_function_recomputation" in techniques:
-            children = list(module.named_children())
-            for (first, act), (_, product) in itertools.pairwise(children):
+            for (first, act), (_, product) in itertools.pairwise(module.named_children()):
                 # a module that is also used elsewhere, or that a hook watches, must not change
                 free = occurrences[id(act)] == occurrences[id(product)] == 1
                 if free and _is_pair(act, product):
@@ -195,16 +200,10 @@ def _is_pair(act: nn.Module, product: nn.Module) -> bool:
 
 
 def _hooked(module: nn.Module) -> bool:
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks)
+    return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))
 
 
-def _act_name(module: nn.Module) -> str:
-    if isinstance(module, nn.GELU):
-        return "gelu" if module.approximate == "none" else "gelu_tanh"
-    return "silu" if isinstance(module, nn.SiLU) else "relu"
-
-
-def has_gradient(x: object) -> TypeGuard[Tensor]:
-    """Whether a value is a tensor that a gradient can flow to."""
-    return isinstance(x, Tensor) and torch.is_floating_point(x)
+def _as_one(act: nn.Module, product: nn.Linear, x: Tensor) -> Tensor:
+    """The output of both, of which the product computes the activation function again."""
+    tanh = "_tanh" if getattr(act, "approximate", "none") == "tanh" else ""
+    return act_linear(x, product.weight, product.bias, _RECOMPUTED[type(act)] + tanh)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -20,14 +22,10 @@ from amped.kernels.memory.activation_functions import (
     two_parts,
 )
 from amped.kernels.memory.bits import room_for_bits
+from amped.kernels.memory.triton_norm import wide
 
 _BLOCK_BYTES = 128  # packed bytes, with eight entries each, for one program
 _QUARTER_UNIT = tl.constexpr(QUARTER_UNIT)
-
-
-def takes(x: Tensor) -> bool:
-    """Whether the kernels support this format."""
-    return x.dtype in DEGREES
 
 
 @triton.jit
@@ -61,7 +59,7 @@ def _forward_kernel(
     is used. Each bit of an entry has a row of its own in the packed tensor.
     """
     rows, at, exists = _entries(n, BLOCK)
-    x = tl.load(x_ptr + at, mask=exists, other=0.0).to(tl.float32)
+    x = wide(x_ptr + at, exists)
     if NAME == "gelu":
         y = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
     elif NAME == "gelu_tanh":
@@ -80,16 +78,12 @@ def _forward_kernel(
 
 @triton.jit
 def _backward_kernel(
-    gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum,
+    gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum, last_end,
     PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Each row of the table is a piece: its start, its center, its coefficients.
-
-    A last row says where the pieces end.
-    """
+    """Each row of the table is a piece: its start, its center, its coefficients."""
     rows, at, exists = _entries(n, BLOCK)
-    y = tl.load(y_ptr + at, mask=exists, other=0.0).to(tl.float32)
-    gradient = tl.load(gradient_ptr + at, mask=exists, other=0.0).to(tl.float32)
+    y, gradient = wide(y_ptr + at, exists), wide(gradient_ptr + at, exists)
     above = _load_bits(packed_ptr, rows, n) != 0
     if BITS == 2:  # as in `middle_of_half`
         farther = _load_bits(packed_ptr + (n + 7) // 8, rows, n)
@@ -107,7 +101,7 @@ def _backward_kernel(
         for power in tl.static_range(DEGREE):
             value = value * offset + tl.load(table_ptr + piece * width + 1 + DEGREE - power)
         slope = tl.where((t >= start) | (piece == 0), value, slope)
-    slope = tl.where(t > tl.load(table_ptr + PIECES * width), 1.0, slope)
+    slope = tl.where(t > last_end, 1.0, slope)
     slope = tl.where(t == 0.0, 0.0, slope)
     tl.store(result_ptr + at, (gradient * slope).to(result_ptr.dtype.element_ty), mask=exists)
 
@@ -115,16 +109,10 @@ def _backward_kernel(
 def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """The output and the packed bits."""
     x = x.contiguous()
-    y, packed = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype))
-    grid = (triton.cdiv(packed.shape[1], _BLOCK_BYTES),)
-    if packed.numel():
-        function = FUNCTIONS[name]
-        minimum = (*two_parts(function.minimum_input), *two_parts(function.minimum_value))
-        with torch.cuda.device_of(x):
-            _forward_kernel[grid](
-                x, y, packed, x.numel(), *minimum, *series_near_minimum(function), NEAR,
-                NAME=name, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
-            )  # fmt: skip
+    y, packed, function = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype)), FUNCTIONS[name]
+    minimum = (*two_parts(function.minimum_input), *two_parts(function.minimum_value))
+    series = series_near_minimum(function)
+    _launch(_forward_kernel, packed, x, y, packed, x.numel(), *minimum, *series, NEAR, NAME=name)
     return y, packed
 
 
@@ -132,20 +120,24 @@ def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Ten
     """The gradient of the input."""
     gradient, output = gradient.contiguous(), output.contiguous()
     result, degree = torch.empty_like(gradient), DEGREES[output.dtype]
-    table = _table(name, degree, output.device)
-    grid = (triton.cdiv(packed.shape[1], _BLOCK_BYTES),)
-    if packed.numel():
-        with torch.cuda.device_of(output):
-            _backward_kernel[grid](
-                gradient, output, packed, result, table, output.numel(), *two_parts(FUNCTIONS[name].minimum_value),
-                PIECES=table.shape[0] - 1, DEGREE=degree, BITS=packed.shape[0], BLOCK=_BLOCK_BYTES,
-            )  # fmt: skip
+    table, function = _table(name, degree, output.device), FUNCTIONS[name]
+    _launch(
+        _backward_kernel, packed, gradient, output, packed, result, table, output.numel(),
+        *two_parts(function.minimum_value), function.right_ends[-1], PIECES=table.shape[0], DEGREE=degree,
+    )  # fmt: skip
     return result
+
+
+def _launch(kernel: Any, packed: Tensor, *arguments: Any, **constants: Any) -> None:
+    """Runs a kernel on the device of the packed bits, with a program for each of their blocks."""
+    bits, size = packed.shape
+    if size:
+        with torch.cuda.device_of(packed):
+            kernel[(triton.cdiv(size, _BLOCK_BYTES),)](*arguments, BITS=bits, BLOCK=_BLOCK_BYTES, **constants)
 
 
 @functools.cache
 def _table(name: str, degree: int, device: torch.device) -> Tensor:
     pieces = fit_pieces(FUNCTIONS[name], degree)
-    rows = zip(pieces.ends, pieces.centers, pieces.coefficients, strict=False)
-    table = [[start, center, *coefficients] for start, center, coefficients in rows]
-    return torch.tensor([*table, [pieces.ends[-1]] + [0.0] * (degree + 2)], dtype=torch.float32, device=device)
+    table = np.column_stack((pieces.ends[:-1], pieces.centers, pieces.coefficients))
+    return torch.tensor(table, dtype=torch.float32, device=device)

@@ -24,6 +24,12 @@ def warps(block: int, entries: int) -> int:
 
 
 @triton.jit
+def wide(pointers, exist):
+    """Entries in fp32, and zero for those that do not exist."""
+    return tl.load(pointers, mask=exist, other=0.0).to(tl.float32)
+
+
+@triton.jit
 def _forward_kernel(
     x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps, CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -31,15 +37,15 @@ def _forward_kernel(
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < width
-    x = tl.load(x_ptr + row * width + at, mask=inside, other=0.0).to(tl.float32)
+    x = wide(x_ptr + row * width + at, inside)
     if CENTERED:
         x = tl.where(inside, x - tl.sum(x, axis=0) / width, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / width + eps)
     y = x * scale
     if weight_ptr is not None:
-        y = y * tl.load(weight_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        y = y * wide(weight_ptr + at, inside)
     if bias_ptr is not None:
-        y = y + tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        y = y + wide(bias_ptr + at, inside)
     tl.store(y_ptr + row * width + at, y.to(y_ptr.dtype.element_ty), mask=inside)
     tl.store(scale_ptr + row, scale)
 
@@ -53,19 +59,17 @@ def _backward_kernel(
     part = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     inside = at < width
-    weight = tl.zeros([BLOCK], dtype=tl.float32) + 1.0
+    weight = tl.full([BLOCK], 1.0, dtype=tl.float32)
     bias = tl.zeros([BLOCK], dtype=tl.float32)
     if weight_ptr is not None:
-        weight = tl.load(weight_ptr + at, mask=inside, other=1.0).to(tl.float32)
+        weight = wide(weight_ptr + at, inside)
     if bias_ptr is not None:
-        bias = tl.load(bias_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        bias = wide(bias_ptr + at, inside)
     divisor = tl.where(tl.abs(weight) < SMALLEST, tl.where(weight < 0, -SMALLEST, SMALLEST), weight)
-    to_weight = tl.zeros([BLOCK], dtype=tl.float32)
-    to_bias = tl.zeros([BLOCK], dtype=tl.float32)
+    to_weight, to_bias = tl.zeros_like(weight), tl.zeros_like(weight)
     for row in range(part, rows, tl.num_programs(0)):
         first = tl.cast(row, tl.int64) * width
-        y = tl.load(y_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
-        gradient = tl.load(gradient_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
+        y, gradient = wide(y_ptr + first + at, inside), wide(gradient_ptr + first + at, inside)
         normalized = tl.where(inside, (y - bias) / divisor, 0.0)
         inner = gradient * weight
         result = inner - normalized * (tl.sum(inner * normalized, axis=0) / width)
@@ -85,14 +89,13 @@ def forward(
     """The output, and 1/σ of each row."""
     x = x.contiguous()
     y, scale = torch.empty_like(x), x.new_empty((rows, 1), dtype=torch.float32)
-    if x.numel():
-        width = x.numel() // rows
-        block = triton.next_power_of_2(width)
-        with torch.cuda.device_of(x):
-            _forward_kernel[(rows,)](
-                x, y, *_dense(weight, bias), scale, width, eps,
-                CENTERED=centered, BLOCK=block, num_warps=warps(block, _FORWARD),
-            )  # fmt: skip
+    width = x.numel() // rows
+    block = triton.next_power_of_2(width)
+    with torch.cuda.device_of(x):
+        _forward_kernel[(rows,)](
+            x, y, *_dense(weight, bias), scale, width, eps,
+            CENTERED=centered, BLOCK=block, num_warps=warps(block, _FORWARD),
+        )  # fmt: skip
     return y, scale
 
 
@@ -101,15 +104,14 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of input, weight and bias; the last two are flat, and undefined if there is no such parameter."""
     gradient, result, rows = gradient.contiguous(), torch.empty_like(y), scale.shape[0]
-    width, parts = y.numel() // max(rows, 1), min(rows, _PARTS)
+    width, parts = y.numel() // rows, min(rows, _PARTS)
     sums = y.new_zeros((2, parts, width), dtype=torch.float32)
-    if y.numel():
-        block = triton.next_power_of_2(width)
-        with torch.cuda.device_of(y):
-            _backward_kernel[(parts,)](
-                gradient, y, *_dense(weight, bias), scale, result, sums[0], sums[1], rows, width,
-                CENTERED=centered, SMALLEST=SMALLEST_WEIGHT, BLOCK=block, num_warps=warps(block, _BACKWARD),
-            )  # fmt: skip
+    block = triton.next_power_of_2(width)
+    with torch.cuda.device_of(y):
+        _backward_kernel[(parts,)](
+            gradient, y, *_dense(weight, bias), scale, result, *sums, rows, width,
+            CENTERED=centered, SMALLEST=SMALLEST_WEIGHT, BLOCK=block, num_warps=warps(block, _BACKWARD),
+        )  # fmt: skip
     return result, *sums.sum(1)
 
 

@@ -32,9 +32,9 @@ class Variant:
     norm: str = "plain"
 
 
-def dropped(x: Tensor, p: float) -> Tensor:
+def dropped(x: Tensor) -> Tensor:
     """Dropout with a boolean mask on every device; `nn.functional.dropout` keeps one of full width on processors."""
-    return torch.native_dropout(x, p, True)[0] if p > 0 else x
+    return torch.native_dropout(x, DROPOUT, True)[0]
 
 
 class EncoderLayer(nn.Module):
@@ -52,8 +52,7 @@ class EncoderLayer(nn.Module):
 
     def attended(self, x: Tensor) -> Tensor:
         """The attention of all heads, as (batch, sequence, hidden)."""
-        batch, sequence, hidden = x.shape
-        q, k, v = self.projection(x).view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = self.projection(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if self.variant.attention == "fused":
             found = nn.functional.scaled_dot_product_attention(q, k, v)
         else:
@@ -61,8 +60,8 @@ class EncoderLayer(nn.Module):
             if self.variant.attention == "dropout_recomputed":
                 found = softmax_dropout_matmul(scores, v, DROPOUT, self.training)
             else:
-                found = dropped(scores.softmax(-1), DROPOUT) @ v
-        return found.transpose(1, 2).reshape(batch, sequence, hidden)
+                found = dropped(scores.softmax(-1)) @ v
+        return found.transpose(1, 2).flatten(2)
 
     def fed_forward(self, x: Tensor) -> Tensor:
         """The output of the feed-forward network."""
@@ -73,8 +72,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer's output."""
-        x = self.attention_norm(x + dropped(self.attention_output(self.attended(x)), DROPOUT))
-        return self.feedforward_norm(x + dropped(self.fed_forward(x), DROPOUT))
+        x = self.attention_norm(x + dropped(self.attention_output(self.attended(x))))
+        return self.feedforward_norm(x + dropped(self.fed_forward(x)))
 
 
 def stack(sizes: Dimensions, variant: Variant, layers: int) -> nn.Sequential:
@@ -82,7 +81,7 @@ def stack(sizes: Dimensions, variant: Variant, layers: int) -> nn.Sequential:
     return nn.Sequential(*(EncoderLayer(sizes, variant) for _ in range(layers)))
 
 
-def saved_bytes(sizes: Dimensions, width: int, statistic_width: int = 4, bits: int = 1) -> dict[str, float]:
+def saved_bytes(sizes: Dimensions, width: int, statistic_width: int, bits: int) -> dict[str, float]:
     """The bytes that each policy saves in such a layer, by the closed forms; `width` is the bytes of an entry.
 
     `bits` is the number of bits that its in-place activation function keeps for each entry (`bits_kept`).
