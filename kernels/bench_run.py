@@ -10,9 +10,9 @@ from pathlib import Path
 from amped.base.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
-from amped.kernels.results import Result, entry_of, key_of, read_result, refuse_other_machine, write_result
+from amped.kernels.results import Result, entry_of, read_result, refuse_other_machine, write_result
 from amped.kernels.running import Runner, new_result, record_of, set_threads, timer_of
-from amped.kernels.specs import COLLECTIVES, KernelSpec
+from amped.kernels.specs import COLLECTIVES, KernelSpec, key_of
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
 

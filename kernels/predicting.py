@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,11 @@ NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction",
 HEAD_RAMP = 50.0
 # Kernels that only move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
+# Kernels that operators stand for; the others have no formula of their own.
+TIMED = [name for name, family in FAMILIES.items() if family.kind not in ("launch", "collective")]
 Coefficients = Mapping[str, Any]
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -74,31 +78,33 @@ def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samp
 
     PyTorch's backend "math" for attention is left out, too: it runs many kernels, and none of them is fused.
     """
-    groups: dict[tuple[str, str, str, str], list[Record]] = {}
-    for record in records:
-        family = FAMILIES.get(record["kernel"])
-        if family is not None and family.kind not in ("launch", "collective") and not _is_of_many_kernels(record):
-            phase = "input_gradient" if record["params"].get("direction") == "backward" else "forward"
-            groups.setdefault((family_of(record), family.kind, phase, record["dtype"]), []).append(record)
+
+    def group(record: Record) -> tuple[str, str, str, str]:
+        phase = "input_gradient" if record["params"].get("direction") == "backward" else "forward"
+        return family_of(record), FAMILIES[record["kernel"]].kind, phase, record["dtype"]
+
+    timed = [r for r in records if r["kernel"] in TIMED and r["params"].get("backend") != "math"]
     return [
         Samples(
             family, own, operator(kind, phase, own, device), dtype, np.array([measured_time(r, statistic) for r in own])
         )
-        for (family, kind, phase, dtype), own in groups.items()
+        for (family, kind, phase, dtype), own in grouped(timed, group).items()
     ]
 
 
-def _is_of_many_kernels(record: Record) -> bool:
-    return bool(record["params"].get("backend") == "math")
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by what a function says of each, in the order in which that is first said."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
     """All records of a kind as one operator."""
     m, n, k, batch = np.array([_sizes(r) for r in records], dtype=np.float64).T
     work = Traffic(*np.array([work_of(r, device) for r in records], dtype=np.float64).T)
-    width, dropped = (
-        np.array([float(r["params"].get(name) or 0) for r in records]) for name in ("head_dimension", "dropout")
-    )
+    width, dropped = np.array([[r["params"].get(n) or 0.0 for n in ("head_dimension", "dropout")] for r in records]).T
     edges = np.array([1.0 * (kind == "fused_attention" and masked(r["params"])) for r in records])
     made = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work)
     return made.with_heads(np.maximum(width, 1.0), n * (1 - edges / 2), edges, 1.0 * (dropped > 0))
@@ -135,8 +141,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(FORMATS[dtype].bytes)),
     }  # fmt: skip
     energy = c.get("energy_of_operand_byte", 0.0)
-    limit = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
-    known["operand_delivery_reciprocal"] = limit
+    known["operand_delivery_reciprocal"] = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
     for formula in FORMULAS:
         arguments = inspect.signature(formula).parameters
         known[formula.__name__] = formula(**{name: known[name] for name in arguments})
@@ -148,11 +153,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
 def neutral() -> Coefficients:
     """Values of coefficients that a fit does not determine: the theory's defaults; else a rate is 1 and a loss is 0."""
     parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
-    return {
-        "grouped_gemm_efficiency": 1.0,
-        "exposed_softmax_fraction": 0.0,
-        **parameters,
-    }
+    return {"grouped_gemm_efficiency": 1.0, "exposed_softmax_fraction": 0.0, **parameters}
 
 
 def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import read_json, write_atomically
 from amped.kernels.specs import KernelSpec
+from amped.kernels.specs import key_of as key_of
 
 SCHEMA = "kernel-bench/1"
 SCHEMA_FILE = "kernel-bench.schema.json"
@@ -73,12 +74,7 @@ def identity(records: Sequence[Mapping[str, Any]]) -> str:
 
 def entry_of(each: KernelSpec) -> dict[str, Any]:
     """What distinguishes a kernel from others, in the form of the files."""
-    return {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype}
-
-
-def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What distinguishes a record from others, as `KernelSpec.key`."""
-    return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
+    return dict(vars(each))
 
 
 def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file: str) -> None:

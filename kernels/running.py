@@ -11,8 +11,8 @@ from typing import Any
 
 from amped.kernels.callables import SCALE, SEED, built
 from amped.kernels.device import device_of, host_of, software_of
-from amped.kernels.results import SCHEMA, Result, entry_of, key_of, usual_rate
-from amped.kernels.specs import KernelSpec, sentinel
+from amped.kernels.results import SCHEMA, Result, entry_of, usual_rate
+from amped.kernels.specs import KernelSpec, key_of, sentinel
 from amped.kernels.timers import QUIET, Timer, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Timing
 from amped.kernels.torch_import import torch

@@ -28,6 +28,7 @@ from amped.theory.kernel_work import (
     SWIGLU,
     WRITE,
     Traffic,
+    Work,
     fused,
 )  # fmt: skip
 
@@ -91,6 +92,11 @@ def _rowwise(kind: str, each: Traffic, **more: Any) -> Family:
     return Family(kind, {"rows": None, "columns": None, **more}, lambda p, w: each.of(entries(p), w))
 
 
+def _both_passes(name: str, kind: str, work: Work, **more: Any) -> dict[str, Family]:
+    """The kernels of the forward and of the backward pass."""
+    return {name: _rowwise(kind, work.forward, **more), f"{name}_backward": _rowwise(kind, work.backward, **more)}
+
+
 def _collective(share: Callable[[float], float]) -> Family:
     """A collective: each of `ranks` holds `bytes`, and a share of them crosses each link."""
     parameters = {"bytes": None, "ranks": None}
@@ -119,22 +125,16 @@ FAMILIES: Mapping[str, Family] = {
          "causal": True, "dropout": 0.0, "direction": "forward", "backend": "default"},
         attention_work,
     ),
-    "softmax": _rowwise("normalization", SOFTMAX.forward),
-    "softmax_backward": _rowwise("normalization", SOFTMAX.backward),
-    "layer_norm": _rowwise("normalization", NORM.forward),
-    "layer_norm_backward": _rowwise("normalization", NORM.backward),
-    "rms_norm": _rowwise("normalization", NORM.forward),
-    "rms_norm_backward": _rowwise("normalization", NORM.backward),
-    "gelu": _rowwise("element_wise", ACTIVATION.forward),
-    "gelu_backward": _rowwise("element_wise", ACTIVATION.backward),
+    **_both_passes("softmax", "normalization", SOFTMAX),
+    **_both_passes("layer_norm", "normalization", NORM),
+    **_both_passes("rms_norm", "normalization", NORM),
+    **_both_passes("gelu", "element_wise", ACTIVATION),
     "swiglu": _rowwise("element_wise", SWIGLU),
     "dropout": Family("element_wise", {"rows": None, "columns": None},
                       lambda p, w: DROPOUT.forward.of(entries(p), w) + Traffic(written=entries(p))),
     "bias_gelu_dropout": _rowwise("element_wise", fused(MOVE, ACTIVATION.forward, DROPOUT.forward)),
-    "embedding": _rowwise("element_wise", EMBEDDING.forward, vocabulary=32000),
-    "embedding_backward": _rowwise("element_wise", EMBEDDING.backward, vocabulary=32000),
-    "cross_entropy": _rowwise("normalization", CROSS_ENTROPY.forward),
-    "cross_entropy_backward": _rowwise("normalization", CROSS_ENTROPY.backward),
+    **_both_passes("embedding", "element_wise", EMBEDDING, vocabulary=32000),
+    **_both_passes("cross_entropy", "normalization", CROSS_ENTROPY),
     "adamw": Family("element_wise", {"parameters": None, "implementation": "foreach"},
                     lambda p, w: ADAM.of(entries(p), w)),
     "all_reduce": _collective(lambda n: 2 * _ring(n)),
@@ -159,14 +159,9 @@ class KernelSpec:
     dtype: str
 
     @property
-    def family(self) -> Family:
-        """What the kernel has in common with others of its name."""
-        return FAMILIES[self.kernel]
-
-    @property
     def work(self) -> Traffic:
         """The work of a call."""
-        return self.family.work(self.params, FORMATS[self.dtype].bytes)
+        return record_work(vars(self))
 
     @property
     def flop(self) -> float:
@@ -181,11 +176,21 @@ class KernelSpec:
     @property
     def key(self) -> tuple[Any, ...]:
         """What distinguishes this kernel from others."""
-        return (self.kernel, self.dtype, *sorted((name, str(value)) for name, value in self.params.items()))
+        return key_of(vars(self))
 
     def __str__(self) -> str:
         sizes = " ".join(f"{name}={value}" for name, value in self.params.items())
         return f"{self.kernel} {sizes} {self.dtype}"
+
+
+def record_work(record: Mapping[str, Any]) -> Traffic:
+    """The work of a call of the kernel that a record is about."""
+    return FAMILIES[record["kernel"]].work(record["params"], FORMATS[record["dtype"]].bytes)
+
+
+def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What distinguishes the kernel of a record from others."""
+    return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
 
 
 def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:

@@ -31,7 +31,7 @@ def suite(name: str, device: str, dtype: str, memory: float) -> list[KernelSpec]
     """
     refuse_unknown(name, SUITES, f"there is no suite {name!r}")
     made = quick(dtype) if name == "quick" else full(device, dtype, memory)
-    return list({each.key: each for each in made}.values())
+    return list(dict.fromkeys(made))
 
 
 def quick(dtype: str) -> Iterator[KernelSpec]:
@@ -119,7 +119,7 @@ def of_operators(operators: Iterable[Operator], dtype: str, attention: dict[str,
     `attention` gives batch, heads, key_value_heads, queries, keys, head_dimension and causal of the attention.
     """
     found = [made for o in operators for made in _of_operator(o, dtype, attention, gated)]
-    return list({each.key: each for each in found}.values())
+    return list(dict.fromkeys(found))
 
 
 _LAYOUT_OF = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amped.kernels.formats import FORMATS
-from amped.kernels.specs import FAMILIES, entries
+from amped.kernels.specs import entries, record_work
 from amped.theory.kernel_work import Traffic
 
 # Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
@@ -17,9 +17,8 @@ ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gel
 
 def work_of(record: Mapping[str, Any], device: str) -> Traffic:
     """The work of the call of a record on a device."""
-    width = FORMATS[record["dtype"]].bytes
-    own = FAMILIES[record["kernel"]].work(record["params"], width)
+    own = record_work(record)
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
     if passes is None:
         return own
-    return own._replace(read=passes * width * entries(record["params"]) - own.written)
+    return own._replace(read=passes * FORMATS[record["dtype"]].bytes * entries(record["params"]) - own.written)

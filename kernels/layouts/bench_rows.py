@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -50,28 +50,20 @@ class Room:
         A kernel that Triton cannot compile, or that needs more than the GPU has, has no row, and a warning says so.
         """
         flat = self._storage(operator)
-        if not operator.einsum:
-            for layouts in every:
-                try:
-                    row = self._fused(operator, layouts, flat)
-                except launch_errors() as error:
-                    _tell(operator, layouts, error)
-                else:
-                    yield {"op": operator.name, "layouts": layouts} | row
-            return
+        row_of = self._known_gemm if operator.einsum else self._fused
         for layouts in every:
-            call = gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes)
-            if call not in self.known:
-                self.known[call] = self._gemm(operator, _three(layouts), flat) | {"gemm": asdict(call)}
-            yield {"op": operator.name, "layouts": layouts} | self.known[call]
+            try:
+                row = row_of(operator, layouts, flat)
+            except launch_errors() as error:
+                _tell(operator, layouts, error)
+            else:
+                yield {"op": operator.name, "layouts": layouts} | row
 
     def _storage(self, operator: Operator) -> dict[str, Tensor]:
-        """Random numbers for each tensor of an operator."""
-        if operator.einsum:
-            names: tuple[str, ...] = (*operator.inputs, *operator.outputs)
-        else:
-            asked = ARGUMENTS.get(operator.name, "").split() or (*operator.inputs, *operator.outputs)
-            names = tuple(dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in asked))
+        """Random numbers for each tensor of an operator; a fused kernel's parts of one stack share it."""
+        names: Iterable[str] = ARGUMENTS.get(operator.name, "").split() or operator.tensors
+        if not operator.einsum:
+            names = dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in names)
         return {name: self._random(name) for name in names}
 
     def _random(self, name: str) -> Tensor:
@@ -83,7 +75,15 @@ class Room:
     def _laid(self, flat: Tensor, layout: str) -> Tensor:
         return flat.view([self.dimensions.sizes[letter] for letter in layout])
 
-    def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
+    def _known_gemm(self, operator: Operator, layouts: Layouts, flat: dict[str, Tensor]) -> Row:
+        """The row of a contraction's GEMM, which is timed unless its call is known."""
+        laid = [*layouts.values()]
+        call = gemm_call(operator.einsum, laid, self.dimensions.sizes)
+        if call not in self.known:
+            self.known[call] = self._gemm(operator, laid, flat) | {"gemm": asdict(call)}
+        return self.known[call]
+
+    def _gemm(self, operator: Operator, layouts: Sequence[str], flat: dict[str, Tensor]) -> Row:
         """The time of a contraction into an output full of NaN, and how far its result is from torch's."""
         tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
         call = contraction(operator, layouts, tensors, self.dimensions.sizes)
@@ -117,8 +117,3 @@ def _tell(operator: Operator, layouts: Layouts, error: Exception) -> None:
     chosen = ", ".join(f"{name} {layout}" for name, layout in layouts.items())
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
     warnings.warn(f"{operator.name} with {chosen} is left out: {reason}", UserWarning, stacklevel=2)
-
-
-def _three(layouts: Layouts) -> tuple[str, str, str]:
-    a, b, c = layouts.values()
-    return a, b, c

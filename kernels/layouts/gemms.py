@@ -6,7 +6,7 @@ generator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
@@ -68,7 +68,7 @@ def _contiguous(layout: str, letters: frozenset[str]) -> str | None:
     return "".join(layout[place] for place in places)
 
 
-def is_one_gemm(einsum: str, layouts: tuple[str, str, str]) -> bool:
+def is_one_gemm(einsum: str, layouts: Sequence[str]) -> bool:
     """Whether each class is adjacent in each tensor, in one order everywhere, and no batch letter is innermost."""
     orders: dict[frozenset[str], str] = {}
     of = roles(einsum)
@@ -88,7 +88,7 @@ def stride_of(layout: str, letters: frozenset[str] | str, sizes: Mapping[str, in
     return prod(sizes[letter] for letter in layout[places[-1] + 1 :]) if places else 0
 
 
-def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, int]) -> GemmCall:
+def gemm_call(einsum: str, layouts: Sequence[str], sizes: Mapping[str, int]) -> GemmCall:
     """The GEMM for layouts that `is_one_gemm` allows. A and B change places if the output's unit stride is n."""
     of = roles(einsum)
     m, n = of.m, of.n
@@ -109,17 +109,16 @@ def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, in
 
 
 @cache
-def _valid(einsum: str) -> tuple[tuple[str, str, str], ...]:
+def _valid(einsum: str) -> tuple[tuple[str, ...], ...]:
     of = roles(einsum)
     alone = []
     for term, classes in zip(terms(einsum), of.of_tensors, strict=True):
         every = ("".join(letters) for letters in permutations(term))
         fits = (layout for layout in every if layout[-1] not in of.batch)
         alone.append([lay for lay in fits if all(_contiguous(lay, each) is not None for each in (of.batch, *classes))])
-    return tuple((a, b, c) for a, b, c in product(*alone) if is_one_gemm(einsum, (a, b, c)))
+    return tuple(layouts for layouts in product(*alone) if is_one_gemm(einsum, layouts))
 
 
 def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
     """All choices of layouts of a contraction's tensors in which it is one GEMM."""
-    names = (*operator.inputs, *operator.outputs)
-    return tuple(dict(zip(names, layouts, strict=True)) for layouts in _valid(operator.einsum))
+    return tuple(dict(zip(operator.tensors, layouts, strict=True)) for layouts in _valid(operator.einsum))

@@ -67,6 +67,11 @@ class Operator:
     unfused: dict[str, int] = field(default_factory=dict)
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors that it reads, and then those that it writes."""
+        return (*self.inputs, *self.outputs)
+
+    @property
     def forward(self) -> bool:
         """Whether the operator belongs to the forward pass."""
         return self in FORWARD or self.name == "sdpa"

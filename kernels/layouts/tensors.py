@@ -58,7 +58,7 @@ def _grouped(
 
 
 def contract(
-    einsum: str, layouts: tuple[str, str, str], a: Tensor, b: Tensor, out: Tensor, sizes: Mapping[str, int],
+    einsum: str, layouts: Sequence[str], a: Tensor, b: Tensor, out: Tensor, sizes: Mapping[str, int],
     alpha: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """`out` = alpha · a·b as one (batched) GEMM over views; the old content of `out` is not read.
@@ -77,7 +77,7 @@ def contract(
 
 
 def contraction(
-    operator: Operator, layouts: tuple[str, str, str], tensors: Sequence[Tensor], sizes: Mapping[str, int]
+    operator: Operator, layouts: Sequence[str], tensors: Sequence[Tensor], sizes: Mapping[str, int]
 ) -> Callable[[], Tensor]:
     """The call of an operator's contraction in these layouts."""
     alpha = sizes["p"] ** -0.5 if operator.scaled else 1.0

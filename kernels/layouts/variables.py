@@ -51,7 +51,7 @@ def has_layout(tensor: str) -> bool:
 
 def variables_of(operator: Operator) -> tuple[str, ...]:
     """The layouts that an operator's time depends on."""
-    tensors = [name for name in (*operator.inputs, *operator.outputs) if has_layout(name)]
+    tensors = [name for name in operator.tensors if has_layout(name)]
     if operator.kernel == "sdpa_bwd":
         tensors.remove("GAMMA")  # torch keeps its own
     return tuple(dict.fromkeys(variable_of(name) for name in tensors))
@@ -123,7 +123,7 @@ def row_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
 
 def row_names(operator: Operator) -> tuple[str, ...]:
     """The tensors that the layouts of a measured row are about: a contraction's tensors, else the variables."""
-    return (*operator.inputs, *operator.outputs) if operator.einsum else variables_of(operator)
+    return operator.tensors if operator.einsum else variables_of(operator)
 
 
 def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[Problem]:
@@ -145,8 +145,8 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
 def _misfits(layouts: Mapping[str, str], operators: Iterable[Operator]) -> Iterator[Problem]:
     for operator in operators:
         if operator.einsum:
-            a, b, c = (layout_of(name, layouts) for name in (*operator.inputs, *operator.outputs))
-            if not is_one_gemm(operator.einsum, (a, b, c)):
+            a, b, c = laid = [layout_of(name, layouts) for name in operator.tensors]
+            if not is_one_gemm(operator.einsum, laid):
                 yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
 
 

@@ -68,9 +68,8 @@ class Workspace:
     def call(self, operator: Operator) -> Callable[[], None]:
         """A function that runs an operator, with tensors allocated and views made, so that it can be timed."""
         if operator.einsum:
-            names = (*operator.inputs, *operator.outputs)
-            first, second, out = map(self.layout, names)
-            return contraction(operator, (first, second, out), list(map(self.tensor, names)), self.sizes)
+            layouts, tensors = ([*map(of, operator.tensors)] for of in (self.layout, self.tensor))
+            return contraction(operator, layouts, tensors, self.sizes)
         if operator.kernel in ("sdpa", "sdpa_bwd"):
             return self.sdpa if operator.kernel == "sdpa" else self._sdpa_backward
         return self._fused(operator)
