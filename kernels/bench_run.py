@@ -10,8 +10,8 @@ from pathlib import Path
 from amped.base.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
-from amped.kernels.results import Result, entry_of, read_result, refuse_other_machine, write_result
-from amped.kernels.running import Runner, new_result, record_of, set_threads, timer_of
+from amped.kernels.results import Result, read_result, refuse_other_machine, write_result
+from amped.kernels.running import Runner, kept, new_result, record_of, set_threads, timer_of
 from amped.kernels.specs import COLLECTIVES, KernelSpec, key_of
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
@@ -143,10 +143,7 @@ def _wanted(request: Request, device: str, dtype: str, result: Result) -> list[K
 def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> None:
     specs = list(suites.collectives(ranks, device))
     save.total += len(specs)
+    impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
     for each, timing in collective.timings(specs, ranks, device):
-        if isinstance(timing, str):
-            result["skipped"].append({**entry_of(each), "reason": timing})
-        else:
-            impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
-            result["records"].append(record_of(each, impl, timing, result))
+        kept(result, each, timing if isinstance(timing, str) else record_of(each, impl, timing, result))
         save(result)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from amped.base.errors import ConfigError
 from amped.kernels.cuda_timer import WARM_AGREEMENT
+from amped.kernels.refusals import first_line
 from amped.kernels.specs import KernelSpec
 from amped.kernels.timing import RECORD_TIME, Timing, repeated
 from amped.kernels.torch_import import torch
@@ -101,7 +102,7 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
             try:
                 timing: Timing | str = _timed(each, rank, device)
             except RuntimeError as error:
-                timing = str(error).splitlines()[0][:200]
+                timing = first_line(error)[:200]
             if rank == 0:
                 found.put(timing)
     finally:

@@ -150,7 +150,7 @@ def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
 
     def slower(own: Sequence[Record]) -> float:
         ratios = [measured_time(r, two["settings"]["statistic"]) / times[key_of(r)] for r in own]
-        return math.exp(float(np.mean(np.log(ratios))))
+        return math.exp(float(np.mean([*map(math.log, ratios)])))
 
     return {family: (slower(own), len(own)) for family, own in grouped(both, family_of).items()}
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,19 +18,10 @@ from amped.theory.catalogue import catalogue
 from amped.theory.kernel_work import Traffic
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline import kernels
-from amped.theory.roofline import rates as of_rates
 from amped.theory.roofline.rates import operand_delivery_reciprocal__powered as powered
 
 Array = NDArray[np.float64]
 Record = Mapping[str, Any]
-# The formulas that lead to the rates of kernels, in order.
-FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_bandwidth_reciprocal, of_rates.tile_losses, of_rates.product_rates,
-            of_rates.attention_ramps, of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
-# Parameters that belong to the software, or that no kernel here uses.
-NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor", "optimizer_traffic_factor",
-           "attention_dropout_fraction", "elementary_function_time", "random_number_time",
-           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_edge_length", "attention_tile_rows", "cache_intensity",
-           "tile_latency", "split_product_time", "exposed_store_fraction", "throttling_time")  # fmt: skip
 # The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
 # Kernels that only move bytes.
@@ -123,7 +112,8 @@ def _sizes(record: Record) -> tuple[float, float, float, float]:
 def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     """Rates by the formulas of estimates, from peaks and from coefficients by name (each a value or a column).
 
-    Parameters that belong to the software, or that no kernel here uses, have the defaults of estimates.
+    Parameters that belong to the software, or that no kernel here uses, have the defaults of estimates, which are
+    formulas, too.
     """
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
@@ -142,18 +132,22 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     }  # fmt: skip
     energy = c.get("energy_of_operand_byte", 0.0)
     known["operand_delivery_reciprocal"] = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
-    for formula in FORMULAS:
-        arguments = inspect.signature(formula).parameters
-        known[formula.__name__] = formula(**{name: known[name] for name in arguments})
-    (made,) = known["kernel_rates"]
+    (made,) = _evaluated("kernel_rates", known)
     return made  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=1)
+def _evaluated(name: str, known: dict[str, Any]) -> Any:
+    """A quantity that is known, or by its formula, which may need others; it is known then."""
+    if name not in known:
+        formula = catalogue()[name].formulas[0]
+        known[name] = formula.function(*(_evaluated(argument, known) for argument in formula.arguments))
+    return known[name]
+
+
 def neutral() -> Coefficients:
-    """Values of coefficients that a fit does not determine: the theory's defaults; else a rate is 1 and a loss is 0."""
-    parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
-    return {"grouped_gemm_efficiency": 1.0, "exposed_softmax_fraction": 0.0, **parameters}
+    """Values of coefficients that a fit does not determine: a rate is 1, and a loss or a time is 0."""
+    losses = ("exposed_softmax_fraction", "elementary_function_time", "random_number_time")
+    return {"grouped_gemm_efficiency": 1.0, **dict.fromkeys(losses, 0.0)}
 
 
 def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:

@@ -14,6 +14,7 @@ from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
 from amped.kernels.layouts.workspace import Workspace
+from amped.kernels.refusals import first_line
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import torch
 
@@ -115,5 +116,4 @@ class Room:
 
 def _tell(operator: Operator, layouts: Layouts, error: Exception) -> None:
     chosen = ", ".join(f"{name} {layout}" for name, layout in layouts.items())
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
-    warnings.warn(f"{operator.name} with {chosen} is left out: {reason}", UserWarning, stacklevel=2)
+    warnings.warn(f"{operator.name} with {chosen} is left out: {first_line(error)[:120]}", UserWarning, stacklevel=2)
