@@ -189,10 +189,7 @@ def rows_of(
     Runner(fresh, timer_of(fresh)).run([spec("gemm", dtype, **product), spec("copy", "float32", **copy)])
     machine = machine_of(fresh, tables)
     machine = replace(machine, peaks={name: max(peak, rate) for name, peak in machine.peaks.items()})
-    own_row = {
-        **rows.accelerator_row(Calibration(machine), fresh, rows.source_of(fresh, *told)),
-        rows.KERNELS: machine.name,
-    }
+    own_row = rows.accelerator_row(Calibration(machine), fresh, rows.source_of(fresh, *told))
     about: dict[str, Any] = {"aliases": [], "sources": [], "unverified": [*NO_RAMPS]}
     kernels = {"extends": rows.ANY_ACCELERATOR, **PROCESSOR, **NO_RAMPS, **about}
     return machine.name, {ACCELERATORS: {machine.name: own_row}, rows.KERNELS: {machine.name: kernels}}

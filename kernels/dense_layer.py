@@ -28,15 +28,18 @@ def parameters(s: Shape, device: str) -> Parameters:
     """One set of parameters for all rungs; norms start as the identity, biases at zero."""
     random = torch.Generator(device=device).manual_seed(SEED)
     like: dict[str, Any] = {"device": device, "dtype": getattr(torch, s.dtype)}
+    weights = {name: drawn(shape, random, like["dtype"]) for name, shape in s.shapes.items()}
+    weights |= {name: torch.ones(s.hidden, **like) for name in ("norm1", "norm2")}
     made: dict[str, Any] = {}
-    for name, shape in s.shapes.items():
-        weight = torch.empty(shape, device=device).normal_(0.0, DEVIATION, generator=random)
-        made[f"{name}_weight"] = weight.to(like["dtype"])
-        made |= {f"{name}_bias": torch.zeros(shape[0], **like)} if s.biased else {}
-    for name in ("norm1", "norm2"):
-        made[f"{name}_weight"] = torch.ones(s.hidden, **like)
-        made |= {f"{name}_bias": torch.zeros(s.hidden, **like)} if s.biased else {}
+    for name, weight in weights.items():
+        made[f"{name}_weight"] = weight
+        made |= {f"{name}_bias": torch.zeros(len(weight), **like)} if s.biased else {}
     return {name: tensor.requires_grad_() for name, tensor in made.items()}
+
+
+def drawn(shape: tuple[int, ...], random: Any, dtype: Any) -> Any:
+    """A weight as it is before training."""
+    return torch.empty(shape, device=random.device).normal_(0.0, DEVIATION, generator=random).to(dtype)
 
 
 def inputs(s: Shape, device: str) -> tuple[Any, Any]:

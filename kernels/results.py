@@ -6,13 +6,11 @@ import hashlib
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.base.errors import FileError, Problem, quoted
-from amped.base.files import read_json, write_atomically
+from amped.base.files import read_json, shipped_json, write_atomically
 from amped.kernels.specs import KernelSpec
 from amped.kernels.specs import key_of as key_of
 
@@ -22,14 +20,6 @@ Result = dict[str, Any]
 # What must be equal for records to be in one file.
 SAME = (("device", "name"), ("device", "kind"), ("host", "threads"), ("software", "torch"))
 MOST_PROBLEMS = 8
-
-
-@lru_cache(maxsize=1)
-def json_schema() -> dict[str, Any]:
-    """The JSON schema of a result file."""
-    text = resources.files("amped.kernels").joinpath(SCHEMA_FILE).read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 def read_result(path: Path) -> Result:
@@ -46,7 +36,7 @@ def read_result(path: Path) -> Result:
     return content
 
 
-def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
+def refuse_malformed(content: Mapping[str, Any], file: str) -> None:
     """Refuses what the schema does not allow; fields that the schema does not know are accepted.
 
     Raises:
@@ -54,7 +44,10 @@ def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
     """
     from jsonschema import Draft202012Validator
 
-    errors = sorted(Draft202012Validator(json_schema()).iter_errors(content), key=lambda e: list(map(str, e.path)))
+    errors = sorted(
+        Draft202012Validator(shipped_json("kernels", SCHEMA_FILE)).iter_errors(content),
+        key=lambda e: list(map(str, e.path)),
+    )
     if errors:
         advice = "the file is damaged or of another program; run `amped bench run` again"
         found = [Problem(e.message[:200], e.json_path.removeprefix("$."), "") for e in errors[:MOST_PROBLEMS]]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.base.errors import FileError
-from amped.base.files import read_json, write_atomically
+from amped.base.files import read_json, shipped_folder, write_atomically
 from amped.kernels.calibration import Calibration
 from amped.kernels.formats import FORMATS
 from amped.kernels.link_fit import SHARES, Links
@@ -19,10 +18,14 @@ from amped.tables.tables import Tables
 KERNELS = "kernel_efficiencies"
 SYSTEMS, LINKS = "system_specifications", "link_specifications"
 ANY_ACCELERATOR = "default"
-UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_launch_time": (1e-6, " us"), "bandwidth_ramp_bytes": (1e6, " MB"),
-         "collective_overhead_time": (1e-6, " us"), "elementary_function_time": (1e-9, " ns"),
-         "random_number_time": (1e-9, " ns"), "inter_accelerator_ramp_bytes": (1e6, " MB"), "cached_operand_bytes": (1e6, " MB"),
-         "inter_accelerator_latency": (1e-6, " us"), "inter_accelerator_bandwidth": (1e9, " GB/s")}  # fmt: skip
+# The coefficients that have a unit, by it, and its size.
+_OF_UNITS = {
+    (1e-6, " us"): "kernel_overhead_time kernel_launch_time collective_overhead_time inter_accelerator_latency",
+    (1e-9, " ns"): "elementary_function_time random_number_time",
+    (1e6, " MB"): "bandwidth_ramp_bytes inter_accelerator_ramp_bytes cached_operand_bytes",
+    (1e9, " GB/s"): "inter_accelerator_bandwidth",
+}
+UNITS = {name: unit for unit, names in _OF_UNITS.items() for name in names.split()}
 # The coefficients of a processor that belong in its row of accelerators.
 OF_THE_ACCELERATOR = ("vector_flop_rate",)
 DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the one that served its accelerator."
@@ -134,8 +137,7 @@ def write_rows(folder: Path, rows: dict[str, tuple[str, dict[str, Any]]], replac
     Raises:
         FileError: for amped's own tables, a file of another table, or a row that exists and may not be replaced.
     """
-    shipped = Path(str(resources.files("amped.lookup_tables")))
-    if folder.resolve() == shipped.resolve():
+    if folder.resolve() == shipped_folder("lookup_tables").resolve():
         raise FileError(
             "holds the tables that come with amped", "choose another -o, and --lookup-tables with it", str(folder)
         )

@@ -14,7 +14,7 @@ from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes, tensor_bytes
 from amped.kernels.torch_import import torch
 
-SEED, DEVIATION, LEARNING_RATE = 7, 0.02, 1e-4
+SEED, LEARNING_RATE = 7, 1e-4
 # The bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
 BYTES_OF_A_PARAMETER = 16
 LEAST_WIDTH, LEAST_CONTEXT, LEAST_VOCABULARY = 64, 32, 256
@@ -97,15 +97,12 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
     """All weights, by name."""
     random = torch.Generator(device=device).manual_seed(SEED)
     width, like = n.dimensionality, {"device": device, "dtype": getattr(torch, dtype)}
-
-    def normal(rows: int) -> Any:
-        made = torch.empty((rows, width), device=device).normal_(0.0, DEVIATION, generator=random)
-        return made.to(like["dtype"]).requires_grad_()
-
-    made = {"words": normal(n.vocabulary_size), "positions": normal(n.context)}
+    rows = {"words": n.vocabulary_size, "positions": n.context}
+    rows |= {} if n.tied_embeddings else {"head": n.vocabulary_size}
+    made = {
+        name: dense_layer.drawn((size, width), random, like["dtype"]).requires_grad_() for name, size in rows.items()
+    }
     made["norm"] = torch.ones(width, **like).requires_grad_()
-    if not n.tied_embeddings:
-        made["head"] = normal(n.vocabulary_size)
     for i in range(n.layers):
         made |= {f"{i}.{name}": weight for name, weight in dense_layer.parameters(n.layer(dtype), device).items()}
     return made

@@ -95,10 +95,7 @@ class CpuTimer:
         if cold and self.flush is not None:
             self.flush()
         before = self._beside()
-        start = self.clock()
-        for _ in range(group):
-            call()
-        seconds = (self.clock() - start) / group
+        seconds = self._timed(call, group)
         return seconds, max(before, self._beside())
 
     def _beside(self) -> float:
@@ -109,10 +106,12 @@ class CpuTimer:
         self.quietest = min(self.quietest, seconds)
         return seconds
 
-    def _timed(self, call: Call) -> float:
+    def _timed(self, call: Call, group: int = 1) -> float:
+        """The seconds of a call, on average over a group in a row."""
         start = self.clock()
-        call()
-        return self.clock() - start
+        for _ in range(group):
+            call()
+        return (self.clock() - start) / group
 
 
 Timer = CpuTimer | CudaTimer

@@ -89,9 +89,15 @@ class LayoutEncoderLayer(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new values as torch's own layer draws them."""
-        from amped.kernels.layouts.conversion import fresh
+        from amped.kernels.layouts.conversion import torch_layer
 
-        for name, values in fresh(self.dimensions).items():
+        self.load_all(torch_layer(self.dimensions))
+
+    def load_all(self, layer: Any) -> None:
+        """Sets all parameters to those of torch's layer."""
+        from amped.kernels.layouts.conversion import from_state
+
+        for name, values in from_state(layer.state_dict(), self.dimensions).items():
             self.load(name, values)
 
     def layout(self, name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
-from amped.base.files import parse_json, read_text, write_atomically
+from amped.base.files import parse_json, read_text, shipped_text, write_atomically
 from amped.kernels.formats import FORMATS
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS
@@ -130,7 +130,7 @@ def _shipped(name: str) -> str:
     if name not in names:
         known = did_you_mean(name, names) or f"shipped plans: {', '.join(names)}"
         raise FileError(f"there is neither a plan nor a file {quoted(name)}", known)
-    return resources.files("amped.kernels").joinpath("plans", f"{name}.json").read_text("utf-8")
+    return shipped_text("kernels", f"plans/{name}.json")
 
 
 def parsed(text: str, file: str) -> Plan:
