@@ -206,10 +206,9 @@ def content_of(
 
     `settings` are the parameters of an estimate of this layer, and `device` is what `rows_of` gives.
     """
-    about = {name: fresh[name] for name in ("date", "device", "host", "software")}
     return {
         "schema": SCHEMA,
-        **about,
+        **{name: fresh[name] for name in ("date", "device", "host", "software")},
         "accelerator": device[0],
         "module": module,
         "settings": dict(settings),

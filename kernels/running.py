@@ -217,11 +217,3 @@ def timer_of(result: Result) -> Timer:
     product = sentinel("cpu")[0]
     seen = [product.flop / r["gemm_tflops_beside"] / 1e12 for r in result["records"] if "gemm_tflops_beside" in r]
     return timer_for("cpu", cache, threads, built(product, "cpu")[0], min(seen, default=float("inf")))
-
-
-def set_threads(threads: int) -> None:
-    """Lets torch use this number of threads.
-
-    On a CPU one is the default: several wait for one another on a busy machine.
-    """
-    torch.set_num_threads(threads)

@@ -33,6 +33,7 @@ from amped.theory.kernel_work import (
 )  # fmt: skip
 
 Parameters = Mapping[str, Any]
+NONE = Traffic()
 # The side of the product and the bytes of the copy that are timed repeatedly, to see drifting clocks and neighbors.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 
@@ -87,9 +88,10 @@ def _product(kind: str, **more: Any) -> Family:
     return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, product_work)
 
 
-def _rowwise(kind: str, each: Traffic, **more: Any) -> Family:
-    """A kernel that works on rows of columns, given by its work for an entry."""
-    return Family(kind, {"rows": None, "columns": None, **more}, lambda p, w: each.of(entries(p), w))
+def _rowwise(kind: str, each: Traffic, in_any_format: Traffic = NONE, **more: Any) -> Family:
+    """A kernel that works on rows of columns, given by its work for an entry: of one byte, and of any format."""
+    parameters = {"rows": None, "columns": None, **more}
+    return Family(kind, parameters, lambda p, w: each.of(entries(p), w) + in_any_format * entries(p))
 
 
 def _both_passes(name: str, kind: str, work: Work, **more: Any) -> dict[str, Family]:
@@ -108,7 +110,7 @@ def _ring(n: float) -> float:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "launch": Family("launch", {"mode": "eager"}, lambda p, w: Traffic()),
+    "launch": Family("launch", {"mode": "eager"}, lambda p, w: NONE),
     "copy": _rowwise("element_wise", COPY),
     "read": _rowwise("element_wise", READ),
     "write": _rowwise("element_wise", WRITE),
@@ -117,8 +119,7 @@ FAMILIES: Mapping[str, Family] = {
     "batched_gemm": _product("batched_contraction"),
     "grouped_gemm": _product("grouped_contraction", uneven=False),
     "fp8_gemm": _product("contraction"),
-    "fp8_cast": Family("element_wise", {"rows": None, "columns": None},
-                       lambda p, w: Traffic(flops=1, read=2, written=1) * entries(p)),
+    "fp8_cast": _rowwise("element_wise", NONE, Traffic(flops=1, read=2, written=1)),
     "attention": Family(
         "fused_attention",
         {"batch": None, "heads": None, "key_value_heads": 0, "queries": None, "keys": 0, "head_dimension": 128,
@@ -130,8 +131,7 @@ FAMILIES: Mapping[str, Family] = {
     **_both_passes("rms_norm", "normalization", NORM),
     **_both_passes("gelu", "element_wise", ACTIVATION),
     "swiglu": _rowwise("element_wise", SWIGLU),
-    "dropout": Family("element_wise", {"rows": None, "columns": None},
-                      lambda p, w: DROPOUT.forward.of(entries(p), w) + Traffic(written=entries(p))),
+    "dropout": _rowwise("element_wise", DROPOUT.forward, Traffic(written=1)),
     "bias_gelu_dropout": _rowwise("element_wise", fused(MOVE, ACTIVATION.forward, DROPOUT.forward)),
     **_both_passes("embedding", "element_wise", EMBEDDING, vocabulary=32000),
     **_both_passes("cross_entropy", "normalization", CROSS_ENTROPY),

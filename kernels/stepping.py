@@ -72,25 +72,29 @@ def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
 
 def _smaller(n: Network) -> Iterator[Network]:
     """The possible next smaller networks, the best one first."""
+
+    def halved(name: str) -> Network:
+        return replace(n, **{name: getattr(n, name) // 2})
+
     if n.batch_size > 1:
-        yield replace(n, batch_size=n.batch_size // 2)
+        yield halved("batch_size")
     if n.layers > 4:
         yield replace(n, layers=max(4, n.layers // 2))
     if n.vocabulary_size > 32 * n.dimensionality**0.5 * 16:
-        yield replace(n, vocabulary_size=n.vocabulary_size // 2)
+        yield halved("vocabulary_size")
     if n.context > 1024:
-        yield replace(n, context=n.context // 2)
+        yield halved("context")
     if n.attention_heads % 2 == 0 and n.dimensionality >= 2 * LEAST_WIDTH:
         heads, groups = n.attention_heads // 2, max(1, n.attention_heads // n.key_value_heads)
         inner = max(LEAST_WIDTH, n.feedforward_dimension // 2)
         yield replace(n, dimensionality=n.dimensionality // 2, feedforward_dimension=inner, attention_heads=heads,
                       key_value_heads=max(1, heads // groups))  # fmt: skip
     if n.vocabulary_size >= 2 * LEAST_VOCABULARY:
-        yield replace(n, vocabulary_size=n.vocabulary_size // 2)
+        yield halved("vocabulary_size")
     if n.context >= 2 * LEAST_CONTEXT:
-        yield replace(n, context=n.context // 2)
+        yield halved("context")
     if n.layers > 1:
-        yield replace(n, layers=n.layers // 2)
+        yield halved("layers")
 
 
 def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:

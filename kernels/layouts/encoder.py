@@ -19,6 +19,7 @@ from amped.kernels.torch_import import torch
 
 ACTIVATIONS = ("relu", "gelu")
 PARAMETERS = ("WKQV", "BKQV", "WO", "BO", "S1", "B1", "LINW1", "LINB1", "LINW2", "LINB2", "S2", "B2")
+# The operators of the forward pass and of the backward pass.
 PASSES = {
     attention: tuple(tuple(o for o in operators if o.forward is forward) for forward in (True, False))
     for attention, operators in LAYERS.items()
@@ -37,7 +38,7 @@ class _Layer(torch.autograd.Function):
         space = layer.workspace(values)
         laid = dict(zip(PARAMETERS, parameters, strict=True)) | {"X": layer.laid_out(values, "X")}
         space.tensors |= laid
-        for operator in layer.passes[0]:
+        for operator in PASSES[layer.plan.attention][0]:
             space.run(operator)
         ctx.layer, ctx.space = layer, space
         ctx.save_for_backward(*laid.values())  # so that torch notices a weight that changes before the backward pass
@@ -51,7 +52,7 @@ class _Layer(torch.autograd.Function):
         names = (*PARAMETERS, "X")
         space.tensors |= dict(zip(names, ctx.saved_tensors, strict=True)) | {"DY": layer.laid_out(grad, "DY")}
         wanted = ctx.needs_input_grad[1]
-        for operator in layer.passes[1]:
+        for operator in PASSES[layer.plan.attention][1]:
             if wanted or operator.name not in INPUT_ONLY:
                 space.run(operator)
         return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
@@ -112,11 +113,6 @@ class LayoutEncoderLayer(torch.nn.Module):
     def logical(self, name: str) -> Tensor:
         """A parameter as a view with its dimensions in logical order."""
         return logical(getattr(self, name), self.layout(name), LETTERS[name])
-
-    @property
-    def passes(self) -> tuple[tuple[Any, ...], ...]:
-        """The operators of the forward pass and of the backward pass."""
-        return PASSES[self.plan.attention]
 
     def laid_out(self, values: Tensor, name: str) -> Tensor:
         """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if one is needed, is counted."""

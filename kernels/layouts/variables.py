@@ -131,13 +131,11 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
     names = variables(attention)
     for name in layouts.keys() - set(names):
         yield Problem(f"no tensor {quoted(name)} has a layout of its own", advice=did_you_mean(str(name), names))
-    wrong = False
-    for name in names:
-        layout = layouts.get(name)
-        if layout not in domain(name):
-            wrong = True
-            told = f"{quoted(layout)} is no layout of {name}" if name in layouts else f"the layout of {name} is missing"
-            yield Problem(told, advice=f"one of {_some(domain(name))}")
+    wrong = [name for name in names if layouts.get(name) not in domain(name)]
+    for name in wrong:
+        is_none = f"{quoted(layouts.get(name))} is no layout of {name}"
+        told = is_none if name in layouts else f"the layout of {name} is missing"
+        yield Problem(told, advice=f"one of {_some(domain(name))}")
     if not wrong:
         yield from _misfits({name: str(layouts[name]) for name in names}, LAYERS[attention])
 

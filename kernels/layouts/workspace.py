@@ -70,9 +70,8 @@ class Workspace:
         if operator.einsum:
             layouts, tensors = ([*map(of, operator.tensors)] for of in (self.layout, self.tensor))
             return contraction(operator, layouts, tensors, self.sizes)
-        if operator.kernel in ("sdpa", "sdpa_bwd"):
-            return self.sdpa if operator.kernel == "sdpa" else self._sdpa_backward
-        return self._fused(operator)
+        fused_attention = {"sdpa": self.sdpa, "sdpa_bwd": self._sdpa_backward}
+        return fused_attention.get(operator.kernel) or self._fused(operator)
 
     def sdpa(self) -> None:
         """Torch's fused attention, whichever kernel it picks; torch's own graph is kept for the backward pass."""
