@@ -20,6 +20,7 @@ from amped.kernels.results import Result
 from amped.kernels.running import Runner, timer_of, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timers import Timer
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 from amped.measured_kernels.bench_results import processor_name
 from amped.tables.tables import Tables
@@ -111,7 +112,7 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
+def _parts(layer: Layer) -> tuple[Call, ...]:
     """The calls of a step in their order; gradient buffers stay and are reset, as in estimates."""
     left = dict[str, Any]()
     optimizer = torch.optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
@@ -129,7 +130,7 @@ def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
     return forward, lambda: left["y"].backward(layer.dy), step
 
 
-def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> dict[str, float]:
+def _shares(calls: tuple[Call, ...], place: int, device: str) -> dict[str, float]:
     """The share of a pass that products, fused attention and all else take, from the least time of each of its kernels."""
     found = dict[str, float]()
     for _ in range(PROFILED):

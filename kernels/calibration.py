@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from amped.kernels.error_groups import Stratum, strata
-from amped.kernels.fitting import FEWEST_RECORDS, Bounds, fitted
+from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Columns, fitted
 from amped.kernels.formats import FORMATS
 from amped.kernels.link_fit import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import Array, Record, Samples, family_of, grouped, measured_time, predicted, samples
+from amped.kernels.predicting import Array, Samples, family_of, grouped, measured_time, predicted, samples
 from amped.kernels.results import Result, usual_rate
-from amped.kernels.specs import FAMILIES, sentinel
+from amped.kernels.specs import FAMILIES, Record, sentinel
 from amped.kernels.unfused_costs import work_of
 
 ABOVE_SPEC = 1.05
@@ -178,7 +178,7 @@ def _fit(found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, 
     bounds = {column: limits for column, limits in bounds.items() if column not in found.values}
     base, times = found.coefficients, np.concatenate([s.times for s in own])
 
-    def model(columns: Mapping[str, Array]) -> Array:
+    def model(columns: Columns) -> Array:
         parts = [np.atleast_2d(predicted(s, {**base, **columns}, found.machine)) for s in own]
         rows = max(map(len, parts))
         return np.concatenate([np.broadcast_to(p, (rows, len(s))) for p, s in zip(parts, own, strict=True)], axis=1)

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from amped.kernels.specs import KernelSpec, masked
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 
 F: Any = torch.nn.functional
 SEED, SCALE = 0, 0.5
-Call = Callable[[], Any]
 Made = tuple[Call, str]
 # The backends of scaled_dot_product_attention, with their names in torch.
 BACKENDS = {"flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}

@@ -12,9 +12,9 @@ import numpy as np
 
 from amped.kernels.error_groups import stratum_of
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import TIMED, Array, Record, family_of, grouped, measured_time, predicted, samples
+from amped.kernels.predicting import TIMED, Array, family_of, grouped, measured_time, predicted, samples
 from amped.kernels.results import Result
-from amped.kernels.specs import FAMILIES, key_of
+from amped.kernels.specs import FAMILIES, Record, key_of
 
 MOST_WORST = 10
 # A record whose size exceeds all measured ones by more than this factor is extrapolated.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from amped.kernels.fitting import Fitted
-from amped.kernels.predicting import Record
+from amped.kernels.specs import Record
 
 # The work above which a product is large, the work below which it is small, and the rows or columns of a skinny one.
 LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64

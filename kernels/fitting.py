@@ -28,7 +28,8 @@ FEWEST_RECORDS = 8
 Bounds = Mapping[str, tuple[float, float]]
 Mask = NDArray[np.bool_]
 # Gives the times of all records for columns of coefficients.
-Model = Callable[[Mapping[str, Array]], Array]
+Columns = Mapping[str, Array]
+Model = Callable[[Columns], Array]
 
 
 @dataclass(frozen=True)

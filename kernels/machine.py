@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.units import parse
 from amped.kernels.formats import FORMATS, MEASURED
 from amped.kernels.results import Result
+from amped.kernels.specs import Record
 from amped.measured_kernels.bench_results import accelerator_name, processor_name
 from amped.tables.tables import Tables
 
@@ -99,5 +99,5 @@ def _processor(result: Result) -> Machine:
     return Machine(processor_name(result), False, peaks, peak or max(peaks.values(), default=copied), copied, 1.0)
 
 
-def _rate(record: Mapping[str, Any], what: str) -> float:
+def _rate(record: Record, what: str) -> float:
     return float(record[what] / record["time_s"]["min"])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from amped.kernels.formats import FORMATS
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import FAMILIES, masked
+from amped.kernels.specs import FAMILIES, Record, masked
 from amped.kernels.unfused_costs import work_of
 from amped.theory import kernel_work
 from amped.theory.catalogue import catalogue
@@ -21,7 +21,6 @@ from amped.theory.roofline import kernels
 from amped.theory.roofline.rates import operand_delivery_reciprocal__powered as powered
 
 Array = NDArray[np.float64]
-Record = Mapping[str, Any]
 # The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
 # Kernels that only move bytes.

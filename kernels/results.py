@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import read_json, shipped_json, write_atomically
-from amped.kernels.specs import KernelSpec
+from amped.kernels.specs import KernelSpec, Record
 from amped.kernels.specs import key_of as key_of
 
 SCHEMA = "kernel-bench/1"
@@ -60,7 +60,7 @@ def write_result(path: Path, result: Result) -> Path:
     return write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n", overwrite=True)
 
 
-def identity(records: Sequence[Mapping[str, Any]]) -> str:
+def identity(records: Sequence[Record]) -> str:
     """An identifier of the records: their SHA-256."""
     return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from amped.kernels.callables import SCALE, SEED, built
+from amped.kernels.callables import SCALE, SEED, Made, built
 from amped.kernels.device import device_of, host_of, software_of
 from amped.kernels.refusals import first_line
 from amped.kernels.results import SCHEMA, Result, entry_of, usual_rate
 from amped.kernels.specs import KernelSpec, key_of, sentinel
 from amped.kernels.timers import QUIET, Timer, timer_for
-from amped.kernels.timing import RECORD_TIME, STATISTIC, Timing
+from amped.kernels.timing import RECORD_TIME, STATISTIC, Clock, Timing
 from amped.kernels.torch_import import torch
 
 # How many records are measured between two looks at the sentinel; and the drift above which a record counts as slowed.
@@ -62,8 +62,8 @@ class Runner:
     advance: Advance = lambda result: None
     budget: float | None = None
     cap: float = RECORD_TIME
-    build: Callable[[KernelSpec, str], tuple[Callable[[], Any], str]] = built
-    clock: Callable[[], float] = time.perf_counter
+    build: Callable[[KernelSpec, str], Made] = built
+    clock: Clock = time.perf_counter
     rounds: int = 1
     _began: float = field(default=0.0, init=False)
     _before: float = field(default=0.0, init=False)
@@ -210,10 +210,8 @@ def freed(device: str) -> None:
 
 def timer_of(result: Result) -> Timer:
     """The timer for the device of a result."""
-    threads = result["host"].get("threads") or 1
-    cache = result["device"].get("l2_bytes") or 32 << 20
     if result["device"]["kind"] == "cuda":
-        return timer_for("cuda", cache)
-    product = sentinel("cpu")[0]
-    seen = [product.flop / r["gemm_tflops_beside"] / 1e12 for r in result["records"] if "gemm_tflops_beside" in r]
-    return timer_for("cpu", cache, threads, built(product, "cpu")[0], min(seen, default=float("inf")))
+        return timer_for("cuda")
+    product, best = sentinel("cpu")[0], usual_rate(result)
+    quietest = product.flop / best / 1e12 if best else float("inf")
+    return timer_for("cpu", result["device"].get("l2_bytes") or 32 << 20, built(product, "cpu")[0], quietest)

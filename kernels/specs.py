@@ -33,6 +33,8 @@ from amped.theory.kernel_work import (
 )  # fmt: skip
 
 Parameters = Mapping[str, Any]
+# A measured kernel, as a file has it.
+Record = Mapping[str, Any]
 NONE = Traffic()
 # The side of the product and the bytes of the copy that are timed repeatedly, to see drifting clocks and neighbors.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
@@ -50,7 +52,7 @@ class Family:
     """
 
     kind: str
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     work: Callable[[Parameters, float], Traffic]
 
 
@@ -183,12 +185,12 @@ class KernelSpec:
         return f"{self.kernel} {sizes} {self.dtype}"
 
 
-def record_work(record: Mapping[str, Any]) -> Traffic:
+def record_work(record: Record) -> Traffic:
     """The work of a call of the kernel that a record is about."""
     return FAMILIES[record["kernel"]].work(record["params"], FORMATS[record["dtype"]].bytes)
 
 
-def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
+def key_of(record: Record) -> tuple[Any, ...]:
     """What distinguishes the kernel of a record from others."""
     return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
 

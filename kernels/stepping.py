@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -112,7 +112,7 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
     return made
 
 
-def loss_of(n: Network, p: Mapping[str, Any], words: Any, wanted: Any) -> Any:
+def loss_of(n: Network, p: dense_layer.Parameters, words: Any, wanted: Any) -> Any:
     """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
     functional = torch.nn.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from amped.kernels.formats import FORMATS
-from amped.kernels.specs import entries, record_work
+from amped.kernels.specs import Record, entries, record_work
 from amped.theory.kernel_work import Traffic
 
 # Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
@@ -15,7 +12,7 @@ PASSES = {"swiglu": 5, "cross_entropy_backward": 4}
 ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gelu_dropout": 10}
 
 
-def work_of(record: Mapping[str, Any], device: str) -> Traffic:
+def work_of(record: Record, device: str) -> Traffic:
     """The work of the call of a record on a device."""
     own = record_work(record)
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])

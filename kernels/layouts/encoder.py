@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.fused import Choices, kernels_on
+from amped.kernels.layouts.fused import Choices, Kernels, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
 from amped.kernels.layouts.tensors import Tensor, logical, stored
@@ -73,7 +72,7 @@ class LayoutEncoderLayer(torch.nn.Module):
 
     def __init__(
         self, dimensions: Dimensions, plan: Plan | None = None, *, dropout: float = 0.1, activation: str = "relu",
-        epsilon: float = 1e-5, attention: str | None = None, kernels: Mapping[str, Callable[..., None]] | None = None,
+        epsilon: float = 1e-5, attention: str | None = None, kernels: Kernels | None = None,
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()

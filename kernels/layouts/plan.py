@@ -13,7 +13,7 @@ from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quo
 from amped.base.files import parse_json, read_text, shipped_text, write_atomically
 from amped.kernels.formats import FORMATS
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS
+from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Layouts
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 from amped.kernels.refusals import refuse_unknown
 
@@ -34,7 +34,7 @@ class Plan:
     """
 
     dimensions: Dimensions
-    layouts: Mapping[str, str]
+    layouts: Layouts
     attention: str = "explicit"
     strategy: str = "row-major"
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

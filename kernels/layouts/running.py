@@ -57,9 +57,8 @@ def contenders(
     yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
     yield Contender("torch, SDPA", eager)
     yield Contender(COMPILED, torch.compile(eager) if compiled else None)  # this loads the compiler
-    natural = row_major(dimensions, plan.attention)
-    yield Contender("row-major layouts", from_torch(eager, natural, dimensions.batch, dimensions.seq))
-    yield Contender("the plan", from_torch(eager, plan, dimensions.batch, dimensions.seq))
+    for name, own in {"row-major layouts": row_major(dimensions, plan.attention), "the plan": plan}.items():
+        yield Contender(name, from_torch(eager, own, dimensions.batch, dimensions.seq))
 
 
 def compare(

@@ -7,8 +7,12 @@ Source: Ivanov et al. 2021, table 1 and their code; names of operators are their
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# The number of values of each letter; and the layouts of tensors by their names.
+Sizes = Mapping[str, int]
+Layouts = Mapping[str, str]
 STACK = "q"
 CONTRACTION, NORMALIZATION, ELEMENTWISE = "contraction", "normalization", "element-wise"
 CLASSES = (CONTRACTION, NORMALIZATION, ELEMENTWISE)

@@ -14,7 +14,10 @@ from itertools import permutations, product
 
 from amped.base.errors import Problem, did_you_mean, quoted
 from amped.kernels.layouts.gemms import gemm_layouts, is_one_gemm
-from amped.kernels.layouts.spec import LAYERS, LETTERS, SLICES, STACK, Operator
+from amped.kernels.layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
+
+# The layouts of an operator's variables.
+Choice = tuple[str, ...]
 
 _FOLLOWERS = {
     "X": "Y DY DX LN2 LN2DIFF LN2STD MASK3 LIN2 DLN2",
@@ -62,7 +65,7 @@ def variables(attention: str = "explicit") -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
 
 
-def layout_of(tensor: str, layouts: Mapping[str, str]) -> str:
+def layout_of(tensor: str, layouts: Layouts) -> str:
     """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
     return _laid(tensor, layouts[variable_of(tensor)])
 
@@ -85,7 +88,7 @@ def domain(variable: str) -> tuple[str, ...]:
 
 
 @cache
-def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
+def rows_of(operator: Operator) -> tuple[Choice, ...]:
     """The layouts of an operator's variables in which it can run: as one GEMM, as a fused kernel, or by SDPA."""
     names = variables_of(operator)
     if not operator.einsum:
@@ -96,7 +99,7 @@ def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted({row for row in found if row is not None}))
 
 
-def choice_of(operator: Operator, layouts: Mapping[str, str]) -> tuple[str, ...] | None:
+def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
     """The layouts of an operator's variables that give its tensors these layouts, or None.
 
     There are none if the parts of one stack have different layouts, or if they are interleaved.
@@ -140,7 +143,7 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
         yield from _misfits({name: str(layouts[name]) for name in names}, LAYERS[attention])
 
 
-def _misfits(layouts: Mapping[str, str], operators: Iterable[Operator]) -> Iterator[Problem]:
+def _misfits(layouts: Layouts, operators: Iterable[Operator]) -> Iterator[Problem]:
     for operator in operators:
         if operator.einsum:
             a, b, c = laid = [layout_of(name, layouts) for name in operator.tensors]
