@@ -155,12 +155,11 @@ def _attention(make: Maker, p: Any) -> Made:
     heads, few = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
     query = make.normal(*heads, p["queries"], p["head_dimension"], grad=backward)
     key, value = (make.normal(*few, p["keys"], p["head_dimension"], grad=backward) for _ in range(2))
-    more = {"enable_gqa": True} if heads != few else {}
 
     def forward(query: Any, key: Any, value: Any) -> Any:
         with _backend(p["backend"]):
             return F.scaled_dot_product_attention(
-                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), **more
+                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), enable_gqa=heads != few
             )
 
     return make.one_pass(forward, (query, key, value), f"F.scaled_dot_product_attention, {p['backend']}", backward)

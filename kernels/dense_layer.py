@@ -15,6 +15,7 @@ from typing import Any
 from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import torch
 
+functional: Any = torch.nn.functional
 Parameters = Mapping[str, Any]
 Linear = Callable[[str, Any, Any, Any], Any]
 Attention = Callable[[Any, Any, Any, Shape], Any]
@@ -58,7 +59,7 @@ def separated(weight: Any, heads: int) -> tuple[Any, ...]:
 
 def plain_linear(_: str, x: Any, weight: Any, bias: Any) -> Any:
     """A product with a weight, in the format of its factors."""
-    return torch.nn.functional.linear(x, weight, bias)
+    return functional.linear(x, weight, bias)
 
 
 def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
@@ -67,22 +68,20 @@ def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     if s.causal:
         mask = torch.ones(s.seq, s.seq, dtype=torch.bool, device=q.device).tril()
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = torch.nn.functional.dropout(scores.softmax(-1), s.dropout)
+    weights = functional.dropout(scores.softmax(-1), s.dropout)
     return torch.matmul(weights, v)
 
 
 def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     """Scores, softmax, dropout and weighted values as one kernel."""
-    attend = torch.nn.functional.scaled_dot_product_attention
-    more = {"enable_gqa": True} if s.kept_heads != s.heads else {}
-    return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal, **more)
+    attend, shared = functional.scaled_dot_product_attention, s.kept_heads != s.heads
+    return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal, enable_gqa=shared)
 
 
 def layer(
     x: Any, p: Parameters, s: Shape, attention: Attention, linear: Linear = plain_linear, one_product: bool = True
 ) -> Any:
     """The whole layer; queries, keys and values come from one product, or from three with parts of one weight."""
-    functional = torch.nn.functional
 
     def product(name: str, x: Any) -> Any:
         return linear(name, x, p[f"{name}_weight"], p.get(f"{name}_bias"))

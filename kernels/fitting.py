@@ -27,7 +27,7 @@ AGREEMENT = 1e-9
 FEWEST_RECORDS = 8
 Bounds = Mapping[str, tuple[float, float]]
 Mask = NDArray[np.bool_]
-# Gives the times of all records for columns of coefficients.
+# Coefficients by name, with a row for each set of them; and what gives the times of all records for these.
 Columns = Mapping[str, Array]
 Model = Callable[[Columns], Array]
 

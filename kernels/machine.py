@@ -55,12 +55,11 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU without a row.
     """
-    device = result["device"]
-    wanted = named or accelerator_name(result)
-    if device["kind"] == "cpu" and named is None:
-        own = processor_name(result)
-        return _of_row(tables, own) if known_ones and tables.has(ACCELERATORS, own) else _processor(result)
-    if named is not None or tables.has(ACCELERATORS, wanted):
+    device, wanted = result["device"], named or accelerator_name(result)
+    has_row = named is not None or tables.has(ACCELERATORS, wanted)
+    if device["kind"] == "cpu" and named is None and not (known_ones and has_row):
+        return _processor(result)
+    if has_row:
         return _of_row(tables, wanted)
     near = did_you_mean(wanted, tables.names(ACCELERATORS))
     raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")

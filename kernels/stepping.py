@@ -114,7 +114,7 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
 
 def loss_of(n: Network, p: dense_layer.Parameters, words: Any, wanted: Any) -> Any:
     """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
-    functional = torch.nn.functional
+    functional = dense_layer.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
         own = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}

@@ -63,4 +63,4 @@ def _try_product(name: str, device: str) -> None:
 
 def has_fp8(device: str) -> bool:
     """Whether the device itself multiplies fp8: NVIDIA GPUs from compute capability 8.9 on."""
-    return device == "cuda" and hasattr(torch, "_scaled_mm") and torch.cuda.get_device_capability() >= (8, 9)
+    return device == "cuda" and torch.cuda.get_device_capability() >= (8, 9)
