@@ -20,6 +20,7 @@ from amped.kernels.results import Result
 from amped.kernels.running import Runner, timer_of, told_of
 from amped.kernels.specs import spec
 from amped.kernels.timers import Timer
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 from amped.measured_kernels.bench_results import processor_name
 from amped.tables.tables import Tables
@@ -111,7 +112,7 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
+def _parts(layer: Layer) -> tuple[Call, ...]:
     """The calls of a step in their order; gradient buffers stay and are reset, as in estimates."""
     left = dict[str, Any]()
     optimizer = torch.optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
@@ -129,7 +130,7 @@ def _parts(layer: Layer) -> tuple[Callable[[], Any], ...]:
     return forward, lambda: left["y"].backward(layer.dy), step
 
 
-def _shares(calls: tuple[Callable[[], Any], ...], place: int, device: str) -> dict[str, float]:
+def _shares(calls: tuple[Call, ...], place: int, device: str) -> dict[str, float]:
     """The share of a pass that products, fused attention and all else take, from the least time of each of its kernels."""
     found = dict[str, float]()
     for _ in range(PROFILED):
@@ -189,10 +190,7 @@ def rows_of(
     Runner(fresh, timer_of(fresh)).run([spec("gemm", dtype, **product), spec("copy", "float32", **copy)])
     machine = machine_of(fresh, tables)
     machine = replace(machine, peaks={name: max(peak, rate) for name, peak in machine.peaks.items()})
-    own_row = {
-        **rows.accelerator_row(Calibration(machine), fresh, rows.source_of(fresh, *told)),
-        rows.KERNELS: machine.name,
-    }
+    own_row = rows.accelerator_row(Calibration(machine), fresh, rows.source_of(fresh, *told))
     about: dict[str, Any] = {"aliases": [], "sources": [], "unverified": [*NO_RAMPS]}
     kernels = {"extends": rows.ANY_ACCELERATOR, **PROCESSOR, **NO_RAMPS, **about}
     return machine.name, {ACCELERATORS: {machine.name: own_row}, rows.KERNELS: {machine.name: kernels}}
@@ -209,10 +207,9 @@ def content_of(
 
     `settings` are the parameters of an estimate of this layer, and `device` is what `rows_of` gives.
     """
-    about = {name: fresh[name] for name in ("date", "device", "host", "software")}
     return {
         "schema": SCHEMA,
-        **about,
+        **{name: fresh[name] for name in ("date", "device", "host", "software")},
         "accelerator": device[0],
         "module": module,
         "settings": dict(settings),

@@ -10,11 +10,11 @@ from pathlib import Path
 from amped.base.errors import ConfigError, FileError
 from amped.kernels import collective, suites
 from amped.kernels.device import host_of, usable_cores
-from amped.kernels.results import Result, entry_of, key_of, read_result, refuse_other_machine, write_result
-from amped.kernels.running import Runner, new_result, record_of, set_threads, timer_of
-from amped.kernels.specs import COLLECTIVES, KernelSpec
+from amped.kernels.results import Result, read_result, refuse_other_machine, write_result
+from amped.kernels.running import Runner, kept, new_result, record_of, timer_of
+from amped.kernels.specs import COLLECTIVES, KernelSpec, key_of
 from amped.kernels.timing import RECORD_TIME
-from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8
+from amped.kernels.torch_import import chosen_device, chosen_format, has_fp8, torch
 
 # The seconds between two writes of the file.
 SAVE_EVERY = 2.0
@@ -61,10 +61,8 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
     """
     device = chosen_device(request.device)
     dtype = chosen_format(request.dtype, device)
-    refuse_crowded(request.threads, device)
-    set_threads(request.threads)
     budget = request.budget if request.budget is not None else BUDGETS[device]
-    result = _begun(request, new_result(device, request.threads, budget, request.command, request.version))
+    result = _begun(request, prepared(device, request.threads, request.version, budget, request.command))
     wanted = _wanted(request, device, dtype, result)
     done = {key_of(r) for r in result["records"]}
     left = [each for each in wanted if each.key not in done]
@@ -82,11 +80,14 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
     return result
 
 
-def prepared(device: str, threads: int, version: str) -> Result:
-    """This machine as a result without records; torch is limited to this number of threads."""
+def prepared(device: str, threads: int, version: str, budget: float | None = None, command: str = "") -> Result:
+    """This machine as a result without records; torch is limited to this number of threads.
+
+    On a CPU one is the default: several wait for one another on a busy machine.
+    """
     refuse_crowded(threads, device)
-    set_threads(threads)
-    return new_result(device, threads, None, "", version)
+    torch.set_num_threads(threads)
+    return new_result(device, threads, budget, command, version)
 
 
 def refuse_crowded(threads: int, device: str) -> None:
@@ -143,10 +144,7 @@ def _wanted(request: Request, device: str, dtype: str, result: Result) -> list[K
 def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> None:
     specs = list(suites.collectives(ranks, device))
     save.total += len(specs)
+    impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
     for each, timing in collective.timings(specs, ranks, device):
-        if isinstance(timing, str):
-            result["skipped"].append({**entry_of(each), "reason": timing})
-        else:
-            impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
-            result["records"].append(record_of(each, impl, timing, result))
+        kept(result, each, timing if isinstance(timing, str) else record_of(each, impl, timing, result))
         save(result)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from amped.kernels.error_groups import Stratum, strata
-from amped.kernels.fitting import FEWEST_RECORDS, Bounds, fitted
+from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Columns, fitted
 from amped.kernels.formats import FORMATS
 from amped.kernels.link_fit import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import Array, Record, Samples, family_of, measured_time, predicted, samples
+from amped.kernels.predicting import Array, Samples, family_of, grouped, measured_time, predicted, samples
 from amped.kernels.results import Result, usual_rate
-from amped.kernels.specs import FAMILIES, sentinel
+from amped.kernels.specs import FAMILIES, Record, sentinel
 from amped.kernels.unfused_costs import work_of
 
 ABOVE_SPEC = 1.05
@@ -145,12 +145,8 @@ def _launches(found: Calibration, result: Result) -> None:
 
 def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
     """For each family, the records on a quiet machine if these are enough; else all, converted to a quiet machine."""
-    families: dict[str, list[Record]] = {}
-    for record in clean:
-        if record["kernel"] in FAMILIES:
-            families.setdefault(family_of(record), []).append(record)
     kept: list[Record] = []
-    for own in families.values():
+    for own in grouped([r for r in clean if r["kernel"] in FAMILIES], family_of).values():
         quiet = [r for r in own if "throttled" not in r.get("flags", ())]
         enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(own))
         kept += quiet if enough else [_normalized(r, result) for r in own]
@@ -182,9 +178,9 @@ def _fit(found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, 
     bounds = {column: limits for column, limits in bounds.items() if column not in found.values}
     base, times = found.coefficients, np.concatenate([s.times for s in own])
 
-    def model(columns: Mapping[str, Array]) -> Array:
-        parts = [predicted(s, {**base, **columns}, found.machine) for s in own]
-        rows = max(p.shape[0] if p.ndim > 1 else 1 for p in parts)
+    def model(columns: Columns) -> Array:
+        parts = [np.atleast_2d(predicted(s, {**base, **columns}, found.machine)) for s in own]
+        rows = max(map(len, parts))
         return np.concatenate([np.broadcast_to(p, (rows, len(s))) for p, s in zip(parts, own, strict=True)], axis=1)
 
     told = fitted(model, times, bounds)
@@ -198,10 +194,8 @@ def _fit(found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, 
 
 def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
     """The ratio of measured to predicted time for each layout, relative to that of TN; empty without TN."""
-    ratios: dict[str, list[float]] = {}
-    for record, error in zip(records, errors, strict=True):
-        ratios.setdefault(str(record["params"]["layout"]), []).append(-float(np.log1p(error)))
-    means = {name: float(np.mean(values)) for name, values in ratios.items()}
+    names = [str(r["params"]["layout"]) for r in records]
+    means = {name: -np.mean(np.log1p(errors[np.array(names) == name])) for name in dict.fromkeys(names)}
     return {name: float(np.exp(mean - means["TN"])) for name, mean in means.items()} if "TN" in means else {}
 
 

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from amped.kernels.specs import KernelSpec, masked
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 
 F: Any = torch.nn.functional
 SEED, SCALE = 0, 0.5
-Call = Callable[[], Any]
 Made = tuple[Call, str]
 # The backends of scaled_dot_product_attention, with their names in torch.
 BACKENDS = {"flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}
@@ -111,7 +111,8 @@ def _grouped(make: Maker, p: Any) -> Made:
     """
     count, m = p["batch"], p["m"]
     steps = [m + (round(m * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)]
-    if make.device == "cuda" and not takes_groups(make.dtype):
+    takes_groups = hasattr(torch, "_grouped_mm") and make.dtype == torch.bfloat16
+    if make.device == "cuda" and not takes_groups:
         raise NotImplementedError(f"torch {torch.__version__} has no grouped product of {make.dtype}")
     inputs, weights = make.normal(sum(steps), p["k"]), make.normal(count, p["k"], p["n"])
     if make.device == "cuda":
@@ -123,11 +124,6 @@ def _grouped(make: Maker, p: Any) -> Made:
             mm(parts[i], weights[i], out=out[i])
 
     return call, "torch.mm of each group"
-
-
-def takes_groups(dtype: Any) -> bool:
-    """Whether torch has one kernel for products of groups in a format."""
-    return hasattr(torch, "_grouped_mm") and dtype == torch.bfloat16
 
 
 def grouped_call(inputs: Any, weights: Any, steps: list[int]) -> Call:
@@ -159,12 +155,11 @@ def _attention(make: Maker, p: Any) -> Made:
     heads, few = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
     query = make.normal(*heads, p["queries"], p["head_dimension"], grad=backward)
     key, value = (make.normal(*few, p["keys"], p["head_dimension"], grad=backward) for _ in range(2))
-    more = {"enable_gqa": True} if heads != few else {}
 
     def forward(query: Any, key: Any, value: Any) -> Any:
         with _backend(p["backend"]):
             return F.scaled_dot_product_attention(
-                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), **more
+                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), enable_gqa=heads != few
             )
 
     return make.one_pass(forward, (query, key, value), f"F.scaled_dot_product_attention, {p['backend']}", backward)
@@ -187,16 +182,12 @@ def _rowwise(function: Callable[[Any, Any], Any], name: str, backward: bool = Fa
     return build
 
 
-def _embedding(make: Maker, p: Any) -> Made:
+def _embedding(make: Maker, p: Any, backward: bool = False) -> Made:
     table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
-    out = make.empty(p["rows"], p["columns"])
-    return (lambda: torch.index_select(table, 0, words, out=out)), "torch.index_select"
-
-
-def _embedding_backward(make: Maker, p: Any) -> Made:
-    table, words = make.normal(p["vocabulary"], p["columns"]), make.whole(p["vocabulary"], p["rows"])
-    gradient = make.matrix(p)
-    return (lambda: table.index_add_(0, words, gradient)), "Tensor.index_add_"
+    rows = make.matrix(p)
+    if backward:
+        return (lambda: table.index_add_(0, words, rows)), "Tensor.index_add_"
+    return (lambda: torch.index_select(table, 0, words, out=rows)), "torch.index_select"
 
 
 def _cross_entropy(make: Maker, p: Any, backward: bool = False) -> Made:
@@ -229,10 +220,7 @@ ROWWISE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "rms_norm": (lambda x, v: F.rms_norm(x, v.shape, v), "F.rms_norm"),
     "gelu": (lambda x, _: _gelu(x), "F.gelu, tanh"),
     "dropout": (lambda x, _: F.dropout(x, 0.1), "F.dropout"),
-    "bias_gelu_dropout": (
-        lambda x, v: F.dropout(_gelu(x + v), 0.1),
-        "bias, F.gelu, F.dropout, eager",
-    ),
+    "bias_gelu_dropout": (lambda x, v: F.dropout(_gelu(x + v), 0.1), "bias, F.gelu, F.dropout, eager"),
 }
 BACKWARD = ("softmax", "layer_norm", "rms_norm", "gelu")
 BUILDERS: dict[str, Callable[[Maker, Any], Made]] = {
@@ -251,7 +239,7 @@ BUILDERS: dict[str, Callable[[Maker, Any], Made]] = {
     **{f"{name}_backward": _rowwise(*ROWWISE[name], backward=True) for name in BACKWARD},
     "swiglu": _swiglu,
     "embedding": _embedding,
-    "embedding_backward": _embedding_backward,
+    "embedding_backward": partial(_embedding, backward=True),
     "cross_entropy": _cross_entropy,
     "cross_entropy_backward": partial(_cross_entropy, backward=True),
     "adamw": _adamw,

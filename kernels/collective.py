@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from amped.base.errors import ConfigError
 from amped.kernels.cuda_timer import WARM_AGREEMENT
+from amped.kernels.refusals import first_line
 from amped.kernels.specs import KernelSpec
-from amped.kernels.timing import RECORD_TIME, Timing, repeated
+from amped.kernels.timing import RECORD_TIME, Call, Timing, repeated
 from amped.kernels.torch_import import torch
 
 # The seconds for all processes to meet, and to measure one size; and for the others to say what they met after one of
@@ -28,7 +29,7 @@ WARM, WARM_TIME = 3, {"cpu": 0.02, "cuda": 0.2}
 # A GPU's collectives run in rows of this many, behind a sleep of these cycles (a millisecond), in which all processes
 # launch their rows.
 ROW, SLEEP_CYCLES = 20, 1 << 21
-Stopwatch = Callable[[Callable[[], Any]], float]
+Stopwatch = Callable[[Call], float]
 
 
 def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[KernelSpec, Timing | str]]:
@@ -101,7 +102,7 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
             try:
                 timing: Timing | str = _timed(each, rank, device)
             except RuntimeError as error:
-                timing = str(error).splitlines()[0][:200]
+                timing = first_line(error)[:200]
             if rank == 0:
                 found.put(timing)
     finally:
@@ -122,7 +123,7 @@ def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
 
 
 def counted_together(
-    call: Callable[[], Any], lapse: Stopwatch, first_one_s: Callable[[int], int], warm_time: float, trips: int = 1
+    call: Call, lapse: Stopwatch, first_one_s: Callable[[int], int], warm_time: float, trips: int = 1
 ) -> Timing:
     """The time of a collective, which all processes must call equally often: the first one decides for all of them.
 
@@ -147,14 +148,14 @@ def counted_together(
     return Timing.of([lapse(call) / trips for _ in range(number)])
 
 
-def _host_lapse(call: Callable[[], Any]) -> float:
+def _host_lapse(call: Call) -> float:
     torch.distributed.barrier()
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
-def _gpu_lapse(call: Callable[[], Any]) -> float:
+def _gpu_lapse(call: Call) -> float:
     """The mean of a row of calls: all processes launch their rows while their GPUs sleep, and start almost together."""
     cuda = torch.cuda
     start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
@@ -169,7 +170,7 @@ def _gpu_lapse(call: Callable[[], Any]) -> float:
     return float(start.elapsed_time(end)) / 1e3 / ROW
 
 
-def _call(each: KernelSpec, rank: int, device: str) -> Callable[[], Any]:
+def _call(each: KernelSpec, rank: int, device: str) -> Call:
     """A function for one call; `bytes` is the whole payload, as amped's own collectives count it."""
     dist, ranks = torch.distributed, each.params["ranks"]
     whole = torch.ones(max(ranks, each.params["bytes"] // 4 // ranks * ranks), device=device)

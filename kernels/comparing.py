@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 
 from amped.kernels.error_groups import stratum_of
 from amped.kernels.machine import Machine
-from amped.kernels.predicting import Array, Record, family_of, measured_time, predicted, samples
-from amped.kernels.results import Result, key_of
-from amped.kernels.specs import FAMILIES
+from amped.kernels.predicting import TIMED, Array, family_of, grouped, measured_time, predicted, samples
+from amped.kernels.results import Result
+from amped.kernels.specs import FAMILIES, Record, key_of
 
 MOST_WORST = 10
 # A record whose size exceeds all measured ones by more than this factor is extrapolated.
@@ -83,19 +84,18 @@ def compared(
             points.append(Point(name_of(record), record["kernel"], s.family, stratum_of(record, device), float(measured),
                                 float(time), flags))  # fmt: skip
     known = [r for r in result["records"] if r["kernel"] in FAMILIES]
-    left_out = [family_of(r) for r in known if FAMILIES[r["kernel"]].kind in ("launch", "collective")]
+    left_out = [family_of(r) for r in known if r["kernel"] not in TIMED]
     left_out += ["kernels that this amped does not know"] * (len(result["records"]) - len(known))
-    return Report(points, accuracies(points), {name: left_out.count(name) for name in dict.fromkeys(left_out)})
+    return Report(points, accuracies(points), Counter(left_out))
 
 
 def accuracies(points: Sequence[Point]) -> list[Accuracy]:
     """The accuracy of each family, and of each part of it."""
     found = []
-    for family in dict.fromkeys(p.family for p in points):
-        own = [p for p in points if p.family == family]
-        parts = dict.fromkeys(p.stratum for p in own)
+    for family, own in grouped(points, lambda p: p.family).items():
+        parts = grouped(own, lambda p: p.stratum)
         found.append(accuracy(family, "all", own))
-        found += [accuracy(family, part, [p for p in own if p.stratum == part]) for part in parts if len(parts) > 1]
+        found += [accuracy(family, part, some) for part, some in parts.items() if len(parts) > 1]
     return found
 
 
@@ -109,9 +109,9 @@ def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
 
 def _r_squared(points: Sequence[Point]) -> float | None:
     """How much of the spread of the logarithms is predicted; None if there is no spread."""
-    logs = np.log([(p.measured, p.predicted) for p in points])
-    spread = float(((logs[:, 0] - logs[:, 0].mean()) ** 2).sum())
-    return 1 - float(((logs[:, 1] - logs[:, 0]) ** 2).sum()) / spread if spread > 0 and len(points) > 2 else None
+    measured, predicted = np.log([(p.measured, p.predicted) for p in points]).T
+    spread = float(((measured - measured.mean()) ** 2).sum())
+    return 1 - float(((predicted - measured) ** 2).sum()) / spread if spread > 0 and len(points) > 2 else None
 
 
 def name_of(record: Record) -> str:
@@ -125,29 +125,34 @@ Hull = Mapping[str, Array]
 
 def hull_of(records: Sequence[Record]) -> Hull:
     """For each kernel, the least and the largest work and traffic that the fit has seen."""
-    sizes: dict[str, list[tuple[float, float]]] = {}
-    for record in records:
-        sizes.setdefault(record["kernel"], []).append((record["flop"], record["bytes"]))
-    return {kernel: np.array([np.min(own, axis=0), np.max(own, axis=0)]) for kernel, own in sizes.items()}
+    return {
+        kernel: np.sort([_size(r) for r in own], axis=0)[[0, -1]]
+        for kernel, own in grouped(records, lambda r: r["kernel"]).items()
+    }
+
+
+def _size(record: Record) -> tuple[float, float]:
+    return record["flop"], record["bytes"]
 
 
 def outside(hull: Hull, record: Record) -> bool:
     """Whether a record is smaller or larger than all that the fit has seen of its kernel."""
     if record["kernel"] not in hull:
         return True
-    (least, most), own = hull[record["kernel"]], np.array([record["flop"], record["bytes"]])
+    (least, most), own = hull[record["kernel"]], np.array(_size(record))
     return bool(np.any(own < least / BEYOND) or np.any(own > most * BEYOND))
 
 
 def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
     """How much slower the second run is, by family: the geometric mean of the ratios of times, and their number."""
     times = {key_of(r): measured_time(r, one["settings"]["statistic"]) for r in one["records"]}
-    logs: dict[str, list[float]] = {}
-    for record in two["records"]:
-        if key_of(record) in times and record["kernel"] in FAMILIES:
-            ratio = measured_time(record, two["settings"]["statistic"]) / times[key_of(record)]
-            logs.setdefault(family_of(record), []).append(math.log(ratio))
-    return {family: (math.exp(float(np.mean(own))), len(own)) for family, own in logs.items()}
+    both = [r for r in two["records"] if key_of(r) in times and r["kernel"] in FAMILIES]
+
+    def slower(own: Sequence[Record]) -> float:
+        ratios = [measured_time(r, two["settings"]["statistic"]) / times[key_of(r)] for r in own]
+        return math.exp(float(np.mean([*map(math.log, ratios)])))
+
+    return {family: (slower(own), len(own)) for family, own in grouped(both, family_of).items()}
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from amped.kernels.layer_shape import Shape
 from amped.kernels.torch_import import torch
 
+functional: Any = torch.nn.functional
 Parameters = Mapping[str, Any]
 Linear = Callable[[str, Any, Any, Any], Any]
 Attention = Callable[[Any, Any, Any, Shape], Any]
@@ -28,15 +29,18 @@ def parameters(s: Shape, device: str) -> Parameters:
     """One set of parameters for all rungs; norms start as the identity, biases at zero."""
     random = torch.Generator(device=device).manual_seed(SEED)
     like: dict[str, Any] = {"device": device, "dtype": getattr(torch, s.dtype)}
+    weights = {name: drawn(shape, random, like["dtype"]) for name, shape in s.shapes.items()}
+    weights |= {name: torch.ones(s.hidden, **like) for name in ("norm1", "norm2")}
     made: dict[str, Any] = {}
-    for name, shape in s.shapes.items():
-        weight = torch.empty(shape, device=device).normal_(0.0, DEVIATION, generator=random)
-        made[f"{name}_weight"] = weight.to(like["dtype"])
-        made |= {f"{name}_bias": torch.zeros(shape[0], **like)} if s.biased else {}
-    for name in ("norm1", "norm2"):
-        made[f"{name}_weight"] = torch.ones(s.hidden, **like)
-        made |= {f"{name}_bias": torch.zeros(s.hidden, **like)} if s.biased else {}
+    for name, weight in weights.items():
+        made[f"{name}_weight"] = weight
+        made |= {f"{name}_bias": torch.zeros(len(weight), **like)} if s.biased else {}
     return {name: tensor.requires_grad_() for name, tensor in made.items()}
+
+
+def drawn(shape: tuple[int, ...], random: Any, dtype: Any) -> Any:
+    """A weight as it is before training."""
+    return torch.empty(shape, device=random.device).normal_(0.0, DEVIATION, generator=random).to(dtype)
 
 
 def inputs(s: Shape, device: str) -> tuple[Any, Any]:
@@ -55,7 +59,7 @@ def separated(weight: Any, heads: int) -> tuple[Any, ...]:
 
 def plain_linear(_: str, x: Any, weight: Any, bias: Any) -> Any:
     """A product with a weight, in the format of its factors."""
-    return torch.nn.functional.linear(x, weight, bias)
+    return functional.linear(x, weight, bias)
 
 
 def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
@@ -64,22 +68,20 @@ def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     if s.causal:
         mask = torch.ones(s.seq, s.seq, dtype=torch.bool, device=q.device).tril()
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = torch.nn.functional.dropout(scores.softmax(-1), s.dropout)
+    weights = functional.dropout(scores.softmax(-1), s.dropout)
     return torch.matmul(weights, v)
 
 
 def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
     """Scores, softmax, dropout and weighted values as one kernel."""
-    attend = torch.nn.functional.scaled_dot_product_attention
-    more = {"enable_gqa": True} if s.kept_heads != s.heads else {}
-    return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal, **more)
+    attend, shared = functional.scaled_dot_product_attention, s.kept_heads != s.heads
+    return attend(q, k, v, dropout_p=s.dropout, is_causal=s.causal, enable_gqa=shared)
 
 
 def layer(
     x: Any, p: Parameters, s: Shape, attention: Attention, linear: Linear = plain_linear, one_product: bool = True
 ) -> Any:
     """The whole layer; queries, keys and values come from one product, or from three with parts of one weight."""
-    functional = torch.nn.functional
 
     def product(name: str, x: Any) -> Any:
         return linear(name, x, p[f"{name}_weight"], p.get(f"{name}_bias"))

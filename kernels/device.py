@@ -12,28 +12,28 @@ from typing import Any
 
 from amped.kernels.torch_import import torch
 
+Properties = dict[str, Any]
 DEFAULT_CACHE = 32 << 20
 # The 32-bit multiply-accumulates that a core starts in a cycle, by its widest instructions, with two units each.
 # Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, tables of throughput.
 LANES = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
 
 
-def device_of(kind: str) -> dict[str, Any]:
+def device_of(kind: str) -> Properties:
     """The device with its full name, and the properties that its speed depends on."""
     return _gpu() if kind == "cuda" else _cpu()
 
 
-def _gpu() -> dict[str, Any]:
+def _gpu() -> Properties:
     p = torch.cuda.get_device_properties(torch.cuda.current_device())
-    asked = _nvidia_smi(getattr(p, "uuid", None))
     return {
         "kind": "cuda", "name": p.name, "cc": f"{p.major}.{p.minor}", "sm": p.multi_processor_count,
         "l2_bytes": getattr(p, "L2_cache_size", None), "mem_bytes": p.total_memory, "count": torch.cuda.device_count(),
-        **asked,
+        **_nvidia_smi(getattr(p, "uuid", None)),
     }  # fmt: skip
 
 
-def _nvidia_smi(uuid: object) -> dict[str, Any]:
+def _nvidia_smi(uuid: object) -> Properties:
     """Driver, power limit and clocks; they are only read, and the result is empty without the tool.
 
     The tool counts GPUs that the process may not see (CUDA_VISIBLE_DEVICES), so that the GPU is asked for by its UUID.
@@ -67,18 +67,17 @@ def processor() -> str:
     return told or platform.processor() or platform.machine() or "CPU"
 
 
-def _cpu() -> dict[str, Any]:
+def _cpu() -> Properties:
     told = _read("/proc/cpuinfo")
     name = processor()
     flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", told) or "").split()
     clock = _found(r"@ ([\d.]+)GHz", name)
     megahertz = float(clock) * 1e3 if clock else float(_found(r"cpu MHz\s*:\s*([\d.]+)", told) or 0)
-    lanes = next((lanes for extension, lanes in LANES if extension in flags), None)
     return {
         "kind": "cpu", "name": name, "cc": " ".join(f for f in flags if re.match(r"avx|amx|asimd|sve", f)),
         "l2_bytes": _largest_cache(), "mem_bytes": _memory(), "count": 1,
         "clock_mhz": {"core": megahertz} if megahertz else {},
-        "mac_per_cycle": lanes,
+        "mac_per_cycle": next((lanes for extension, lanes in LANES if extension in flags), None),
     }  # fmt: skip
 
 
@@ -97,7 +96,7 @@ def _memory() -> int:
     return int(total) * 1024 if total else 0
 
 
-def host_of(threads: int) -> dict[str, Any]:
+def host_of(threads: int) -> Properties:
     """The host: its processor, cores and load."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     system = f"{platform.system()} {platform.machine()}"
@@ -109,7 +108,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def software_of() -> dict[str, Any]:
+def software_of() -> Properties:
     """The versions of software, and the switches that change how a product is computed."""
     cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None
     names = ("allow_tf32", "allow_bf16_reduced_precision_reduction")

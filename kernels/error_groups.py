@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from amped.kernels.fitting import Fitted, Mask
-from amped.kernels.predicting import Record
+from amped.kernels.fitting import Fitted
+from amped.kernels.specs import Record
 
 # The work above which a product is large, the work below which it is small, and the rows or columns of a skinny one.
 LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 64
@@ -29,8 +29,8 @@ class Stratum:
 def strata(family: str, records: Sequence[Record], told: Fitted, device: str) -> list[Stratum]:
     """The errors of a family, of all its records and of each group."""
     names = [stratum_of(r, device) for r in records]
-    chosen: dict[str, Mask] = {"all": np.ones(len(records), dtype=bool)}
-    chosen |= {name: np.array([n == name for n in names]) for name in dict.fromkeys(names)}
+    chosen = {name: np.array(names) == name for name in dict.fromkeys(names)}
+    chosen = {"all": np.ones(len(records), dtype=bool), **chosen}
     return [
         Stratum(family, name, int(mask.sum()), float(np.mean(np.abs(told.errors[mask]))),
                 float(np.mean(np.abs(told.held_out[mask]))), float(np.mean(told.errors[mask])))

@@ -27,8 +27,9 @@ AGREEMENT = 1e-9
 FEWEST_RECORDS = 8
 Bounds = Mapping[str, tuple[float, float]]
 Mask = NDArray[np.bool_]
-# Gives the times of all records for columns of coefficients.
-Model = Callable[[Mapping[str, Array]], Array]
+# Coefficients by name, with a row for each set of them; and what gives the times of all records for these.
+Columns = Mapping[str, Array]
+Model = Callable[[Columns], Array]
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,12 @@ class Fitted:
 
 def fitted(model: Model, times: Array, bounds: Bounds) -> Fitted:
     """The coefficients within bounds that have the least mean absolute logarithm of predicted over measured times."""
-    every = np.ones(len(times), dtype=bool)
-    values = _evolved(model, times, bounds, every)
+    values = _evolved(model, times, bounds, np.ones(len(times), dtype=bool))
     held_out = np.empty(len(times))
     for left_out in halves(len(times)):
         other = _evolved(model, times, bounds, ~left_out)
-        held_out[left_out] = (_times(model, other, len(times)) / times - 1)[left_out]
-    return Fitted(values, _times(model, values, len(times)) / times - 1, held_out)
+        held_out[left_out] = _errors(model, other, times)[left_out]
+    return Fitted(values, _errors(model, values, times), held_out)
 
 
 def halves(count: int) -> Sequence[Mask]:
@@ -62,11 +62,11 @@ def halves(count: int) -> Sequence[Mask]:
     return (even, ~even)
 
 
-def _times(model: Model, values: Mapping[str, float], count: int) -> Array:
-    """The times for one set of coefficients."""
+def _errors(model: Model, values: Mapping[str, float], times: Array) -> Array:
+    """The errors of the times for one set of coefficients."""
     made = model({name: np.full((1, 1), value) for name, value in values.items()})
-    times: Array = np.broadcast_to(made, (1, count))[0]
-    return times
+    errors: Array = (made / times - 1)[0]
+    return errors
 
 
 def _evolved(model: Model, times: Array, bounds: Bounds, seen: Mask) -> dict[str, float]:

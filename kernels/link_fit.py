@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from amped.kernels.error_groups import Stratum, strata
-from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Fitted, fitted
-from amped.kernels.predicting import Array, Record, measured_time
+from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Columns, Fitted, fitted
+from amped.kernels.predicting import Array, measured_time
 from amped.kernels.results import Result
-from amped.kernels.specs import COLLECTIVES
+from amped.kernels.specs import COLLECTIVES, Record
 
 # The columns of link_specifications for the share of the bandwidth, by collective.
 SHARES = {"all_reduce": "all_reduce_efficiency", "all_gather": "all_gather_efficiency",
@@ -91,7 +91,7 @@ def _fitted(kind: str, records: Sequence[Record], statistic: str, collective_tim
     bounds: Bounds = {"latency": (0.0, 2 * float(np.min(times))), "rate": (seen, FASTER * seen)}
     sizes, ranks = np.array([_payload(r) for r in records]), float(records[0]["params"]["ranks"])
 
-    def model(columns: Mapping[str, Array]) -> Array:
+    def model(columns: Columns) -> Array:
         return collective_time(kind, sizes, ranks, columns["rate"], columns["latency"])
 
     return fitted(model, times, bounds)

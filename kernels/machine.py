@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.units import parse
 from amped.kernels.formats import FORMATS, MEASURED
 from amped.kernels.results import Result
+from amped.kernels.specs import Record
 from amped.measured_kernels.bench_results import accelerator_name, processor_name
 from amped.tables.tables import Tables
 
@@ -55,12 +55,11 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU without a row.
     """
-    device = result["device"]
-    wanted = named or accelerator_name(result)
-    if device["kind"] == "cpu" and named is None:
-        own = processor_name(result)
-        return _of_row(tables, own) if known_ones and tables.has(ACCELERATORS, own) else _processor(result)
-    if named is not None or tables.has(ACCELERATORS, wanted):
+    device, wanted = result["device"], named or accelerator_name(result)
+    has_row = named is not None or tables.has(ACCELERATORS, wanted)
+    if device["kind"] == "cpu" and named is None and not (known_ones and has_row):
+        return _processor(result)
+    if has_row:
         return _of_row(tables, wanted)
     near = did_you_mean(wanted, tables.names(ACCELERATORS))
     raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")
@@ -99,5 +98,5 @@ def _processor(result: Result) -> Machine:
     return Machine(processor_name(result), False, peaks, peak or max(peaks.values(), default=copied), copied, 1.0)
 
 
-def _rate(record: Mapping[str, Any], what: str) -> float:
+def _rate(record: Record, what: str) -> float:
     return float(record[what] / record["time_s"]["min"])

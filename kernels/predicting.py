@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.kernels.formats import FORMATS
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import FAMILIES, masked
+from amped.kernels.specs import FAMILIES, Record, masked
 from amped.kernels.unfused_costs import work_of
 from amped.theory import kernel_work
 from amped.theory.catalogue import catalogue
 from amped.theory.kernel_work import Traffic
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline import kernels
-from amped.theory.roofline import rates as of_rates
 from amped.theory.roofline.rates import operand_delivery_reciprocal__powered as powered
 
 Array = NDArray[np.float64]
-Record = Mapping[str, Any]
-# The formulas that lead to the rates of kernels, in order.
-FORMULAS = (of_rates.achieved_memory_bandwidth, of_rates.exposed_softmax_time, of_rates.cache_bandwidth_reciprocal, of_rates.tile_losses, of_rates.product_rates,
-            of_rates.attention_ramps, of_rates.fused_attention_rates, of_rates.stream_rates, of_rates.kernel_rates)  # fmt: skip
-# Parameters that belong to the software, or that no kernel here uses.
-NEUTRAL = ("gemm_ramp_rows", "cached_operand_bytes", "exposed_operand_fraction", "streaming_traffic_factor", "optimizer_traffic_factor",
-           "attention_dropout_fraction", "elementary_function_time", "random_number_time",
-           "grouped_weight_gradient_fraction", "grouped_gemm_overhead_time", "attention_edge_length", "attention_tile_rows", "cache_intensity",
-           "tile_latency", "split_product_time", "exposed_store_fraction", "throttling_time")  # fmt: skip
 # The head width at which exponentials take as long as products, if no row says it.
 HEAD_RAMP = 50.0
 # Kernels that only move bytes.
 STREAMING = ("copy", "read", "write", "add", "embedding", "embedding_backward")
+# Kernels that operators stand for; the others have no formula of their own.
+TIMED = [name for name, family in FAMILIES.items() if family.kind not in ("launch", "collective")]
 Coefficients = Mapping[str, Any]
+Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -74,31 +66,33 @@ def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samp
 
     PyTorch's backend "math" for attention is left out, too: it runs many kernels, and none of them is fused.
     """
-    groups: dict[tuple[str, str, str, str], list[Record]] = {}
-    for record in records:
-        family = FAMILIES.get(record["kernel"])
-        if family is not None and family.kind not in ("launch", "collective") and not _is_of_many_kernels(record):
-            phase = "input_gradient" if record["params"].get("direction") == "backward" else "forward"
-            groups.setdefault((family_of(record), family.kind, phase, record["dtype"]), []).append(record)
+
+    def group(record: Record) -> tuple[str, str, str, str]:
+        phase = "input_gradient" if record["params"].get("direction") == "backward" else "forward"
+        return family_of(record), FAMILIES[record["kernel"]].kind, phase, record["dtype"]
+
+    timed = [r for r in records if r["kernel"] in TIMED and r["params"].get("backend") != "math"]
     return [
         Samples(
             family, own, operator(kind, phase, own, device), dtype, np.array([measured_time(r, statistic) for r in own])
         )
-        for (family, kind, phase, dtype), own in groups.items()
+        for (family, kind, phase, dtype), own in grouped(timed, group).items()
     ]
 
 
-def _is_of_many_kernels(record: Record) -> bool:
-    return bool(record["params"].get("backend") == "math")
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by what a function says of each, in the order in which that is first said."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
     """All records of a kind as one operator."""
     m, n, k, batch = np.array([_sizes(r) for r in records], dtype=np.float64).T
     work = Traffic(*np.array([work_of(r, device) for r in records], dtype=np.float64).T)
-    width, dropped = (
-        np.array([float(r["params"].get(name) or 0) for r in records]) for name in ("head_dimension", "dropout")
-    )
+    width, dropped = np.array([[r["params"].get(n) or 0.0 for n in ("head_dimension", "dropout")] for r in records]).T
     edges = np.array([1.0 * (kind == "fused_attention" and masked(r["params"])) for r in records])
     made = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work)
     return made.with_heads(np.maximum(width, 1.0), n * (1 - edges / 2), edges, 1.0 * (dropped > 0))
@@ -117,7 +111,8 @@ def _sizes(record: Record) -> tuple[float, float, float, float]:
 def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     """Rates by the formulas of estimates, from peaks and from coefficients by name (each a value or a column).
 
-    Parameters that belong to the software, or that no kernel here uses, have the defaults of estimates.
+    Parameters that belong to the software, or that no kernel here uses, have the defaults of estimates, which are
+    formulas, too.
     """
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
@@ -135,24 +130,23 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(FORMATS[dtype].bytes)),
     }  # fmt: skip
     energy = c.get("energy_of_operand_byte", 0.0)
-    limit = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
-    known["operand_delivery_reciprocal"] = limit
-    for formula in FORMULAS:
-        arguments = inspect.signature(formula).parameters
-        known[formula.__name__] = formula(**{name: known[name] for name in arguments})
-    (made,) = known["kernel_rates"]
+    known["operand_delivery_reciprocal"] = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
+    (made,) = _evaluated("kernel_rates", known)
     return made  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=1)
+def _evaluated(name: str, known: dict[str, Any]) -> Any:
+    """A quantity that is known, or by its formula, which may need others; it is known then."""
+    if name not in known:
+        formula = catalogue()[name].formulas[0]
+        known[name] = formula.function(*(_evaluated(argument, known) for argument in formula.arguments))
+    return known[name]
+
+
 def neutral() -> Coefficients:
-    """Values of coefficients that a fit does not determine: the theory's defaults; else a rate is 1 and a loss is 0."""
-    parameters = {name: catalogue()[name].formulas[0].function() for name in NEUTRAL}
-    return {
-        "grouped_gemm_efficiency": 1.0,
-        "exposed_softmax_fraction": 0.0,
-        **parameters,
-    }
+    """Values of coefficients that a fit does not determine: a rate is 1, and a loss or a time is 0."""
+    losses = ("exposed_softmax_fraction", "elementary_function_time", "random_number_time")
+    return {"grouped_gemm_efficiency": 1.0, **dict.fromkeys(losses, 0.0)}
 
 
 def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:

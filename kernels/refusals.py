@@ -1,4 +1,4 @@
-"""How an unknown name is refused."""
+"""How an unknown name is refused, and how a library's error is told."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def refuse_unknown(name: str, known: Iterable[str], told: str) -> None:
     names = list(known)
     if name not in names:
         raise ConfigError(told, did_you_mean(name, names) or f"there are {', '.join(names)}")
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says in its first line; the name of its class if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -6,14 +6,13 @@ import hashlib
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.base.errors import FileError, Problem, quoted
-from amped.base.files import read_json, write_atomically
-from amped.kernels.specs import KernelSpec
+from amped.base.files import read_json, shipped_json, write_atomically
+from amped.kernels.specs import KernelSpec, Record
+from amped.kernels.specs import key_of as key_of
 
 SCHEMA = "kernel-bench/1"
 SCHEMA_FILE = "kernel-bench.schema.json"
@@ -21,14 +20,6 @@ Result = dict[str, Any]
 # What must be equal for records to be in one file.
 SAME = (("device", "name"), ("device", "kind"), ("host", "threads"), ("software", "torch"))
 MOST_PROBLEMS = 8
-
-
-@lru_cache(maxsize=1)
-def json_schema() -> dict[str, Any]:
-    """The JSON schema of a result file."""
-    text = resources.files("amped.kernels").joinpath(SCHEMA_FILE).read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 def read_result(path: Path) -> Result:
@@ -45,7 +36,7 @@ def read_result(path: Path) -> Result:
     return content
 
 
-def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
+def refuse_malformed(content: Mapping[str, Any], file: str) -> None:
     """Refuses what the schema does not allow; fields that the schema does not know are accepted.
 
     Raises:
@@ -53,7 +44,10 @@ def refuse_malformed(content: Mapping[str, Any], file: str = "") -> None:
     """
     from jsonschema import Draft202012Validator
 
-    errors = sorted(Draft202012Validator(json_schema()).iter_errors(content), key=lambda e: list(map(str, e.path)))
+    errors = sorted(
+        Draft202012Validator(shipped_json("kernels", SCHEMA_FILE)).iter_errors(content),
+        key=lambda e: list(map(str, e.path)),
+    )
     if errors:
         advice = "the file is damaged or of another program; run `amped bench run` again"
         found = [Problem(e.message[:200], e.json_path.removeprefix("$."), "") for e in errors[:MOST_PROBLEMS]]
@@ -66,19 +60,14 @@ def write_result(path: Path, result: Result) -> Path:
     return write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n", overwrite=True)
 
 
-def identity(records: Sequence[Mapping[str, Any]]) -> str:
+def identity(records: Sequence[Record]) -> str:
     """An identifier of the records: their SHA-256."""
     return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
 
 
 def entry_of(each: KernelSpec) -> dict[str, Any]:
     """What distinguishes a kernel from others, in the form of the files."""
-    return {"kernel": each.kernel, "params": dict(each.params), "dtype": each.dtype}
-
-
-def key_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What distinguishes a record from others, as `KernelSpec.key`."""
-    return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
+    return dict(vars(each))
 
 
 def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from amped.base.errors import FileError
-from amped.base.files import read_json, write_atomically
+from amped.base.files import read_json, shipped_folder, write_atomically
 from amped.kernels.calibration import Calibration
 from amped.kernels.formats import FORMATS
 from amped.kernels.link_fit import SHARES, Links
@@ -16,13 +15,18 @@ from amped.kernels.machine import ACCELERATORS
 from amped.kernels.results import Result
 from amped.tables.tables import Tables
 
+Row = dict[str, Any]
 KERNELS = "kernel_efficiencies"
 SYSTEMS, LINKS = "system_specifications", "link_specifications"
 ANY_ACCELERATOR = "default"
-UNITS = {"kernel_overhead_time": (1e-6, " us"), "kernel_launch_time": (1e-6, " us"), "bandwidth_ramp_bytes": (1e6, " MB"),
-         "collective_overhead_time": (1e-6, " us"), "elementary_function_time": (1e-9, " ns"),
-         "random_number_time": (1e-9, " ns"), "inter_accelerator_ramp_bytes": (1e6, " MB"), "cached_operand_bytes": (1e6, " MB"),
-         "inter_accelerator_latency": (1e-6, " us"), "inter_accelerator_bandwidth": (1e9, " GB/s")}  # fmt: skip
+# The coefficients that have a unit, by it, and its size.
+_OF_UNITS = {
+    (1e-6, " us"): "kernel_overhead_time kernel_launch_time collective_overhead_time inter_accelerator_latency",
+    (1e-9, " ns"): "elementary_function_time random_number_time",
+    (1e6, " MB"): "bandwidth_ramp_bytes inter_accelerator_ramp_bytes cached_operand_bytes",
+    (1e9, " GB/s"): "inter_accelerator_bandwidth",
+}
+UNITS = {name: unit for unit, names in _OF_UNITS.items() for name in names.split()}
 # The coefficients of a processor that belong in its row of accelerators.
 OF_THE_ACCELERATOR = ("vector_flop_rate",)
 DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the one that served its accelerator."
@@ -38,7 +42,7 @@ def base_row(tables: Tables, machine: str, known: bool) -> str:
     return next((str(n) for n in own if isinstance(n, str) and tables.has(KERNELS, n)), ANY_ACCELERATOR)
 
 
-def kernel_row(found: Calibration, result: Result, base: str, source: str) -> dict[str, Any]:
+def kernel_row(found: Calibration, result: Result, base: str, source: str) -> Row:
     """The row of kernel_efficiencies, with what was fitted to what, when, how, and how well."""
     own = {name: as_written(name, value) for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
     on = f"{len(result['records'])} kernels of {result['device']['name']}"
@@ -46,7 +50,7 @@ def kernel_row(found: Calibration, result: Result, base: str, source: str) -> di
     return {"extends": base, **own, **_about(source, _notes(found), **told)}
 
 
-def _about(source: str, notes: str, **more: Any) -> dict[str, Any]:
+def _about(source: str, notes: str, **more: Any) -> Row:
     """The columns that describe every row itself."""
     return {"aliases": [], "sources": [source], **more, "unverified": [], "notes": notes}
 
@@ -76,7 +80,7 @@ def _notes(found: Calibration) -> str:
     return "; ".join([f"Mean absolute errors of the fit: {'; '.join(told) or 'nothing was fitted'}", *refused]) + "."
 
 
-def accelerator_row(found: Calibration, result: Result, source: str) -> dict[str, Any]:
+def accelerator_row(found: Calibration, result: Result, source: str) -> Row:
     """A row for a processor that no table has: its peaks from instructions and clock, its bandwidth from copies."""
     machine = found.machine
     peaks = {FORMATS[dtype].peak: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
@@ -95,29 +99,30 @@ def network_name(machine: str, network: Links) -> str:
     return f"{machine}, {network.ranks} processes, {network.backend}"
 
 
-def network_settings(network: Links) -> dict[str, Any]:
+def network_settings(network: Links) -> Row:
     """The parameters of an estimate for a network inside a node, by name."""
     found = {"inter_accelerator_bandwidth": network.bandwidth, "inter_accelerator_latency": network.latencies[network.typical],
              "inter_accelerator_efficiency": network.share(network.typical)}  # fmt: skip
     return {name: as_written(name, value) for name, value in found.items()}
 
 
-def link_row(network: Links, source: str) -> dict[str, Any]:
+def link_row(network: Links, source: str) -> Row:
     """A row for the link between processes: the bandwidth of the fastest collective, and the share that each has."""
     shares = {SHARES[kind]: float(f"{network.share(kind):.4g}") for kind in network.rates if kind in SHARES}
     steps = [f"{kind} {as_written('inter_accelerator_latency', value)}" for kind, value in network.latencies.items()]
     errors = [f"{s.name} {s.train:.1%} ({s.held_out:.1%} held out)" for s in network.strata]
+    settings = network_settings(network)
     return {
-        "link_class": "scale-up", "bandwidth": as_written("inter_accelerator_bandwidth", network.bandwidth),
+        "link_class": "scale-up", "bandwidth": settings["inter_accelerator_bandwidth"],
         "bandwidth_of": "one process, the fastest kind of collective",
-        "latency": as_written("inter_accelerator_latency", network.latencies[network.typical]), **shares,
+        "latency": settings["inter_accelerator_latency"], **shares,
         "efficiency_basis": f"fitted to {network.ranks} processes, {network.backend}",
         **_about(source,
                  f"Latency of a step: {', '.join(steps)}. Mean absolute errors of the fit: {'; '.join(errors)}."),
     }  # fmt: skip
 
 
-def system_row(network: Links, machine: str, source: str) -> dict[str, Any]:
+def system_row(network: Links, machine: str, source: str) -> Row:
     """A row for a node whose accelerators are the processes that were measured."""
     return {
         "accelerator": machine, "number_of_accelerators_per_node": network.ranks,
@@ -128,14 +133,13 @@ def system_row(network: Links, machine: str, source: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_rows(folder: Path, rows: dict[str, tuple[str, dict[str, Any]]], replace: bool = False) -> list[Path]:
+def write_rows(folder: Path, rows: dict[str, tuple[str, Row]], replace: bool = False) -> list[Path]:
     """Adds a row to each table's file in a folder, which keeps its other rows.
 
     Raises:
         FileError: for amped's own tables, a file of another table, or a row that exists and may not be replaced.
     """
-    shipped = Path(str(resources.files("amped.lookup_tables")))
-    if folder.resolve() == shipped.resolve():
+    if folder.resolve() == shipped_folder("lookup_tables").resolve():
         raise FileError(
             "holds the tables that come with amped", "choose another -o, and --lookup-tables with it", str(folder)
         )
@@ -143,7 +147,7 @@ def write_rows(folder: Path, rows: dict[str, tuple[str, dict[str, Any]]], replac
     return [write_atomically(folder / f"{table}.json", text, overwrite=True) for table, text in contents.items()]
 
 
-def _added(path: Path, table: str, name: str, row: dict[str, Any], replace: bool) -> str:
+def _added(path: Path, table: str, name: str, row: Row, replace: bool) -> str:
     content: Any = read_json(path) if path.exists() else {"table": table, "description": DESCRIPTION, "rows": {}}
     if (
         not isinstance(content, dict)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from amped.kernels.callables import SCALE, SEED, built
+from amped.kernels.callables import SCALE, SEED, Made, built
 from amped.kernels.device import device_of, host_of, software_of
-from amped.kernels.results import SCHEMA, Result, entry_of, key_of, usual_rate
-from amped.kernels.specs import KernelSpec, sentinel
+from amped.kernels.refusals import first_line
+from amped.kernels.results import SCHEMA, Result, entry_of, usual_rate
+from amped.kernels.specs import KernelSpec, key_of, sentinel
 from amped.kernels.timers import QUIET, Timer, timer_for
-from amped.kernels.timing import RECORD_TIME, STATISTIC, Timing
+from amped.kernels.timing import RECORD_TIME, STATISTIC, Clock, Timing
 from amped.kernels.torch_import import torch
 
 # How many records are measured between two looks at the sentinel; and the drift above which a record counts as slowed.
@@ -61,8 +62,8 @@ class Runner:
     advance: Advance = lambda result: None
     budget: float | None = None
     cap: float = RECORD_TIME
-    build: Callable[[KernelSpec, str], tuple[Callable[[], Any], str]] = built
-    clock: Callable[[], float] = time.perf_counter
+    build: Callable[[KernelSpec, str], Made] = built
+    clock: Clock = time.perf_counter
     rounds: int = 1
     _began: float = field(default=0.0, init=False)
     _before: float = field(default=0.0, init=False)
@@ -79,11 +80,7 @@ class Runner:
         for number, each in enumerate(suite):
             if number % SENTINEL_EVERY == 0:
                 self._look_at_sentinel()
-            reason = self._reason_to_skip(each)
-            if reason:
-                self._skip(each, reason)
-            else:
-                self._measure(each)
+            kept(self.result, each, self._reason_to_skip(each) or self._measurement(each))
             self._advanced()
         for number in range(self.rounds - 1 if self.result["records"] else 0):
             if not self._repeated([*before, *suite], only_doubtful=number % 2 == 0):
@@ -93,9 +90,9 @@ class Runner:
     def _repeated(self, suite: Sequence[KernelSpec], only_doubtful: bool) -> bool:
         """Runs another round, of all kernels or of those slowed down or noisy; false if the budget is spent."""
         measured = {key_of(r): r for r in self.result["records"]}
-        doubtful = [e for e in suite if e.key in measured and measured[e.key]["flags"]]
-        for each in doubtful if only_doubtful else [e for e in suite if e.key in measured]:
-            if self.budget is not None and self._spent() + 4 * self.cap > self.budget:
+        known = [each for each in suite if each.key in measured]
+        for each in [e for e in known if measured[e.key]["flags"] or not only_doubtful]:
+            if self._left() < 4 * self.cap:
                 return False
             record, fresh = measured[each.key], self._measurement(each)
             if isinstance(fresh, dict):
@@ -114,38 +111,30 @@ class Runner:
     def _spent(self) -> float:
         return self.clock() - self._began
 
-    def _measure(self, each: KernelSpec) -> None:
-        found = self._measurement(each)
-        if isinstance(found, str):
-            self._skip(each, found)
-        else:
-            self.result["records"].append(found)
+    def _left(self) -> float:
+        """The seconds that are left of the budget."""
+        return self.budget - self._spent() if self.budget is not None else float("inf")
 
     def _measurement(self, each: KernelSpec) -> dict[str, Any] | str:
         """The record of a kernel, or the reason why there is none."""
         device = self.timer.device
-        cold = each.kernel != "launch" and (device == "cuda" or each.flop < INTENSE * each.bytes)
+        alone = each.kernel == "launch"  # the one kernel whose launches in a graph are what is asked
+        cold = not alone and (device == "cuda" or each.flop < INTENSE * each.bytes)
+        eager = device == "cuda" and alone and each.params["mode"] == "eager"
         try:
             call, name = self.build(each, device)
-            eager = device == "cuda" and each.kernel == "launch" and each.params["mode"] == "eager"
-            alone = each.kernel == "launch"  # the one kernel whose launches in a graph are what is asked
             timing = self.timer.dispatched(call) if eager else self.timer.measure(call, self.cap, cold, alone)
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)
         return record_of(each, name, timing, self.result) | {"gemm_tflops_beside": self._beside(timing)}
 
-    def _skip(self, each: KernelSpec, reason: str) -> None:
-        self.result["skipped"].append({**entry_of(each), "reason": reason})
-
     def _reason_to_skip(self, each: KernelSpec) -> str:
         memory = self.result["device"].get("mem_bytes") or 0
         if memory and TENSORS * each.bytes > MEMORY_SHARE * memory:
             return "memory"
-        left = self.budget - self._spent() if self.budget is not None else None
-        if left is not None and CALLS_OF_A_RECORD * self._expected(each) + self._filling * each.bytes > left:
-            return "budget"
-        return ""
+        least = CALLS_OF_A_RECORD * self._expected(each) + self._filling * each.bytes
+        return "budget" if least > self._left() else ""
 
     def _expected(self, each: KernelSpec) -> float:
         """The seconds of one call at the rates of the first sentinel."""
@@ -172,6 +161,14 @@ class Runner:
         return sentinel(self.timer.device)[0].flop / timing.beside / 1e12
 
 
+def kept(result: Result, each: KernelSpec, found: dict[str, Any] | str) -> None:
+    """Adds the record of a kernel to a result, or the reason why there is none."""
+    if isinstance(found, str):
+        result["skipped"].append({**entry_of(each), "reason": found})
+    else:
+        result["records"].append(found)
+
+
 def record_of(each: KernelSpec, impl: str, timing: Timing, result: Result) -> dict[str, Any]:
     """What a result keeps of the times of a kernel."""
     return {
@@ -196,7 +193,7 @@ def mark_slowed(result: Result) -> None:
 
 def told_of(error: BaseException) -> str:
     """The reason why a kernel was not measured, in one line."""
-    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    text = first_line(error)
     short = "out of memory" if "out of memory" in text.lower() or isinstance(error, MemoryError) else text
     return short[:200]
 
@@ -213,18 +210,8 @@ def freed(device: str) -> None:
 
 def timer_of(result: Result) -> Timer:
     """The timer for the device of a result."""
-    threads = result["host"].get("threads") or 1
-    cache = result["device"].get("l2_bytes") or 32 << 20
     if result["device"]["kind"] == "cuda":
-        return timer_for("cuda", cache)
-    product = sentinel("cpu")[0]
-    seen = [product.flop / r["gemm_tflops_beside"] / 1e12 for r in result["records"] if "gemm_tflops_beside" in r]
-    return timer_for("cpu", cache, threads, built(product, "cpu")[0], min(seen, default=float("inf")))
-
-
-def set_threads(threads: int) -> None:
-    """Lets torch use this number of threads.
-
-    On a CPU one is the default: several wait for one another on a busy machine.
-    """
-    torch.set_num_threads(threads)
+        return timer_for("cuda")
+    product, best = sentinel("cpu")[0], usual_rate(result)
+    quietest = product.flop / best / 1e12 if best else float("inf")
+    return timer_for("cpu", result["device"].get("l2_bytes") or 32 << 20, built(product, "cpu")[0], quietest)

@@ -28,10 +28,14 @@ from amped.theory.kernel_work import (
     SWIGLU,
     WRITE,
     Traffic,
+    Work,
     fused,
 )  # fmt: skip
 
 Parameters = Mapping[str, Any]
+# A measured kernel, as a file has it.
+Record = Mapping[str, Any]
+NONE = Traffic()
 # The side of the product and the bytes of the copy that are timed repeatedly, to see drifting clocks and neighbors.
 SENTINELS = {"cpu": (256, 16 << 20), "cuda": (4096, 1 << 30)}
 
@@ -48,7 +52,7 @@ class Family:
     """
 
     kind: str
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     work: Callable[[Parameters, float], Traffic]
 
 
@@ -86,9 +90,15 @@ def _product(kind: str, **more: Any) -> Family:
     return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, product_work)
 
 
-def _rowwise(kind: str, each: Traffic, **more: Any) -> Family:
-    """A kernel that works on rows of columns, given by its work for an entry."""
-    return Family(kind, {"rows": None, "columns": None, **more}, lambda p, w: each.of(entries(p), w))
+def _rowwise(kind: str, each: Traffic, in_any_format: Traffic = NONE, **more: Any) -> Family:
+    """A kernel that works on rows of columns, given by its work for an entry: of one byte, and of any format."""
+    parameters = {"rows": None, "columns": None, **more}
+    return Family(kind, parameters, lambda p, w: each.of(entries(p), w) + in_any_format * entries(p))
+
+
+def _both_passes(name: str, kind: str, work: Work, **more: Any) -> dict[str, Family]:
+    """The kernels of the forward and of the backward pass."""
+    return {name: _rowwise(kind, work.forward, **more), f"{name}_backward": _rowwise(kind, work.backward, **more)}
 
 
 def _collective(share: Callable[[float], float]) -> Family:
@@ -102,7 +112,7 @@ def _ring(n: float) -> float:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "launch": Family("launch", {"mode": "eager"}, lambda p, w: Traffic()),
+    "launch": Family("launch", {"mode": "eager"}, lambda p, w: NONE),
     "copy": _rowwise("element_wise", COPY),
     "read": _rowwise("element_wise", READ),
     "write": _rowwise("element_wise", WRITE),
@@ -111,30 +121,22 @@ FAMILIES: Mapping[str, Family] = {
     "batched_gemm": _product("batched_contraction"),
     "grouped_gemm": _product("grouped_contraction", uneven=False),
     "fp8_gemm": _product("contraction"),
-    "fp8_cast": Family("element_wise", {"rows": None, "columns": None},
-                       lambda p, w: Traffic(flops=1, read=2, written=1) * entries(p)),
+    "fp8_cast": _rowwise("element_wise", NONE, Traffic(flops=1, read=2, written=1)),
     "attention": Family(
         "fused_attention",
         {"batch": None, "heads": None, "key_value_heads": 0, "queries": None, "keys": 0, "head_dimension": 128,
          "causal": True, "dropout": 0.0, "direction": "forward", "backend": "default"},
         attention_work,
     ),
-    "softmax": _rowwise("normalization", SOFTMAX.forward),
-    "softmax_backward": _rowwise("normalization", SOFTMAX.backward),
-    "layer_norm": _rowwise("normalization", NORM.forward),
-    "layer_norm_backward": _rowwise("normalization", NORM.backward),
-    "rms_norm": _rowwise("normalization", NORM.forward),
-    "rms_norm_backward": _rowwise("normalization", NORM.backward),
-    "gelu": _rowwise("element_wise", ACTIVATION.forward),
-    "gelu_backward": _rowwise("element_wise", ACTIVATION.backward),
+    **_both_passes("softmax", "normalization", SOFTMAX),
+    **_both_passes("layer_norm", "normalization", NORM),
+    **_both_passes("rms_norm", "normalization", NORM),
+    **_both_passes("gelu", "element_wise", ACTIVATION),
     "swiglu": _rowwise("element_wise", SWIGLU),
-    "dropout": Family("element_wise", {"rows": None, "columns": None},
-                      lambda p, w: DROPOUT.forward.of(entries(p), w) + Traffic(written=entries(p))),
+    "dropout": _rowwise("element_wise", DROPOUT.forward, Traffic(written=1)),
     "bias_gelu_dropout": _rowwise("element_wise", fused(MOVE, ACTIVATION.forward, DROPOUT.forward)),
-    "embedding": _rowwise("element_wise", EMBEDDING.forward, vocabulary=32000),
-    "embedding_backward": _rowwise("element_wise", EMBEDDING.backward, vocabulary=32000),
-    "cross_entropy": _rowwise("normalization", CROSS_ENTROPY.forward),
-    "cross_entropy_backward": _rowwise("normalization", CROSS_ENTROPY.backward),
+    **_both_passes("embedding", "element_wise", EMBEDDING, vocabulary=32000),
+    **_both_passes("cross_entropy", "normalization", CROSS_ENTROPY),
     "adamw": Family("element_wise", {"parameters": None, "implementation": "foreach"},
                     lambda p, w: ADAM.of(entries(p), w)),
     "all_reduce": _collective(lambda n: 2 * _ring(n)),
@@ -159,14 +161,9 @@ class KernelSpec:
     dtype: str
 
     @property
-    def family(self) -> Family:
-        """What the kernel has in common with others of its name."""
-        return FAMILIES[self.kernel]
-
-    @property
     def work(self) -> Traffic:
         """The work of a call."""
-        return self.family.work(self.params, FORMATS[self.dtype].bytes)
+        return record_work(vars(self))
 
     @property
     def flop(self) -> float:
@@ -181,11 +178,21 @@ class KernelSpec:
     @property
     def key(self) -> tuple[Any, ...]:
         """What distinguishes this kernel from others."""
-        return (self.kernel, self.dtype, *sorted((name, str(value)) for name, value in self.params.items()))
+        return key_of(vars(self))
 
     def __str__(self) -> str:
         sizes = " ".join(f"{name}={value}" for name, value in self.params.items())
         return f"{self.kernel} {sizes} {self.dtype}"
+
+
+def record_work(record: Record) -> Traffic:
+    """The work of a call of the kernel that a record is about."""
+    return FAMILIES[record["kernel"]].work(record["params"], FORMATS[record["dtype"]].bytes)
+
+
+def key_of(record: Record) -> tuple[Any, ...]:
+    """What distinguishes the kernel of a record from others."""
+    return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
 
 
 def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from amped.kernels.layer_shape import Shape
 from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes, tensor_bytes
 from amped.kernels.torch_import import torch
 
-SEED, DEVIATION, LEARNING_RATE = 7, 0.02, 1e-4
+SEED, LEARNING_RATE = 7, 1e-4
 # The bytes of a parameter in full precision: itself, its gradient, two states. Source: definition of Adam.
 BYTES_OF_A_PARAMETER = 16
 LEAST_WIDTH, LEAST_CONTEXT, LEAST_VOCABULARY = 64, 32, 256
@@ -72,48 +72,49 @@ def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
 
 def _smaller(n: Network) -> Iterator[Network]:
     """The possible next smaller networks, the best one first."""
+
+    def halved(name: str) -> Network:
+        return replace(n, **{name: getattr(n, name) // 2})
+
     if n.batch_size > 1:
-        yield replace(n, batch_size=n.batch_size // 2)
+        yield halved("batch_size")
     if n.layers > 4:
         yield replace(n, layers=max(4, n.layers // 2))
     if n.vocabulary_size > 32 * n.dimensionality**0.5 * 16:
-        yield replace(n, vocabulary_size=n.vocabulary_size // 2)
+        yield halved("vocabulary_size")
     if n.context > 1024:
-        yield replace(n, context=n.context // 2)
+        yield halved("context")
     if n.attention_heads % 2 == 0 and n.dimensionality >= 2 * LEAST_WIDTH:
         heads, groups = n.attention_heads // 2, max(1, n.attention_heads // n.key_value_heads)
         inner = max(LEAST_WIDTH, n.feedforward_dimension // 2)
         yield replace(n, dimensionality=n.dimensionality // 2, feedforward_dimension=inner, attention_heads=heads,
                       key_value_heads=max(1, heads // groups))  # fmt: skip
     if n.vocabulary_size >= 2 * LEAST_VOCABULARY:
-        yield replace(n, vocabulary_size=n.vocabulary_size // 2)
+        yield halved("vocabulary_size")
     if n.context >= 2 * LEAST_CONTEXT:
-        yield replace(n, context=n.context // 2)
+        yield halved("context")
     if n.layers > 1:
-        yield replace(n, layers=n.layers // 2)
+        yield halved("layers")
 
 
 def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
     """All weights, by name."""
     random = torch.Generator(device=device).manual_seed(SEED)
     width, like = n.dimensionality, {"device": device, "dtype": getattr(torch, dtype)}
-
-    def normal(rows: int) -> Any:
-        made = torch.empty((rows, width), device=device).normal_(0.0, DEVIATION, generator=random)
-        return made.to(like["dtype"]).requires_grad_()
-
-    made = {"words": normal(n.vocabulary_size), "positions": normal(n.context)}
+    rows = {"words": n.vocabulary_size, "positions": n.context}
+    rows |= {} if n.tied_embeddings else {"head": n.vocabulary_size}
+    made = {
+        name: dense_layer.drawn((size, width), random, like["dtype"]).requires_grad_() for name, size in rows.items()
+    }
     made["norm"] = torch.ones(width, **like).requires_grad_()
-    if not n.tied_embeddings:
-        made["head"] = normal(n.vocabulary_size)
     for i in range(n.layers):
         made |= {f"{i}.{name}": weight for name, weight in dense_layer.parameters(n.layer(dtype), device).items()}
     return made
 
 
-def loss_of(n: Network, p: Mapping[str, Any], words: Any, wanted: Any) -> Any:
+def loss_of(n: Network, p: dense_layer.Parameters, words: Any, wanted: Any) -> Any:
     """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
-    functional = torch.nn.functional
+    functional = dense_layer.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
         own = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}

@@ -7,7 +7,7 @@ from itertools import chain, product
 from typing import Any
 
 from amped.kernels.refusals import refuse_unknown
-from amped.kernels.specs import FAMILIES, KernelSpec, spec
+from amped.kernels.specs import FAMILIES, KernelSpec, Parameters, spec
 from amped.theory.records import Operator
 
 SUITES = ("quick", "full", "model")
@@ -31,7 +31,7 @@ def suite(name: str, device: str, dtype: str, memory: float) -> list[KernelSpec]
     """
     refuse_unknown(name, SUITES, f"there is no suite {name!r}")
     made = quick(dtype) if name == "quick" else full(device, dtype, memory)
-    return list({each.key: each for each in made}.values())
+    return list(dict.fromkeys(made))
 
 
 def quick(dtype: str) -> Iterator[KernelSpec]:
@@ -113,13 +113,13 @@ def collectives(ranks: int, device: str) -> Iterator[KernelSpec]:
         yield spec(name, "float32", bytes=1 << exponent, ranks=ranks)
 
 
-def of_operators(operators: Iterable[Operator], dtype: str, attention: dict[str, Any], gated: bool) -> list[KernelSpec]:
+def of_operators(operators: Iterable[Operator], dtype: str, attention: Parameters, gated: bool) -> list[KernelSpec]:
     """The kernels of a layer's operators, as they are measured here; operators without a kernel here are left out.
 
     `attention` gives batch, heads, key_value_heads, queries, keys, head_dimension and causal of the attention.
     """
     found = [made for o in operators for made in _of_operator(o, dtype, attention, gated)]
-    return list({each.key: each for each in found}.values())
+    return list(dict.fromkeys(found))
 
 
 _LAYOUT_OF = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
@@ -136,7 +136,7 @@ _STREAMING_KINDS = {
 }  # fmt: skip
 
 
-def _of_operator(o: Operator, dtype: str, attention: dict[str, Any], gated: bool) -> Iterator[KernelSpec]:
+def _of_operator(o: Operator, dtype: str, attention: Parameters, gated: bool) -> Iterator[KernelSpec]:
     if not o.count:
         return
     m, n, k, batch = (max(1, round(v)) for v in (o.m, o.n, o.k, o.batch))
@@ -196,7 +196,7 @@ def _long_attention(device: str, dtype: str, direction: str) -> Iterator[KernelS
     for s, d, causal in product((512, 1024, 2048, 4096, 8192, 16384), (128, 64), (True, False)):
         yield attention(batch=max(1, 16384 // s), queries=s, head_dimension=d, causal=causal)
     backends = ("cudnn", "flash", "efficient", "math") if device == "cuda" else ("flash", "math")
-    ways: list[dict[str, Any]] = [*({"backend": name} for name in backends), {"key_value_heads": 4}, {"dropout": 0.1}]
+    ways: list[Parameters] = [*({"backend": name} for name in backends), {"key_value_heads": 4}, {"dropout": 0.1}]
     yield from (attention(batch=4, queries=2048, **more) for more in ways)
     if direction == "forward":
         yield attention(batch=16, queries=1, keys=4096)

@@ -71,14 +71,12 @@ class CpuTimer:
         for n in range(1, MOST + 1):
             for call, times in zip(calls, found, strict=True):
                 times.append(self._once(call, group, cold, began + PATIENCE * cap))
-            spent, quiet = self.wall() - began, min(map(self._quiet_calls, found))
+            # without a reference, all calls are quiet
+            quiet = min(sum(beside <= QUIET * self.quietest for _, beside in times) for times in found)
+            spent = self.wall() - began
             if (spent > cap and quiet >= FEWEST) or (spent > 3 * cap and n >= 2):
                 break
         return [self._quiet(times) for times in found]
-
-    def _quiet_calls(self, found: list[tuple[float, float]]) -> int:
-        """The number of calls with a fast reference; all calls if there is no reference."""
-        return sum(beside <= QUIET * self.quietest for _, beside in found)
 
     def _quiet(self, found: list[tuple[float, float]]) -> Timing:
         """The statistics of the calls with a fast reference."""
@@ -95,10 +93,7 @@ class CpuTimer:
         if cold and self.flush is not None:
             self.flush()
         before = self._beside()
-        start = self.clock()
-        for _ in range(group):
-            call()
-        seconds = (self.clock() - start) / group
+        seconds = self._timed(call, group)
         return seconds, max(before, self._beside())
 
     def _beside(self) -> float:
@@ -109,25 +104,26 @@ class CpuTimer:
         self.quietest = min(self.quietest, seconds)
         return seconds
 
-    def _timed(self, call: Call) -> float:
+    def _timed(self, call: Call, group: int = 1) -> float:
+        """The seconds of a call, on average over a group in a row."""
         start = self.clock()
-        call()
-        return self.clock() - start
+        for _ in range(group):
+            call()
+        return (self.clock() - start) / group
 
 
 Timer = CpuTimer | CudaTimer
 
 
 def timer_for(
-    device: str, cache_bytes: float = 0.0, threads: int | None = None, reference: Call | None = None,
-    quietest: float = float("inf"),
+    device: str, cache_bytes: float = 0.0, reference: Call | None = None, quietest: float = float("inf"),
 ) -> Timer:  # fmt: skip
     """The timer of a device. On a CPU, it writes twice the largest cache before a call that must find it cold.
 
-    The default of `threads` is torch's number. One thread is timed by its own time, several by the wall clock.
+    One thread of torch is timed by its own time, several by the wall clock.
     """
     if device == "cuda":
         return CudaTimer()
     scratch = torch.empty(int(2 * cache_bytes) // 4, dtype=torch.float32)
-    clock = time.thread_time if (threads or torch.get_num_threads()) == 1 else time.perf_counter
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     return CpuTimer(clock, flush=lambda: scratch.fill_(1.0), reference=reference, quietest=quietest)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.kernels.formats import FORMATS, TRAINED
-from amped.kernels.refusals import refuse_unknown
+from amped.kernels.refusals import first_line, refuse_unknown
 
 try:
     import torch as torch
@@ -57,10 +57,10 @@ def _try_product(name: str, device: str) -> None:
         tensor = torch.ones(2, 2, dtype=getattr(torch, name), device=device)
         torch.mm(tensor, tensor)
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"--dtype {name} is not supported on {device}: {reason}", "choose another --dtype") from None
+        told = f"--dtype {name} is not supported on {device}: {first_line(error)}"
+        raise ConfigError(told, "choose another --dtype") from None
 
 
 def has_fp8(device: str) -> bool:
     """Whether the device itself multiplies fp8: NVIDIA GPUs from compute capability 8.9 on."""
-    return device == "cuda" and hasattr(torch, "_scaled_mm") and torch.cuda.get_device_capability() >= (8, 9)
+    return device == "cuda" and torch.cuda.get_device_capability() >= (8, 9)

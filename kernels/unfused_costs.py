@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from amped.kernels.formats import FORMATS
-from amped.kernels.specs import FAMILIES, entries
+from amped.kernels.specs import Record, entries, record_work
 from amped.theory.kernel_work import Traffic
 
 # Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
@@ -15,11 +12,10 @@ PASSES = {"swiglu": 5, "cross_entropy_backward": 4}
 ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gelu_dropout": 10}
 
 
-def work_of(record: Mapping[str, Any], device: str) -> Traffic:
+def work_of(record: Record, device: str) -> Traffic:
     """The work of the call of a record on a device."""
-    width = FORMATS[record["dtype"]].bytes
-    own = FAMILIES[record["kernel"]].work(record["params"], width)
+    own = record_work(record)
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
     if passes is None:
         return own
-    return own._replace(read=passes * width * entries(record["params"]) - own.written)
+    return own._replace(read=passes * FORMATS[record["dtype"]].bytes * entries(record["params"]) - own.written)

@@ -68,13 +68,10 @@ class Bench:
     def rows(self) -> dict[str, list[Layouts]]:
         """The layouts of each operator that are to be measured."""
         usable = usable_rows(self.attention)
-        found = {}
-        for operator in self.operators:
-            found[operator.name] = [
-                layouts for layouts in row_layouts(operator)
-                if self.every_row or choice_of(operator, layouts) in usable[operator.name]
-            ]  # fmt: skip
-        return found
+        return {
+            o.name: [lay for lay in row_layouts(o) if self.every_row or choice_of(o, lay) in usable[o.name]]
+            for o in self.operators
+        }
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
@@ -14,10 +13,13 @@ from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.layouts.table import Row
 from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
 from amped.kernels.layouts.workspace import Workspace
+from amped.kernels.refusals import first_line
 from amped.kernels.timers import timer_for
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 
 Layouts = dict[str, str]
+Tensors = dict[str, Tensor]
 
 
 class Room:
@@ -50,28 +52,20 @@ class Room:
         A kernel that Triton cannot compile, or that needs more than the GPU has, has no row, and a warning says so.
         """
         flat = self._storage(operator)
-        if not operator.einsum:
-            for layouts in every:
-                try:
-                    row = self._fused(operator, layouts, flat)
-                except launch_errors() as error:
-                    _tell(operator, layouts, error)
-                else:
-                    yield {"op": operator.name, "layouts": layouts} | row
-            return
+        row_of = self._known_gemm if operator.einsum else self._fused
         for layouts in every:
-            call = gemm_call(operator.einsum, _three(layouts), self.dimensions.sizes)
-            if call not in self.known:
-                self.known[call] = self._gemm(operator, _three(layouts), flat) | {"gemm": asdict(call)}
-            yield {"op": operator.name, "layouts": layouts} | self.known[call]
+            try:
+                row = row_of(operator, layouts, flat)
+            except launch_errors() as error:
+                _tell(operator, layouts, error)
+            else:
+                yield {"op": operator.name, "layouts": layouts} | row
 
-    def _storage(self, operator: Operator) -> dict[str, Tensor]:
-        """Random numbers for each tensor of an operator."""
-        if operator.einsum:
-            names: tuple[str, ...] = (*operator.inputs, *operator.outputs)
-        else:
-            asked = ARGUMENTS.get(operator.name, "").split() or (*operator.inputs, *operator.outputs)
-            names = tuple(dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in asked))
+    def _storage(self, operator: Operator) -> Tensors:
+        """Random numbers for each tensor of an operator; a fused kernel's parts of one stack share it."""
+        names: Iterable[str] = ARGUMENTS.get(operator.name, "").split() or operator.tensors
+        if not operator.einsum:
+            names = dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in names)
         return {name: self._random(name) for name in names}
 
     def _random(self, name: str) -> Tensor:
@@ -83,7 +77,15 @@ class Room:
     def _laid(self, flat: Tensor, layout: str) -> Tensor:
         return flat.view([self.dimensions.sizes[letter] for letter in layout])
 
-    def _gemm(self, operator: Operator, layouts: tuple[str, str, str], flat: dict[str, Tensor]) -> Row:
+    def _known_gemm(self, operator: Operator, layouts: Layouts, flat: Tensors) -> Row:
+        """The row of a contraction's GEMM, which is timed unless its call is known."""
+        laid = [*layouts.values()]
+        call = gemm_call(operator.einsum, laid, self.dimensions.sizes)
+        if call not in self.known:
+            self.known[call] = self._gemm(operator, laid, flat) | {"gemm": asdict(call)}
+        return self.known[call]
+
+    def _gemm(self, operator: Operator, layouts: Sequence[str], flat: Tensors) -> Row:
         """The time of a contraction into an output full of NaN, and how far its result is from torch's."""
         tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
         call = contraction(operator, layouts, tensors, self.dimensions.sizes)
@@ -96,7 +98,7 @@ class Room:
         own = {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error}
         return own | timed | {"hidden_copy": bool(hidden_copies(call))}
 
-    def _fused(self, operator: Operator, layouts: Layouts, flat: dict[str, Tensor]) -> Row:
+    def _fused(self, operator: Operator, layouts: Layouts, flat: Tensors) -> Row:
         chosen = layouts | ({"GAMMA": "bjhp"} if operator.kernel == "sdpa_bwd" else {})
         space = Workspace(self.dimensions.sizes, chosen, self.like, self.choices, self.kernels)
         space.tensors = {name: self._laid(each, space.layout(name)) for name, each in flat.items()}
@@ -105,7 +107,7 @@ class Room:
         plain = self.kernels.get(operator.kernel) is KERNELS.get(operator.kernel)
         return {"impl": "torch" if plain else "triton"} | self._timed(space.call(operator))
 
-    def _timed(self, call: Callable[[], Any]) -> Row:
+    def _timed(self, call: Call) -> Row:
         # In a layer, the other operators' tensors pass through a GPU's cache before this one runs again. Those of a
         # processor's caches are larger than a layer's tensors at the sizes that it can run.
         timing = self.timer.measure(call, self.cap, cold=self.device == "cuda")
@@ -115,10 +117,4 @@ class Room:
 
 def _tell(operator: Operator, layouts: Layouts, error: Exception) -> None:
     chosen = ", ".join(f"{name} {layout}" for name, layout in layouts.items())
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
-    warnings.warn(f"{operator.name} with {chosen} is left out: {reason}", UserWarning, stacklevel=2)
-
-
-def _three(layouts: Layouts) -> tuple[str, str, str]:
-    a, b, c = layouts.values()
-    return a, b, c
+    warnings.warn(f"{operator.name} with {chosen} is left out: {first_line(error)[:120]}", UserWarning, stacklevel=2)

@@ -39,13 +39,6 @@ def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
     return made(dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more)
 
 
-def fresh(dimensions: Dimensions) -> dict[str, Tensor]:
-    """Initial values as torch draws them."""
-    return {
-        name: value.detach() for name, value in from_state(torch_layer(dimensions).state_dict(), dimensions).items()
-    }
-
-
 def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:
     """The layer that computes the same as torch's layer.
 
@@ -68,6 +61,5 @@ def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 
         dimensions, plan, dropout=layer.dropout.p, activation=activation, epsilon=layer.norm1.eps,
         device=weight.device, dtype=weight.dtype,
     )  # fmt: skip
-    for name, values in from_state(layer.state_dict(), dimensions).items():
-        made.load(name, values)
+    made.load_all(layer)
     return made

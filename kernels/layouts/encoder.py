@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.fused import Choices, kernels_on
+from amped.kernels.layouts.fused import Choices, Kernels, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
 from amped.kernels.layouts.tensors import Tensor, logical, stored
@@ -19,6 +18,7 @@ from amped.kernels.torch_import import torch
 
 ACTIVATIONS = ("relu", "gelu")
 PARAMETERS = ("WKQV", "BKQV", "WO", "BO", "S1", "B1", "LINW1", "LINB1", "LINW2", "LINB2", "S2", "B2")
+# The operators of the forward pass and of the backward pass.
 PASSES = {
     attention: tuple(tuple(o for o in operators if o.forward is forward) for forward in (True, False))
     for attention, operators in LAYERS.items()
@@ -37,7 +37,7 @@ class _Layer(torch.autograd.Function):
         space = layer.workspace(values)
         laid = dict(zip(PARAMETERS, parameters, strict=True)) | {"X": layer.laid_out(values, "X")}
         space.tensors |= laid
-        for operator in layer.passes[0]:
+        for operator in PASSES[layer.plan.attention][0]:
             space.run(operator)
         ctx.layer, ctx.space = layer, space
         ctx.save_for_backward(*laid.values())  # so that torch notices a weight that changes before the backward pass
@@ -51,7 +51,7 @@ class _Layer(torch.autograd.Function):
         names = (*PARAMETERS, "X")
         space.tensors |= dict(zip(names, ctx.saved_tensors, strict=True)) | {"DY": layer.laid_out(grad, "DY")}
         wanted = ctx.needs_input_grad[1]
-        for operator in layer.passes[1]:
+        for operator in PASSES[layer.plan.attention][1]:
             if wanted or operator.name not in INPUT_ONLY:
                 space.run(operator)
         return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
@@ -72,7 +72,7 @@ class LayoutEncoderLayer(torch.nn.Module):
 
     def __init__(
         self, dimensions: Dimensions, plan: Plan | None = None, *, dropout: float = 0.1, activation: str = "relu",
-        epsilon: float = 1e-5, attention: str | None = None, kernels: Mapping[str, Callable[..., None]] | None = None,
+        epsilon: float = 1e-5, attention: str | None = None, kernels: Kernels | None = None,
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -89,9 +89,15 @@ class LayoutEncoderLayer(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new values as torch's own layer draws them."""
-        from amped.kernels.layouts.conversion import fresh
+        from amped.kernels.layouts.conversion import torch_layer
 
-        for name, values in fresh(self.dimensions).items():
+        self.load_all(torch_layer(self.dimensions))
+
+    def load_all(self, layer: Any) -> None:
+        """Sets all parameters to those of torch's layer."""
+        from amped.kernels.layouts.conversion import from_state
+
+        for name, values in from_state(layer.state_dict(), self.dimensions).items():
             self.load(name, values)
 
     def layout(self, name: str) -> str:
@@ -106,11 +112,6 @@ class LayoutEncoderLayer(torch.nn.Module):
     def logical(self, name: str) -> Tensor:
         """A parameter as a view with its dimensions in logical order."""
         return logical(getattr(self, name), self.layout(name), LETTERS[name])
-
-    @property
-    def passes(self) -> tuple[tuple[Any, ...], ...]:
-        """The operators of the forward pass and of the backward pass."""
-        return PASSES[self.plan.attention]
 
     def laid_out(self, values: Tensor, name: str) -> Tensor:
         """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if one is needed, is counted."""

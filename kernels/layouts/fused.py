@@ -16,6 +16,7 @@ from typing import Any
 from amped.kernels.torch_import import torch
 
 Tensor = Any
+Kernels = dict[str, Callable[..., None]]
 NARROW = ("bfloat16", "float16")
 
 
@@ -133,7 +134,7 @@ def bei(attention: Tensor, residual: Tensor, out: Tensor, _: Choices) -> None:
     out.copy_(attention + residual)
 
 
-KERNELS: dict[str, Callable[..., None]] = {
+KERNELS: Kernels = {
     kernel.__name__: kernel for kernel in (aib, softmax, bs, bdrln, bsb, blnrd, bad, bdrlb, ebsb, baob, baib, bei)
 }
 # The tensors of each call, in the order of its kernel's arguments.
@@ -156,7 +157,7 @@ ARGUMENTS = {
 MASKS = {"softmax": "ATTN_MASK", "bdrln1": "MASK1", "bad": "MASK2", "bdrln2": "MASK3"}
 
 
-def kernels_on(device: str) -> dict[str, Callable[..., None]]:
+def kernels_on(device: str) -> Kernels:
     """The fused kernels for a kind of device: Triton's on a GPU with Triton, plain torch elsewhere."""
     if device == "cuda" and importlib.util.find_spec("triton") is not None:
         from amped.kernels.layouts import triton_launch

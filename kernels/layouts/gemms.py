@@ -6,13 +6,15 @@ generator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
 from math import prod
 
-from amped.kernels.layouts.spec import Operator
+from amped.kernels.layouts.spec import Operator, Sizes
+
+Letters = frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,13 @@ class GemmCall:
 class Roles:
     """The letters of a contraction, by their roles in it."""
 
-    batch: frozenset[str]
-    m: frozenset[str]
-    n: frozenset[str]
-    k: frozenset[str]
+    batch: Letters
+    m: Letters
+    n: Letters
+    k: Letters
 
     @property
-    def of_tensors(self) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    def of_tensors(self) -> tuple[tuple[Letters, Letters], ...]:
         """The two matrix classes of A, B and C."""
         return (self.m, self.k), (self.k, self.n), (self.m, self.n)
 
@@ -60,7 +62,7 @@ def roles(einsum: str) -> Roles:
     return Roles(first & second & out, (first & out) - second, (second & out) - first, (first & second) - out)
 
 
-def _contiguous(layout: str, letters: frozenset[str]) -> str | None:
+def _contiguous(layout: str, letters: Letters) -> str | None:
     """The letters of a class in the order of a layout, if they are adjacent there."""
     places = [place for place, letter in enumerate(layout) if letter in letters]
     if places and places[-1] - places[0] + 1 != len(places):
@@ -68,9 +70,9 @@ def _contiguous(layout: str, letters: frozenset[str]) -> str | None:
     return "".join(layout[place] for place in places)
 
 
-def is_one_gemm(einsum: str, layouts: tuple[str, str, str]) -> bool:
+def is_one_gemm(einsum: str, layouts: Sequence[str]) -> bool:
     """Whether each class is adjacent in each tensor, in one order everywhere, and no batch letter is innermost."""
-    orders: dict[frozenset[str], str] = {}
+    orders: dict[Letters, str] = {}
     of = roles(einsum)
     for layout, classes in zip(layouts, of.of_tensors, strict=True):
         for letters in (of.batch, *classes):
@@ -82,13 +84,13 @@ def is_one_gemm(einsum: str, layouts: tuple[str, str, str]) -> bool:
     return True
 
 
-def stride_of(layout: str, letters: frozenset[str] | str, sizes: Mapping[str, int]) -> int:
+def stride_of(layout: str, letters: Letters | str, sizes: Sizes) -> int:
     """The elements between two values of a class: the product of all sizes inside of it; zero for no letters."""
     places = [place for place, letter in enumerate(layout) if letter in letters]
     return prod(sizes[letter] for letter in layout[places[-1] + 1 :]) if places else 0
 
 
-def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, int]) -> GemmCall:
+def gemm_call(einsum: str, layouts: Sequence[str], sizes: Sizes) -> GemmCall:
     """The GEMM for layouts that `is_one_gemm` allows. A and B change places if the output's unit stride is n."""
     of = roles(einsum)
     m, n = of.m, of.n
@@ -97,7 +99,7 @@ def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, in
         m, n, a, b = n, m, b, a
     transpose_a, transpose_b = a[-1] in of.k, b[-1] not in of.k
 
-    def extent(letters: frozenset[str]) -> int:
+    def extent(letters: Letters) -> int:
         return prod(sizes[letter] for letter in letters)
 
     between = [stride_of(layout, of.batch, sizes) for layout in (a, b, c)]
@@ -109,17 +111,16 @@ def gemm_call(einsum: str, layouts: tuple[str, str, str], sizes: Mapping[str, in
 
 
 @cache
-def _valid(einsum: str) -> tuple[tuple[str, str, str], ...]:
+def _valid(einsum: str) -> tuple[tuple[str, ...], ...]:
     of = roles(einsum)
     alone = []
     for term, classes in zip(terms(einsum), of.of_tensors, strict=True):
         every = ("".join(letters) for letters in permutations(term))
         fits = (layout for layout in every if layout[-1] not in of.batch)
         alone.append([lay for lay in fits if all(_contiguous(lay, each) is not None for each in (of.batch, *classes))])
-    return tuple((a, b, c) for a, b, c in product(*alone) if is_one_gemm(einsum, (a, b, c)))
+    return tuple(layouts for layouts in product(*alone) if is_one_gemm(einsum, layouts))
 
 
 def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
     """All choices of layouts of a contraction's tensors in which it is one GEMM."""
-    names = (*operator.inputs, *operator.outputs)
-    return tuple(dict(zip(names, layouts, strict=True)) for layouts in _valid(operator.einsum))
+    return tuple(dict(zip(operator.tensors, layouts, strict=True)) for layouts in _valid(operator.einsum))

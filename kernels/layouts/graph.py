@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from amped.base.errors import ConfigError, Problem
-from amped.kernels.layouts.spec import LAYERS, Operator
+from amped.kernels.layouts.spec import LAYERS, Layouts, Operator
 from amped.kernels.layouts.table import Table
-from amped.kernels.layouts.variables import rows_of, variables_of
-
-Choice = tuple[str, ...]
+from amped.kernels.layouts.variables import Choice, rows_of, variables_of
 
 
 class InfeasibleError(ConfigError):
@@ -104,7 +102,7 @@ def lower_bound(given: Iterable[Relation]) -> float:
     return sum(min(relation.times.values()) for relation in given)
 
 
-def time_of(given: Iterable[Relation], layouts: Mapping[str, str]) -> float:
+def time_of(given: Iterable[Relation], layouts: Layouts) -> float:
     """The predicted time (µs) of a choice: the sum over all operators; infinite if one cannot run."""
     chosen = (r.times.get(tuple(layouts[name] for name in r.variables), float("inf")) for r in given)
     return sum(chosen)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
-from amped.base.files import parse_json, read_text, write_atomically
+from amped.base.files import parse_json, read_text, shipped_text, write_atomically
 from amped.kernels.formats import FORMATS
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS
+from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Layouts
 from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 from amped.kernels.refusals import refuse_unknown
 
@@ -34,7 +34,7 @@ class Plan:
     """
 
     dimensions: Dimensions
-    layouts: Mapping[str, str]
+    layouts: Layouts
     attention: str = "explicit"
     strategy: str = "row-major"
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def _shipped(name: str) -> str:
     if name not in names:
         known = did_you_mean(name, names) or f"shipped plans: {', '.join(names)}"
         raise FileError(f"there is neither a plan nor a file {quoted(name)}", known)
-    return resources.files("amped.kernels").joinpath("plans", f"{name}.json").read_text("utf-8")
+    return shipped_text("kernels", f"plans/{name}.json")
 
 
 def parsed(text: str, file: str) -> Plan:

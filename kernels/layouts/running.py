@@ -12,6 +12,7 @@ from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench import Bench, about, one_thread
 from amped.kernels.layouts.conversion import from_torch, torch_layer
 from amped.kernels.layouts.plan import Plan, row_major
+from amped.kernels.refusals import first_line
 from amped.kernels.timers import timer_for
 from amped.kernels.torch_import import torch
 
@@ -56,9 +57,8 @@ def contenders(
     yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
     yield Contender("torch, SDPA", eager)
     yield Contender(COMPILED, torch.compile(eager) if compiled else None)  # this loads the compiler
-    natural = row_major(dimensions, plan.attention)
-    yield Contender("row-major layouts", from_torch(eager, natural, dimensions.batch, dimensions.seq))
-    yield Contender("the plan", from_torch(eager, plan, dimensions.batch, dimensions.seq))
+    for name, own in {"row-major layouts": row_major(dimensions, plan.attention), "the plan": plan}.items():
+        yield Contender(name, from_torch(eager, own, dimensions.batch, dimensions.seq))
 
 
 def compare(
@@ -87,7 +87,7 @@ def compare(
                     error = float((output - reference).abs().max() / reference.abs().max())
                     runs.append(_timed(contender, values, error, device, budget / 5))
             except (RuntimeError, OSError, ImportError) as problem:  # out of memory, no C++ compiler
-                runs.append(Run(contender.name, why_not=str(problem).strip().splitlines()[0][:120]))
+                runs.append(Run(contender.name, why_not=first_line(problem)[:120]))
     wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[dtype]]
     if wrong:
         raise ConfigError(f"{', '.join(wrong)}: the output is not torch's", "please report it, with the plan")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from amped.kernels.layouts.exact import solve_exact
 from amped.kernels.layouts.graph import lower_bound, relations, time_of
 from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import LAYERS, OPERATORS
+from amped.kernels.layouts.spec import LAYERS
 from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import variables_of
 
@@ -31,6 +31,6 @@ def _chosen(table: Table, layouts: dict[str, str], attention: str) -> dict[str, 
     """The implementation and the time of each operator in the chosen layouts."""
     found = {}
     for operator in LAYERS[attention]:
-        row = table.times(operator.name)[tuple(layouts[name] for name in variables_of(OPERATORS[operator.name]))]
+        row = table.times(operator.name)[tuple(layouts[name] for name in variables_of(operator))]
         found[operator.name] = {"impl": row["impl"], "time_us": row["time_us"]}
     return found

@@ -7,8 +7,12 @@ Source: Ivanov et al. 2021, table 1 and their code; names of operators are their
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# The number of values of each letter; and the layouts of tensors by their names.
+Sizes = Mapping[str, int]
+Layouts = Mapping[str, str]
 STACK = "q"
 CONTRACTION, NORMALIZATION, ELEMENTWISE = "contraction", "normalization", "element-wise"
 CLASSES = (CONTRACTION, NORMALIZATION, ELEMENTWISE)
@@ -65,6 +69,11 @@ class Operator:
     kernel: str = ""
     flop: dict[str, int] = field(default_factory=dict)
     unfused: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors that it reads, and then those that it writes."""
+        return (*self.inputs, *self.outputs)
 
     @property
     def forward(self) -> bool:
@@ -139,16 +148,10 @@ _SDPA = Operator("sdpa", CONTRACTION, ("KK", "QQ", "VV"), ("GAMMA", "LSE"), kern
                  flop={"hbjkp": 4, "hbjk": 6})  # fmt: skip
 _SDPA_BACKWARD = Operator("sdpa_bwd", CONTRACTION, ("KK", "QQ", "VV", "GAMMA", "LSE", "DGAMMA"), ("DQQ", "DKK", "DVV"),
                           kernel="sdpa_bwd", flop={"hbjkp": 10, "hbjk": 12})  # fmt: skip
-_ATTENTION = {"QKT", "softmax", "gamma", "dX1gamma", "dX2gamma", "bs", "dX1QKT", "dX2QKT"}
-
-
-def _flash() -> tuple[Operator, ...]:
-    instead = {"QKT": _SDPA, "dX1gamma": _SDPA_BACKWARD}
-    kept = (instead.get(operator.name, operator) for operator in ENCODER)
-    return tuple(operator for operator in kept if operator.name not in _ATTENTION)
-
-
-ENCODER_FLASH = _flash()
+# What takes the place of explicit attention's operators; the others of them are left out.
+_INSTEAD = {"QKT": _SDPA, "dX1gamma": _SDPA_BACKWARD}
+_LEFT_OUT = {"softmax", "gamma", "dX2gamma", "bs", "dX1QKT", "dX2QKT"}
+ENCODER_FLASH = tuple(_INSTEAD.get(o.name, o) for o in ENCODER if o.name not in _LEFT_OUT)
 LAYERS = {"explicit": ENCODER, "sdpa": ENCODER_FLASH}
 OPERATORS = {operator.name: operator for operator in (*ENCODER, *ENCODER_FLASH)}
 CONTRACTIONS = tuple(operator for operator in ENCODER if operator.kind == CONTRACTION)

@@ -15,11 +15,10 @@ from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quo
 from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.spec import OPERATORS, Operator
-from amped.kernels.layouts.variables import choice_of, row_layouts, row_names
+from amped.kernels.layouts.variables import Choice, choice_of, row_layouts, row_names
 
 FORMAT, VERSION = "amped layout times", 1
 Row = dict[str, Any]
-Choice = tuple[str, ...]
 
 
 @dataclass
@@ -65,11 +64,11 @@ class Table:
     def to_csv(self) -> str:
         """The rows for a spreadsheet, with layouts such as `X=bji KQV=qphbj`."""
         stream = io.StringIO()
-        writer = csv.writer(stream)
-        writer.writerow(("op", "impl", "layouts", "time_us", "p10", "p90", "n"))
+        columns = ("op", "impl", "layouts", "time_us", "p10", "p90", "n")
+        writer = csv.DictWriter(stream, columns, extrasaction="ignore")
+        writer.writeheader()
         for row in self.rows:
-            laid = " ".join(f"{name}={layout}" for name, layout in row["layouts"].items())
-            writer.writerow((row["op"], row["impl"], laid, *(row[key] for key in ("time_us", "p10", "p90", "n"))))
+            writer.writerow({**row, "layouts": " ".join(map("=".join, row["layouts"].items()))})
         return stream.getvalue()
 
     def write(self, path: Path, overwrite: bool = False) -> Path:

@@ -8,8 +8,9 @@ from functools import cache, lru_cache, partial
 from math import prod
 from typing import Any
 
-from amped.kernels.layouts.gemms import roles, stride_of
-from amped.kernels.layouts.spec import SLICES, Operator
+from amped.kernels.layouts.gemms import Letters, roles, stride_of
+from amped.kernels.layouts.spec import Operator, Sizes
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 
 Tensor = Any
@@ -17,7 +18,7 @@ Tensor = Any
 COPIES = ("aten::clone", "aten::copy_", "aten::contiguous")
 
 
-def allocate(layout: str, sizes: Mapping[str, int], like: Mapping[str, Any]) -> Tensor:
+def allocate(layout: str, sizes: Sizes, like: Mapping[str, Any]) -> Tensor:
     """An uninitialized tensor whose dimensions are the letters of the layout, with dtype and device of `like`."""
     return torch.empty([sizes[letter] for letter in layout], **like)
 
@@ -37,19 +38,14 @@ def stored(values: Tensor, letters: str, layout: str) -> Tensor:
     return logical(values, letters, layout).contiguous()
 
 
-def part(stack: Tensor, name: str) -> Tensor:
-    """The keys, the queries or the values, from the stack that is the outermost dimension."""
-    return stack[SLICES[name][1]]
-
-
-def matrix(tensor: Tensor, layout: str, groups: tuple[frozenset[str], ...], sizes: Mapping[str, int]) -> Tensor:
+def matrix(tensor: Tensor, layout: str, groups: tuple[Letters, ...], sizes: Sizes) -> Tensor:
     """A view with one dimension for each group of adjacent letters; a group without letters has one element."""
     return tensor.as_strided(*_grouped(layout, groups, tuple(sizes[letter] for letter in layout)))
 
 
 @lru_cache(maxsize=1 << 12)
 def _grouped(
-    layout: str, groups: tuple[frozenset[str], ...], lengths: tuple[int, ...]
+    layout: str, groups: tuple[Letters, ...], lengths: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sizes and strides of a layout's groups; a layer asks for the same ones in every pass, and the host must be fast."""
     sizes = dict(zip(layout, lengths, strict=True))
@@ -58,7 +54,7 @@ def _grouped(
 
 
 def contract(
-    einsum: str, layouts: tuple[str, str, str], a: Tensor, b: Tensor, out: Tensor, sizes: Mapping[str, int],
+    einsum: str, layouts: Sequence[str], a: Tensor, b: Tensor, out: Tensor, sizes: Sizes,
     alpha: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """`out` = alpha · a·b as one (batched) GEMM over views; the old content of `out` is not read.
@@ -77,7 +73,7 @@ def contract(
 
 
 def contraction(
-    operator: Operator, layouts: tuple[str, str, str], tensors: Sequence[Tensor], sizes: Mapping[str, int]
+    operator: Operator, layouts: Sequence[str], tensors: Sequence[Tensor], sizes: Sizes
 ) -> Callable[[], Tensor]:
     """The call of an operator's contraction in these layouts."""
     alpha = sizes["p"] ** -0.5 if operator.scaled else 1.0
@@ -85,7 +81,7 @@ def contraction(
     return partial(contract, operator.einsum, layouts, a, b, out, sizes, alpha)
 
 
-def hidden_copies(call: Callable[[], Any]) -> set[str]:
+def hidden_copies(call: Call) -> set[str]:
     """The names of the copies inside a call, from the profiler: a layout that the library cannot take is cloned."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler prints a line at every start
     with torch.autograd.profiler.profile(use_kineto=False) as seen:

@@ -14,7 +14,7 @@ import triton
 import triton.errors
 
 from amped.kernels.layouts import triton_kernels
-from amped.kernels.layouts.fused import Choices
+from amped.kernels.layouts.fused import Choices, Kernels
 from amped.kernels.layouts.tensors import Tensor
 from amped.kernels.memory.triton_norm import warps
 from amped.kernels.torch_import import torch
@@ -83,7 +83,7 @@ def _bdrlb_and_sum(
 
 
 # The kernels by name, with the arguments of those in plain torch.
-KERNELS: dict[str, Callable[..., None]] = {
+KERNELS: Kernels = {
     "aib": _aib, "bad": _called(triton_kernels.bad, False), "bdrlb": _bdrlb_and_sum,
     "bdrln": _called(triton_kernels.bdrln, True), "bei": _added, "blnrd": _called(triton_kernels.blnrd, True),
     "bs": _called(triton_kernels.bs, True), "softmax": _called(triton_kernels.softmax, True),

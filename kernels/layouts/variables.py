@@ -14,7 +14,10 @@ from itertools import permutations, product
 
 from amped.base.errors import Problem, did_you_mean, quoted
 from amped.kernels.layouts.gemms import gemm_layouts, is_one_gemm
-from amped.kernels.layouts.spec import LAYERS, LETTERS, SLICES, STACK, Operator
+from amped.kernels.layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
+
+# The layouts of an operator's variables.
+Choice = tuple[str, ...]
 
 _FOLLOWERS = {
     "X": "Y DY DX LN2 LN2DIFF LN2STD MASK3 LIN2 DLN2",
@@ -51,7 +54,7 @@ def has_layout(tensor: str) -> bool:
 
 def variables_of(operator: Operator) -> tuple[str, ...]:
     """The layouts that an operator's time depends on."""
-    tensors = [name for name in (*operator.inputs, *operator.outputs) if has_layout(name)]
+    tensors = [name for name in operator.tensors if has_layout(name)]
     if operator.kernel == "sdpa_bwd":
         tensors.remove("GAMMA")  # torch keeps its own
     return tuple(dict.fromkeys(variable_of(name) for name in tensors))
@@ -62,7 +65,7 @@ def variables(attention: str = "explicit") -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
 
 
-def layout_of(tensor: str, layouts: Mapping[str, str]) -> str:
+def layout_of(tensor: str, layouts: Layouts) -> str:
     """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
     return _laid(tensor, layouts[variable_of(tensor)])
 
@@ -85,7 +88,7 @@ def domain(variable: str) -> tuple[str, ...]:
 
 
 @cache
-def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
+def rows_of(operator: Operator) -> tuple[Choice, ...]:
     """The layouts of an operator's variables in which it can run: as one GEMM, as a fused kernel, or by SDPA."""
     names = variables_of(operator)
     if not operator.einsum:
@@ -96,7 +99,7 @@ def rows_of(operator: Operator) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted({row for row in found if row is not None}))
 
 
-def choice_of(operator: Operator, layouts: Mapping[str, str]) -> tuple[str, ...] | None:
+def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
     """The layouts of an operator's variables that give its tensors these layouts, or None.
 
     There are none if the parts of one stack have different layouts, or if they are interleaved.
@@ -123,7 +126,7 @@ def row_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
 
 def row_names(operator: Operator) -> tuple[str, ...]:
     """The tensors that the layouts of a measured row are about: a contraction's tensors, else the variables."""
-    return (*operator.inputs, *operator.outputs) if operator.einsum else variables_of(operator)
+    return operator.tensors if operator.einsum else variables_of(operator)
 
 
 def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[Problem]:
@@ -131,22 +134,20 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
     names = variables(attention)
     for name in layouts.keys() - set(names):
         yield Problem(f"no tensor {quoted(name)} has a layout of its own", advice=did_you_mean(str(name), names))
-    wrong = False
-    for name in names:
-        layout = layouts.get(name)
-        if layout not in domain(name):
-            wrong = True
-            told = f"{quoted(layout)} is no layout of {name}" if name in layouts else f"the layout of {name} is missing"
-            yield Problem(told, advice=f"one of {_some(domain(name))}")
+    wrong = [name for name in names if layouts.get(name) not in domain(name)]
+    for name in wrong:
+        is_none = f"{quoted(layouts.get(name))} is no layout of {name}"
+        told = is_none if name in layouts else f"the layout of {name} is missing"
+        yield Problem(told, advice=f"one of {_some(domain(name))}")
     if not wrong:
         yield from _misfits({name: str(layouts[name]) for name in names}, LAYERS[attention])
 
 
-def _misfits(layouts: Mapping[str, str], operators: Iterable[Operator]) -> Iterator[Problem]:
+def _misfits(layouts: Layouts, operators: Iterable[Operator]) -> Iterator[Problem]:
     for operator in operators:
         if operator.einsum:
-            a, b, c = (layout_of(name, layouts) for name in (*operator.inputs, *operator.outputs))
-            if not is_one_gemm(operator.einsum, (a, b, c)):
+            a, b, c = laid = [layout_of(name, layouts) for name in operator.tensors]
+            if not is_one_gemm(operator.einsum, laid):
                 yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
-from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices
-from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
-from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical, part
+from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, Kernels
+from amped.kernels.layouts.spec import LETTERS, SLICES, Layouts, Operator, Sizes
+from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical
 from amped.kernels.layouts.variables import has_layout, layout_of
 from amped.kernels.torch_import import torch
 
@@ -24,8 +24,8 @@ class Workspace:
     """
 
     def __init__(
-        self, sizes: Mapping[str, int], layouts: Mapping[str, str], like: Mapping[str, Any],
-        choices: Choices, kernels: Mapping[str, Callable[..., None]] = KERNELS,
+        self, sizes: Sizes, layouts: Layouts, like: Mapping[str, Any],
+        choices: Choices, kernels: Kernels = KERNELS,
     ) -> None:  # fmt: skip
         self.sizes, self.layouts, self.like = sizes, layouts, dict(like)
         self.choices, self.kernels = choices, kernels
@@ -45,7 +45,8 @@ class Workspace:
     def tensor(self, name: str) -> Tensor:
         """A tensor as it lies in memory; it is allocated when it is first used. Parts are views of their stack."""
         if name in SLICES:
-            return part(self.tensor(SLICES[name][0]), name)
+            stack, place = SLICES[name]
+            return self.tensor(stack)[place]
         if name == "ALPHA" and self.choices.keep == 1.0:
             return self.tensor("ATTN_DROP")
         if name not in self.tensors:
@@ -68,12 +69,10 @@ class Workspace:
     def call(self, operator: Operator) -> Callable[[], None]:
         """A function that runs an operator, with tensors allocated and views made, so that it can be timed."""
         if operator.einsum:
-            names = (*operator.inputs, *operator.outputs)
-            first, second, out = map(self.layout, names)
-            return contraction(operator, (first, second, out), list(map(self.tensor, names)), self.sizes)
-        if operator.kernel in ("sdpa", "sdpa_bwd"):
-            return self.sdpa if operator.kernel == "sdpa" else self._sdpa_backward
-        return self._fused(operator)
+            layouts, tensors = ([*map(of, operator.tensors)] for of in (self.layout, self.tensor))
+            return contraction(operator, layouts, tensors, self.sizes)
+        fused_attention = {"sdpa": self.sdpa, "sdpa_bwd": self._sdpa_backward}
+        return fused_attention.get(operator.kernel) or self._fused(operator)
 
     def sdpa(self) -> None:
         """Torch's fused attention, whichever kernel it picks; torch's own graph is kept for the backward pass."""
