@@ -71,7 +71,7 @@ def compare(
         ConfigError: if there is no such device or dtype, or if a layer's output differs from torch's.
     """
     asked = Bench(dimensions, device, dtype, dropout, plan.attention)
-    like = {"device": device, "dtype": getattr(torch, dtype)}
+    like = {"device": device, "dtype": getattr(torch, asked.dtype)}
     values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
     runs: list[Run] = []
     with one_thread(device):
@@ -88,7 +88,7 @@ def compare(
                     runs.append(_timed(contender, values, error, device, budget / 5))
             except (RuntimeError, OSError, ImportError) as problem:  # out of memory, no C++ compiler
                 runs.append(Run(contender.name, why_not=first_line(problem)[:120]))
-    wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[dtype]]
+    wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[asked.dtype]]
     if wrong:
         raise ConfigError(f"{', '.join(wrong)}: the output is not torch's", "please report it, with the plan")
     return about(asked), runs
