@@ -83,7 +83,8 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
 def prepared(device: str, threads: int, version: str, budget: float | None = None, command: str = "") -> Result:
     """This machine as a result without records; torch is limited to this number of threads.
 
-    On a CPU one is the default: several wait for one another on a busy machine.
+    The commands use one thread on a CPU unless the user asks for more, because several wait for one another on a busy
+    machine.
     """
     refuse_crowded(threads, device)
     torch.set_num_threads(threads)

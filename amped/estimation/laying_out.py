@@ -46,6 +46,8 @@ BYTES = (
 # The results by which layouts near the balanced one are compared.
 STEP = ("step_time", "fits_in_memory", "layers_divide_by_stages_and_chunks")
 Counts = list[list[list[int]]]
+# The embedding and the output head count as one layer each.
+SLOTS = 2
 # The most chunks for each layer and end of a network for which a layout is sought.
 MOST_CHUNKS = 4
 # Balanced layouts count the output head so many times its length: its own, and one for stages that wait for it.
@@ -70,13 +72,9 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
     numbers = _numbers(known, sources)
     if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
         return sources
-    slots = numbers["layers"] + numbers[MODULES] + 2
-    if LAYOUT not in sources.given and (
-        numbers[STAGES] > slots or numbers[STAGES] * numbers[CHUNKS] > MOST_CHUNKS * slots
-    ):
-        return (
-            sources  # a rule reports it: some stage has nothing, and to balance thousands of empty chunks takes minutes
-        )
+    slots = numbers["layers"] + numbers[MODULES] + SLOTS
+    if LAYOUT not in sources.given and max(numbers[STAGES], numbers[STAGES] * numbers[CHUNKS] / MOST_CHUNKS) > slots:
+        return sources  # a rule reports that a stage has nothing; to balance thousands of empty chunks takes minutes
     return _Pipeline(known, _patterned(sources, numbers), choices, numbers).laid_out()
 
 

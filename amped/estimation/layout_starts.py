@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-# Inner chunks may have up to SPREAD / chunks layers fewer than if all had equally many, at least 1; or one more than so many
-# more. The first chunk may have two more than so many more.
+# How far numbers of layers are from equal ones. With `less` = SPREAD / chunks, at least 1: inner chunks have at most `less`
+# layers fewer and `less` + 1 more, the first chunk at most `less` + 2 more.
 SPREAD = 24
 # At most so many places where the number of layers changes, and so many numbers of layers of the last chunk, are tried.
 MOST_PLACES, MOST_LASTS = 32, 8

@@ -16,8 +16,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
 from amped.engine.evaluate import Array, Mask, run
 from amped.engine.resolve import plan
-from amped.estimation.laying_out import LAYOUT
-from amped.exploration.layouts import SLOTS
+from amped.estimation.laying_out import LAYOUT, SLOTS
 from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import is_set
 from amped.theory.divisors import divisors

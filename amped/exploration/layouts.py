@@ -16,7 +16,7 @@ from amped.base.record import dataclass
 from amped.configuring.layouts import Layout
 from amped.configuring.sources import Sources
 from amped.configuring.values import Value
-from amped.estimation.laying_out import ENDS, KINDS, LAYOUT, PATTERN, laid_out
+from amped.estimation.laying_out import ENDS, KINDS, LAYOUT, PATTERN, SLOTS, laid_out
 from amped.exploration.search_space import CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import EXPERTS, Swept
 from amped.theory.catalogue import Catalogue
@@ -26,10 +26,9 @@ from amped.theory.divisors import divisors
 Seen = dict[str, Sources]
 RECOMPUTATION = "activation_recomputation"
 STAGES, TENSOR = "pipeline_parallel_degree", "tensor_parallel_degree"
-# Layouts with more stages, or more chunks in total, are not searched: the schedule goes through all passes one by one.
+# Layouts with more stages, or more chunks in total, are searched only if the user gives these numbers: the schedule goes
+# through all passes one by one.
 MOST_SEARCHED_STAGES, MOST_SEARCHED_CHUNKS = 16, 32
-# The embedding and the output head count as one layer each.
-SLOTS = 2
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def _node(e: Explanation, full: bool) -> Text:
     )
     if e.repeated:
         return text.append("  explained once in this tree", style="dim")
-    if e.origin in ("given", "table row"):
+    if e.origin in ("given", "table row", "found"):
         return text.append(f"  {e.where}", style="dim")
     further = {"alternative chosen because": e.because, "Source": e.source, "Differs": e.differs}
     where = f"{e.where} in {e.unit}" if e.unit else e.where
