@@ -62,7 +62,9 @@ class AmpedError(Exception):
         return type(self), (self.problems, "", self.file)
 
     def at(self, where: str) -> list[Problem]:
-        """An error with the problems of this one, at the place `where`."""
+        """The problems of this error, at the place `where`, with the file that they are in."""
+        if self.file:
+            return [replace(p, where=": ".join(filter(None, (where, self.file, p.where)))) for p in self.problems]
         return [replace(p, where=p.where or where) for p in self.problems]
 
 

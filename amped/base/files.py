@@ -29,6 +29,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Seconds until a pipe without a writer is given up.
 PATIENCE = 10.0
 MOST_DIGITS = 400
+# A folder with more than these was meant to be another one; to look through it may take minutes.
+MOST_FILES = 10_000
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -59,6 +61,24 @@ def is_folder(path: Path) -> bool:
 def exists(path: Path) -> bool:
     """Whether there is a file or folder of this name; one that no system takes is none."""
     return os.path.exists(path)  # noqa: PTH110
+
+
+def files_below(folder: Path, *endings: str) -> list[Path]:
+    """The files of a folder and of those in it that have one of these endings, in order; hidden ones are left alone.
+
+    Raises:
+        FileError: if there are too many files to look at.
+    """
+    found, seen = [], 0
+    for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(here, name) for name in names if name.endswith(endings) and not name.startswith(".")]
+        seen += len(folders) + len(names)
+        if seen > MOST_FILES:
+            raise FileError(
+                f"holds more than {MOST_FILES:,} files", "name the folder that has those you mean", str(folder)
+            )
+    return sorted(path for path in found if is_file(path))
 
 
 def read_text(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import FileError, quoted
-from amped.base.files import read_json
+from amped.base.files import files_below, read_json
 from amped.measured_kernels.found_rows import without_vendor
 from amped.measured_kernels.kinds import KINDS, MICRO
 from amped.measured_kernels.table_reading import MeasuredKernels
@@ -37,7 +37,7 @@ TABLES: Mapping[tuple[str, str], tuple[str, Mapping[str, str], Mapping[str, obje
 
 def results_of(folder: Path) -> list[Path]:
     """The files below a folder that are results of `amped bench run`."""
-    return [path for path in sorted(folder.rglob(f"*{ENDING}")) if is_bench_result(path)]
+    return [path for path in files_below(folder, ENDING) if is_bench_result(path)]
 
 
 def is_bench_result(path: Path) -> bool:

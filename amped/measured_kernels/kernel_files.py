@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amped.base.errors import FileError, Problem
-from amped.base.files import exists, is_folder, parse_json, read_text
+from amped.base.files import exists, files_below, is_folder, parse_json, read_text
 from amped.measured_kernels import aiconfigurator, nccl_tests, simumax
 from amped.measured_kernels.bench_results import SCHEMA, not_a_result
 from amped.measured_kernels.found_rows import FileRead, FoundRows
@@ -53,7 +53,7 @@ def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
     """
     if not is_folder(path):
         return [_read(path)]
-    found = [_read_or_leave(each) for each in _files(path)]
+    found = [_read_or_leave(each) for each in files_below(path, *SUFFIXES)]
     if not may_be_none and not any(each.kernels for each in found):
         problems = [Problem(why, each.file) for each in found for why in each.left]
         what = f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv, or is a file of {_tools()}"
@@ -68,12 +68,6 @@ def read_kernels(path: Path, may_be_none: bool = False) -> list[MeasuredKernels]
         FileError, ConfigError: as `read_all`.
     """
     return kernels_of(read_all(path, may_be_none))
-
-
-def _files(folder: Path) -> list[Path]:
-    """The files of a folder and of those in it, but the hidden ones."""
-    every = (each for each in folder.rglob("*") if each.suffix in SUFFIXES and each.is_file())
-    return sorted(each for each in every if not any(part.startswith(".") for part in each.relative_to(folder).parts))
 
 
 def kernels_of(files: Sequence[FileRead]) -> list[MeasuredKernels]:

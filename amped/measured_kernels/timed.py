@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import FileError
+from amped.base.files import exists, files_below, is_file, is_folder
 from amped.measured_kernels.attention import (
     attention_operator,
     latent_attention_operator,
@@ -109,13 +110,13 @@ def timed_kernels(
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed: int) -> list[MeasuredKernels]:
-    """All kernels that a path names; `changed` tells when it last changed, so that it is read again."""
+def _read(path: Path, changed: tuple[tuple[Path, int], ...]) -> list[MeasuredKernels]:
+    """All kernels that a path names; `changed` tells when these last changed, so that they are read again."""
     del changed
-    if path.is_dir():
+    if is_folder(path):
         results = [kernels for each in results_of(path) for kernels in read_bench_result(each)]
         return [*results, *read_kernels(path, may_be_none=bool(results))]
-    if not path.is_file() or path.suffix not in SUFFIXES:
+    if not is_file(path) or path.suffix not in SUFFIXES:
         endings = ", ".join(SUFFIXES)
         raise FileError(
             "is no table of measured kernels", f"name a file that ends in {endings}, or a folder", str(path)
@@ -123,10 +124,10 @@ def _read(path: Path, changed: int) -> list[MeasuredKernels]:
     return read_bench_result(path) if is_bench_result(path) else read_kernels(path)
 
 
-def _changed(path: Path) -> int:
-    """When a file, or a file below a folder, last changed."""
-    files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    return max((each.stat().st_mtime_ns for each in files if each.exists()), default=0)
+def _changed(path: Path) -> tuple[tuple[Path, int], ...]:
+    """The files that a path names, with when each last changed; one that is gone meanwhile is left out."""
+    files = files_below(path, *SUFFIXES) if is_folder(path) else [path]
+    return tuple((each, each.stat().st_mtime_ns) for each in files if exists(each))
 
 
 def _record(

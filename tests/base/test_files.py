@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from amped.base import files
 from amped.base.errors import FileError
-from amped.base.files import AtomicFile, parse_json, read_json, read_text, temporary_name
+from amped.base.files import AtomicFile, files_below, parse_json, read_json, read_text, temporary_name
 from tests.helpers.places import ROOT
 
 
@@ -239,3 +239,21 @@ def test_what_another_user_left_hinders_nobody(tmp_path, monkeypatch):
     with AtomicFile(tmp_path / "whole.txt") as file:
         file.stream.write(b"whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([left.name, "whole.txt"])
+
+
+def test_the_files_below_a_folder_leave_hidden_ones_alone(tmp_path: Path) -> None:
+    for name in ("b.json", "inner/a.csv", "inner/note.md", ".hidden/c.json", ".d.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nothing")
+    assert files_below(tmp_path, ".json", ".csv") == [tmp_path / "b.json", tmp_path / "inner" / "a.csv"]
+
+
+def test_a_folder_of_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_FILES", 2)
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    assert files_below(tmp_path, ".json") == []
+    (tmp_path / "c").touch()
+    with pytest.raises(FileError, match=r"(?s)holds more than 2 files.*name the folder that has those you mean"):
+        files_below(tmp_path, ".json")

@@ -157,6 +157,7 @@ FOUND = {
     "an explanation of what follows from a layout that amped found": (
         "lines", {"words": ["explain", "sharded_weight_window_time", "electrical-glam-1.2T"]}, 1,
     ),
+    "a folder of measured kernels that is the whole disk": ("settings", {"set": ["measured_kernel_table=/"]}, 0),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 
