@@ -63,26 +63,16 @@ def _launch(make: Maker, p: Any) -> Made:
     return (lambda: torch.add(one, two, out=one)), f"torch.add of one entry, {p['mode']}"
 
 
-def _copy(make: Maker, p: Any) -> Made:
-    x = make.matrix(p)
-    y = torch.empty_like(x)
-    return (lambda: y.copy_(x)), "Tensor.copy_"
+def _streamed(
+    call: Callable[..., Any], name: str, inputs: int = 1, dtype: Any = None
+) -> Callable[[Maker, Any], Made]:  # fmt: skip
+    """A function of a result and of some matrices, which does not allocate the result."""
 
+    def build(make: Maker, p: Any) -> Made:
+        given = [make.matrix(p) for _ in range(inputs)]
+        return partial(call, make.empty(p["rows"], p["columns"], dtype=dtype), *given), name
 
-def _read(make: Maker, p: Any) -> Made:
-    x = make.matrix(p)
-    return (lambda: torch.sum(x)), "torch.sum"
-
-
-def _write(make: Maker, p: Any) -> Made:
-    y = make.matrix(p)
-    return (lambda: y.fill_(1.0)), "Tensor.fill_"
-
-
-def _add(make: Maker, p: Any) -> Made:
-    x, other = make.matrix(p), make.matrix(p)
-    y = torch.empty_like(x)
-    return (lambda: torch.add(x, other, out=y)), "torch.add"
+    return build
 
 
 def _gemm(make: Maker, p: Any) -> Made:
@@ -144,11 +134,6 @@ def _fp8_gemm(make: Maker, p: Any) -> Made:
     return call, "torch._scaled_mm"
 
 
-def _fp8_cast(make: Maker, p: Any) -> Made:
-    x, y = make.matrix(p), make.empty(p["rows"], p["columns"], dtype=torch.float8_e4m3fn)
-    return (lambda: y.copy_(x)), "Tensor.copy_ to float8_e4m3fn"
-
-
 def _attention(make: Maker, p: Any) -> Made:
     """One call of scaled_dot_product_attention, or of its backward pass only."""
     backward = p["direction"] == "backward"
@@ -203,12 +188,6 @@ def _adamw(make: Maker, p: Any) -> Made:
     return optimizer.step, f"torch.optim.AdamW, {way}"
 
 
-def _swiglu(make: Maker, p: Any) -> Made:
-    gate, up = make.matrix(p), make.matrix(p)
-    out = torch.empty_like(gate)
-    return torch.no_grad()(lambda: torch.mul(F.silu(gate), up, out=out)), "F.silu, torch.mul"
-
-
 def _gelu(x: Any) -> Any:
     return F.gelu(x, approximate="tanh")
 
@@ -225,19 +204,19 @@ ROWWISE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 BACKWARD = ("softmax", "layer_norm", "rms_norm", "gelu")
 BUILDERS: dict[str, Callable[[Maker, Any], Made]] = {
     "launch": _launch,
-    "copy": _copy,
-    "read": _read,
-    "write": _write,
-    "add": _add,
+    "copy": _streamed(lambda y, x: y.copy_(x), "Tensor.copy_"),
+    "read": _streamed(lambda _, x: torch.sum(x), "torch.sum"),
+    "write": _streamed(lambda y: y.fill_(1.0), "Tensor.fill_", 0),
+    "add": _streamed(lambda y, x, other: torch.add(x, other, out=y), "torch.add", 2),
     "gemm": _gemm,
     "batched_gemm": _batched,
     "grouped_gemm": _grouped,
     "fp8_gemm": _fp8_gemm,
-    "fp8_cast": _fp8_cast,
+    "fp8_cast": _streamed(lambda y, x: y.copy_(x), "Tensor.copy_ to float8_e4m3fn", dtype=torch.float8_e4m3fn),
     "attention": _attention,
     **{name: _rowwise(*function) for name, function in ROWWISE.items()},
     **{f"{name}_backward": _rowwise(*ROWWISE[name], backward=True) for name in BACKWARD},
-    "swiglu": _swiglu,
+    "swiglu": _streamed(lambda y, gate, up: torch.mul(F.silu(gate), up, out=y), "F.silu, torch.mul", 2),
     "embedding": _embedding,
     "embedding_backward": partial(_embedding, backward=True),
     "cross_entropy": _cross_entropy,

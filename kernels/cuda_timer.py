@@ -177,12 +177,7 @@ class CudaTimer:
         if self.refused is not None:
             return None
         cuda = self.torch.cuda
-        before, side, graph = cuda.current_stream(), cuda.Stream(), cuda.CUDAGraph()
-        side.wait_stream(before)
-        with cuda.stream(side):
-            for _ in range(WARM_CAPTURES):
-                call()
-        before.wait_stream(side)
+        before, side, graph = cuda.current_stream(), warmed_aside(cuda, call), cuda.CUDAGraph()
         try:
             with cuda.graph(graph, stream=side):
                 for _ in range(CAPTURED):
@@ -194,6 +189,17 @@ class CudaTimer:
             cuda.set_stream(before)
             cuda.synchronize()
         return graph
+
+
+def warmed_aside(cuda: Any, call: Call) -> Any:
+    """A stream of its own, on which a call ran before it is captured there, as libraries need."""
+    now, side = cuda.current_stream(), cuda.Stream()
+    side.wait_stream(now)
+    with cuda.stream(side):
+        for _ in range(WARM_CAPTURES):
+            call()
+    now.wait_stream(side)
+    return side
 
 
 def _timing(found: Iterable[Lapse], count: int) -> Timing:

@@ -47,8 +47,9 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
     """The input, without a gradient, and the gradient of the output: normal deviates."""
     random = torch.Generator(device=device).manual_seed(SEED + 1)
     sides = (s.batch, s.seq) if s.batch_first else (s.seq, s.batch)
-    x, dy = (torch.empty((*sides, s.hidden), device=device).normal_(generator=random) for _ in range(2))
-    return x.to(getattr(torch, s.dtype)), dy.to(getattr(torch, s.dtype))
+    shape, dtype = (*sides, s.hidden), getattr(torch, s.dtype)
+    x, dy = (torch.empty(shape, device=device).normal_(generator=random).to(dtype) for _ in range(2))
+    return x, dy
 
 
 def separated(weight: Any, heads: int) -> tuple[Any, ...]:

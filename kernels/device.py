@@ -67,6 +67,11 @@ def processor() -> str:
     return told or platform.processor() or platform.machine() or "CPU"
 
 
+def name_of(kind: str) -> str:
+    """The name of the device, as the system gives it."""
+    return str(torch.cuda.get_device_name()) if kind == "cuda" else processor()
+
+
 def _cpu() -> Properties:
     told = _read("/proc/cpuinfo")
     name = processor()

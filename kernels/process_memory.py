@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from amped.kernels.torch_import import torch
+
 STATUS, PEAK_RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # If it is written to that file, the kernel forgets the largest resident set so far. Source: proc(5).
 RESET = "5"
@@ -49,11 +51,19 @@ def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]
     return float(sum(found["Total"] for found in tracker.get_tracker_snapshot("peak").values()))
 
 
-def forget_peak() -> bool:
-    """Starts the count of the largest resident set anew. False if the system refuses it or ignores it."""
+def forget_peak(device: str) -> bool:
+    """Starts the count of `peak_bytes` anew. False if the system refuses it or ignores it."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return True
     with contextlib.suppress(OSError):
         PEAK_RESET.write_text(RESET)
     return resident_bytes(most=True) < MUCH_MORE * resident_bytes()
+
+
+def peak_bytes(device: str) -> float:
+    """The most bytes that tensors took since the peak was forgotten; on a processor, the most bytes of the process."""
+    return float(torch.cuda.max_memory_allocated()) if device == "cuda" else resident_bytes(most=True)
 
 
 def resident_bytes(most: bool = False) -> float:

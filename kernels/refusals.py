@@ -18,6 +18,12 @@ def refuse_unknown(name: str, known: Iterable[str], told: str) -> None:
         raise ConfigError(told, did_you_mean(name, names) or f"there are {', '.join(names)}")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is that of a memory that is full: of Python, of a processor or of a GPU."""
+    told = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in told or "allocate memory" in told
+
+
 def first_line(error: BaseException) -> str:
     """What an error says in its first line; the name of its class if it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

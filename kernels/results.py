@@ -11,10 +11,11 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import read_json, shipped_json, write_atomically
-from amped.kernels.specs import KernelSpec, Record
+from amped.kernels.specs import Record
 from amped.kernels.specs import key_of as key_of
+from amped.measured_kernels.bench_results import SCHEMA as SCHEMA
+from amped.measured_kernels.bench_results import not_a_result, schema_of
 
-SCHEMA = "kernel-bench/1"
 SCHEMA_FILE = "kernel-bench.schema.json"
 Result = dict[str, Any]
 # What must be equal for records to be in one file.
@@ -28,10 +29,9 @@ def read_result(path: Path) -> Result:
     Raises:
         FileError: if it cannot be read, is not a result file, or lacks something; with JSON paths.
     """
-    content = read_json(path)
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        found = quoted(content.get("schema")) if isinstance(content, dict) and "schema" in content else "no schema"
-        raise FileError(f"is not a result of `amped bench run`: it has {found}, not {SCHEMA!r}", file=str(path))
+    content: Result = read_json(path)
+    if schema_of(content) != SCHEMA:
+        raise FileError(not_a_result(content), file=str(path))
     refuse_malformed(content, str(path))
     return content
 
@@ -63,11 +63,6 @@ def write_result(path: Path, result: Result) -> Path:
 def identity(records: Sequence[Record]) -> str:
     """An identifier of the records: their SHA-256."""
     return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
-
-
-def entry_of(each: KernelSpec) -> dict[str, Any]:
-    """What distinguishes a kernel from others, in the form of the files."""
-    return dict(vars(each))
 
 
 def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from amped.kernels.callables import SCALE, SEED, Made, built
 from amped.kernels.device import device_of, host_of, software_of
-from amped.kernels.refusals import first_line
-from amped.kernels.results import SCHEMA, Result, entry_of, usual_rate
+from amped.kernels.refusals import first_line, is_out_of_memory
+from amped.kernels.results import SCHEMA, Result, usual_rate
 from amped.kernels.specs import KernelSpec, key_of, sentinel
 from amped.kernels.timers import QUIET, Timer, timer_for
 from amped.kernels.timing import RECORD_TIME, STATISTIC, Clock, Timing
@@ -164,7 +164,7 @@ class Runner:
 def kept(result: Result, each: KernelSpec, found: dict[str, Any] | str) -> None:
     """Adds the record of a kernel to a result, or the reason why there is none."""
     if isinstance(found, str):
-        result["skipped"].append({**entry_of(each), "reason": found})
+        result["skipped"].append({**vars(each), "reason": found})
     else:
         result["records"].append(found)
 
@@ -172,7 +172,7 @@ def kept(result: Result, each: KernelSpec, found: dict[str, Any] | str) -> None:
 def record_of(each: KernelSpec, impl: str, timing: Timing, result: Result) -> dict[str, Any]:
     """What a result keeps of the times of a kernel."""
     return {
-        **entry_of(each), "impl": impl, "flop": each.flop, "bytes": each.bytes, "time_s": timing.as_plain(),
+        **vars(each), "impl": impl, "flop": each.flop, "bytes": each.bytes, "time_s": timing.as_plain(),
         "flags": timing.flags(result["device"]["kind"]), "sentinel": len(result["sentinels"]) - 1,
     }  # fmt: skip
 
@@ -193,9 +193,7 @@ def mark_slowed(result: Result) -> None:
 
 def told_of(error: BaseException) -> str:
     """The reason why a kernel was not measured, in one line."""
-    text = first_line(error)
-    short = "out of memory" if "out of memory" in text.lower() or isinstance(error, MemoryError) else text
-    return short[:200]
+    return "out of memory" if is_out_of_memory(error) else first_line(error)[:200]
 
 
 def freed(device: str) -> None:

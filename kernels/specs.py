@@ -90,15 +90,15 @@ def _product(kind: str, **more: Any) -> Family:
     return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, product_work)
 
 
-def _rowwise(kind: str, each: Traffic, in_any_format: Traffic = NONE, **more: Any) -> Family:
+def _rowwise(each: Traffic, in_any_format: Traffic = NONE, kind: str = "element_wise", **more: Any) -> Family:
     """A kernel that works on rows of columns, given by its work for an entry: of one byte, and of any format."""
     parameters = {"rows": None, "columns": None, **more}
     return Family(kind, parameters, lambda p, w: each.of(entries(p), w) + in_any_format * entries(p))
 
 
-def _both_passes(name: str, kind: str, work: Work, **more: Any) -> dict[str, Family]:
+def _both_passes(name: str, work: Work, **more: Any) -> dict[str, Family]:
     """The kernels of the forward and of the backward pass."""
-    return {name: _rowwise(kind, work.forward, **more), f"{name}_backward": _rowwise(kind, work.backward, **more)}
+    return {name: _rowwise(work.forward, **more), f"{name}_backward": _rowwise(work.backward, **more)}
 
 
 def _collective(share: Callable[[float], float]) -> Family:
@@ -113,30 +113,30 @@ def _ring(n: float) -> float:
 
 FAMILIES: Mapping[str, Family] = {
     "launch": Family("launch", {"mode": "eager"}, lambda p, w: NONE),
-    "copy": _rowwise("element_wise", COPY),
-    "read": _rowwise("element_wise", READ),
-    "write": _rowwise("element_wise", WRITE),
-    "add": _rowwise("element_wise", ADDITION),
+    "copy": _rowwise(COPY),
+    "read": _rowwise(READ),
+    "write": _rowwise(WRITE),
+    "add": _rowwise(ADDITION),
     "gemm": _product("contraction"),
     "batched_gemm": _product("batched_contraction"),
     "grouped_gemm": _product("grouped_contraction", uneven=False),
     "fp8_gemm": _product("contraction"),
-    "fp8_cast": _rowwise("element_wise", NONE, Traffic(flops=1, read=2, written=1)),
+    "fp8_cast": _rowwise(NONE, Traffic(flops=1, read=2, written=1)),
     "attention": Family(
         "fused_attention",
         {"batch": None, "heads": None, "key_value_heads": 0, "queries": None, "keys": 0, "head_dimension": 128,
          "causal": True, "dropout": 0.0, "direction": "forward", "backend": "default"},
         attention_work,
     ),
-    **_both_passes("softmax", "normalization", SOFTMAX),
-    **_both_passes("layer_norm", "normalization", NORM),
-    **_both_passes("rms_norm", "normalization", NORM),
-    **_both_passes("gelu", "element_wise", ACTIVATION),
-    "swiglu": _rowwise("element_wise", SWIGLU),
-    "dropout": _rowwise("element_wise", DROPOUT.forward, Traffic(written=1)),
-    "bias_gelu_dropout": _rowwise("element_wise", fused(MOVE, ACTIVATION.forward, DROPOUT.forward)),
-    **_both_passes("embedding", "element_wise", EMBEDDING, vocabulary=32000),
-    **_both_passes("cross_entropy", "normalization", CROSS_ENTROPY),
+    **_both_passes("softmax", SOFTMAX, kind="normalization"),
+    **_both_passes("layer_norm", NORM, kind="normalization"),
+    **_both_passes("rms_norm", NORM, kind="normalization"),
+    **_both_passes("gelu", ACTIVATION),
+    "swiglu": _rowwise(SWIGLU),
+    "dropout": _rowwise(DROPOUT.forward, Traffic(written=1)),
+    "bias_gelu_dropout": _rowwise(fused(MOVE, ACTIVATION.forward, DROPOUT.forward)),
+    **_both_passes("embedding", EMBEDDING, vocabulary=32000),
+    **_both_passes("cross_entropy", CROSS_ENTROPY, kind="normalization"),
     "adamw": Family("element_wise", {"parameters": None, "implementation": "foreach"},
                     lambda p, w: ADAM.of(entries(p), w)),
     "all_reduce": _collective(lambda n: 2 * _ring(n)),

@@ -11,7 +11,9 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.kernels import dense_layer
 from amped.kernels.layer_shape import Shape
-from amped.kernels.process_memory import Footprint, forget_peak, resident_bytes, tensor_bytes
+from amped.kernels.process_memory import Footprint, forget_peak, peak_bytes, resident_bytes, tensor_bytes
+from amped.kernels.refusals import is_out_of_memory
+from amped.kernels.timers import host_clock
 from amped.kernels.torch_import import torch
 
 SEED, LEARNING_RATE = 7, 1e-4
@@ -161,9 +163,7 @@ def trained(
     bare = _in_use(device)
     if device == "cpu":
         _Training(EMPTY, device, dtype).step()
-        forget_peak()
-    else:
-        torch.cuda.reset_peak_memory_stats()
+    forget_peak(device)
     loaded, times, losses = _in_use(device), [], []
     try:
         training = _Training(n, device, dtype)
@@ -174,7 +174,7 @@ def trained(
             tell(i, seconds)
         memory = training.footprint(bare, loaded)
     except (RuntimeError, MemoryError) as error:
-        if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+        if not is_out_of_memory(error):
             raise
         raise ConfigError(f"out of memory with {asdict(n)}", "ask for fewer --seconds") from None
     return Steps(tuple(times[1:]), tuple(losses), memory)
@@ -192,8 +192,7 @@ class _Training:
 
     def step(self) -> tuple[float, float]:
         """The seconds of a step, and its loss."""
-        alone = self.device == "cpu" and torch.get_num_threads() == 1
-        clock = time.thread_time if alone else time.perf_counter
+        clock = host_clock() if self.device == "cpu" else time.perf_counter
         start = clock()
         loss = loss_of(self.n, self.weights, self.text[:, :-1], self.text[:, 1:])
         loss.backward()
@@ -205,10 +204,9 @@ class _Training:
 
     def footprint(self, bare: float, loaded: float) -> Footprint:
         """The most memory of a process that had `bare` bytes at first, and `loaded` bytes with torch's code."""
+        grown = peak_bytes(self.device) - bare
         if self.device == "cuda":
-            most = float(torch.cuda.max_memory_allocated()) - bare
-            return Footprint(most, most, 0.0)
-        grown = resident_bytes(most=True) - bare
+            return Footprint(grown, grown, 0.0)
         gradients = [w.grad for w in self.weights.values() if w.grad is not None]
         tensors = tensor_bytes(self.step, self.optimizer, (*self.weights.values(), *gradients, self.text))
         return Footprint(tensors, grown, loaded - bare)

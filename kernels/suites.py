@@ -62,8 +62,7 @@ def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
     yield from (spec("launch", dtype, mode=mode) for mode in ("eager", "graph"))
     largest = min(LARGEST_COPY, memory / 4)
     sizes = [s for s in (MIB // 4 << 2 * i for i in range(8)) if s <= largest] + [int(largest)]
-    for name in ("copy", "read", "write", "add"):
-        yield from _streamed((name,), dtype, sizes[-3:])
+    yield from _streamed(("copy", "read", "write", "add"), dtype, sizes[-3:])
     yield from _streamed(("copy",), dtype, sizes)
     yield from _transformer(dtype, (1024, 2048, 4096, 5120, 8192), (8192, 2048, 512, 16384), None, 32000)
     for direction in DIRECTIONS:

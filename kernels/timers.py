@@ -115,15 +115,16 @@ class CpuTimer:
 Timer = CpuTimer | CudaTimer
 
 
+def host_clock() -> Clock:
+    """The clock of a processor's work: one thread of torch is timed by its own time, several by the wall clock."""
+    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
 def timer_for(
     device: str, cache_bytes: float = 0.0, reference: Call | None = None, quietest: float = float("inf"),
 ) -> Timer:  # fmt: skip
-    """The timer of a device. On a CPU, it writes twice the largest cache before a call that must find it cold.
-
-    One thread of torch is timed by its own time, several by the wall clock.
-    """
+    """The timer of a device. On a CPU, it writes twice the largest cache before a call that must find it cold."""
     if device == "cuda":
         return CudaTimer()
     scratch = torch.empty(int(2 * cache_bytes) // 4, dtype=torch.float32)
-    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    return CpuTimer(clock, flush=lambda: scratch.fill_(1.0), reference=reference, quietest=quietest)
+    return CpuTimer(host_clock(), flush=lambda: scratch.fill_(1.0), reference=reference, quietest=quietest)

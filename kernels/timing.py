@@ -53,7 +53,7 @@ class Timing:
 
     def as_plain(self) -> dict[str, float]:
         """What a record keeps of the times."""
-        return {"median": self.median, "p10": self.p10, "p90": self.p90, "min": self.min, "n": self.n}
+        return {name: getattr(self, name) for name in ("median", "p10", "p90", "min", "n")}
 
     def best(self, device: str) -> float:
         """The statistic that counts on a device."""

@@ -46,16 +46,17 @@ def is_bench_result(path: Path) -> bool:
     Raises:
         FileError: for a JSON file that is damaged.
     """
-    return path.suffix == ENDING and _schema(read_json(path)) == SCHEMA
+    return path.suffix == ENDING and schema_of(read_json(path)) == SCHEMA
 
 
-def _schema(content: Any) -> object:
+def schema_of(content: Any) -> object:
+    """What a JSON file says that it is."""
     return content.get("schema") if isinstance(content, dict) else None
 
 
 def not_a_result(content: Any) -> str:
     """What is said of a JSON file with another schema."""
-    return f"is not a result of `amped bench run`: its schema is {quoted(_schema(content))}, not {SCHEMA!r}"
+    return f"is not a result of `amped bench run`: its schema is {quoted(schema_of(content))}, not {SCHEMA!r}"
 
 
 def read_bench_result(path: Path) -> list[MeasuredKernels]:
@@ -65,7 +66,7 @@ def read_bench_result(path: Path) -> list[MeasuredKernels]:
         FileError: if it cannot be read, or is no result of `amped bench run`.
     """
     content: Any = read_json(path)
-    if _schema(content) != SCHEMA:
+    if schema_of(content) != SCHEMA:
         raise FileError(not_a_result(content), "measure with `amped bench run`, or name a table of kernels", str(path))
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in content["records"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -10,12 +9,14 @@ from typing import Any
 
 from amped.base.errors import ConfigError
 from amped.kernels import dense_layer as layers
+from amped.kernels.cuda_timer import warmed_aside
 from amped.kernels.ladder.fp8 import Float8
 from amped.kernels.ladder.speed import Speed, clock_laps, event_laps, speedometer
 from amped.kernels.layer_shape import Shape
-from amped.kernels.process_memory import forget_peak, resident_bytes
+from amped.kernels.process_memory import forget_peak, peak_bytes
 from amped.kernels.refusals import refuse_unknown
 from amped.kernels.running import freed, told_of
+from amped.kernels.timers import host_clock
 from amped.kernels.torch_import import has_fp8, torch
 
 RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
@@ -24,7 +25,6 @@ TOLERANCE = {"float32": 1e-5, "float16": 1e-2, "bfloat16": 1e-2, "fp8": 8e-2}
 # How far its gradients may differ, relative to theirs: E5M2 and E4M3 are off by 6 % in each product (two and three bits
 # of mantissa), and a gradient passes through four products: 0.06 times the root of 4.
 GRADIENTS = {"float32": 2.0, "float16": 2.0, "bfloat16": 2.0, "fp8": 1.5}
-GRAPH_WARM_UP = 3
 Row = dict[str, Any]
 
 
@@ -74,7 +74,7 @@ def climbed(
             rung = made(name, p, s, device)
             off = _differences(made(name, p, still, device), p, x, dy, first) if rung.shares_parameters else None
             _clear(p)
-            _forget_peak(device)
+            forget_peak(device)
             speed = _speed(rung, p, x, dy, device, warm_up, passes)
             row |= _row(speed, s, off, "fp8" if rung.is_fp8 else s.dtype, device, peak)
             predicted = (expected or {}).get(name)
@@ -95,7 +95,7 @@ def _row(
     return {
         "ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
         "tflops": s.step_flops / best / 1e12,
-        "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": _peak(device),
+        "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": peak_bytes(device),
         "agrees": off is None or (off[0] <= tolerance and off[1] <= tolerance * GRADIENTS[kind]),
         "mfu": s.step_flops / best / peak if peak else None,
     }  # fmt: skip
@@ -159,34 +159,17 @@ def _clear(p: layers.Parameters) -> None:
 
 def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_up: int, passes: int) -> Speed:
     once = _captured(rung, p, x, dy) if rung.captured else lambda: rung.once(x, dy)
-    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    return speedometer(once, event_laps(torch.cuda) if device == "cuda" else clock_laps(clock), warm_up, passes)
+    laps = event_laps(torch.cuda) if device == "cuda" else clock_laps(host_clock())
+    return speedometer(once, laps, warm_up, passes)
 
 
 def _captured(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> Callable[[], object]:
     """A whole pass, to be replayed. Gradients are there before, so that it adds to them as other rungs do."""
     cuda = torch.cuda
-    side = cuda.Stream()
-    side.wait_stream(cuda.current_stream())
-    with cuda.stream(side):
-        for _ in range(GRAPH_WARM_UP):
-            rung.once(x, dy)
-    cuda.current_stream().wait_stream(side)
+    side = warmed_aside(cuda, lambda: rung.once(x, dy))
     for tensor in p.values():
         tensor.grad.zero_()
     graph = cuda.CUDAGraph()
     with cuda.graph(graph, stream=side):
         rung.once(x, dy)
     return graph.replay
-
-
-def _forget_peak(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    else:
-        forget_peak()
-
-
-def _peak(device: str) -> float:
-    """The most bytes that tensors took since the peak was forgotten; on a processor, the most bytes of the process."""
-    return float(torch.cuda.max_memory_allocated()) if device == "cuda" else resident_bytes(most=True)

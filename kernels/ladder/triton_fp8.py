@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from amped.kernels.memory.triton_norm import wide
+
 # Rows and columns of a tile: a row of it is read as whole lines of the cache, and a column is written as one.
 _ROWS, _COLUMNS = 128, 64
 
@@ -20,7 +22,7 @@ def _cast_kernel(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < rows) & (column < columns)
-    x = tl.load(x_ptr + row * columns + column, mask=inside, other=0.0).to(tl.float32)
+    x = wide(x_ptr + row * columns + column, inside)
     scaled = x * tl.load(scale_ptr)
     limited = tl.minimum(scaled, LARGEST, propagate_nan=tl.PropagateNan.ALL)
     limited = tl.maximum(limited, -LARGEST, propagate_nan=tl.PropagateNan.ALL)

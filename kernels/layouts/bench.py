@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, collected, did_you_mean
-from amped.kernels.device import processor
+from amped.kernels.device import name_of
 from amped.kernels.formats import FORMATS, TRAINED
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench_rows import Layouts, Room
@@ -18,6 +18,7 @@ from amped.kernels.layouts.graph import usable_rows
 from amped.kernels.layouts.spec import LAYERS, Operator
 from amped.kernels.layouts.table import Row, Table
 from amped.kernels.layouts.variables import choice_of, row_layouts
+from amped.kernels.refusals import is_out_of_memory
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, torch
@@ -129,7 +130,7 @@ def _measured(room: Room, asked: Bench, rows: dict[str, list[Layouts]]) -> Itera
             if rows[operator.name]:
                 yield from room.rows(operator, rows[operator.name])
         except RuntimeError as error:
-            if "memory" not in str(error):
+            if not is_out_of_memory(error):
                 raise
             told = f"{operator.name} of {asked.dimensions} does not fit in the memory of the {asked.device}"
             raise ConfigError(
@@ -141,7 +142,7 @@ def about(asked: Bench) -> dict[str, Any]:
     """The device, the versions and the date."""
     gpu = asked.device == "cuda"
     return {
-        "device": torch.cuda.get_device_name() if gpu else processor(),
+        "device": name_of(asked.device),
         "device_type": asked.device,
         "threads": None if gpu else 1,
         "dtype": asked.dtype,

@@ -41,10 +41,11 @@ class Room:
 
     def remember(self, rows: Iterable[Row]) -> None:
         """Remembers GEMMs that were measured before, for any operator."""
-        shared = ("impl", "max_rel_err", "time_us", "p10", "p90", "n", "gemm", "hidden_copy")
         for row in rows:
             if "gemm" in row:
-                self.known.setdefault(GemmCall(**row["gemm"]), {key: row[key] for key in shared})
+                self.known.setdefault(
+                    GemmCall(**row["gemm"]), {key: value for key, value in row.items() if key not in ("op", "layouts")}
+                )
 
     def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
         """A row for each choice of layouts; a GEMM that was measured before is not measured again.

@@ -6,13 +6,12 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from amped.base.errors import ConfigError, did_you_mean, quoted
+from amped.base.errors import ConfigError, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.fused import Choices, Kernels, kernels_on
+from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
 from amped.kernels.layouts.tensors import Tensor, logical, stored
-from amped.kernels.layouts.variables import has_layout
 from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.torch_import import torch
 
@@ -38,7 +37,7 @@ class _Layer(torch.autograd.Function):
         laid = dict(zip(PARAMETERS, parameters, strict=True)) | {"X": layer.laid_out(values, "X")}
         space.tensors |= laid
         for operator in PASSES[layer.plan.attention][0]:
-            space.run(operator)
+            space.call(operator)()
         ctx.layer, ctx.space = layer, space
         ctx.save_for_backward(*laid.values())  # so that torch notices a weight that changes before the backward pass
         return logical(space.tensors.pop("Y"), space.layout("Y"), "bji")
@@ -53,7 +52,7 @@ class _Layer(torch.autograd.Function):
         wanted = ctx.needs_input_grad[1]
         for operator in PASSES[layer.plan.attention][1]:
             if wanted or operator.name not in INPUT_ONLY:
-                space.run(operator)
+                space.call(operator)()
         return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
 
 
@@ -64,7 +63,6 @@ class LayoutEncoderLayer(torch.nn.Module):
         dimensions: the sizes of the layer; batch and sequence length may change from call to call.
         plan: the layouts; by default, natural order wherever contractions allow it.
         attention: `explicit` or `sdpa`; by default, that of the plan.
-        kernels: the fused kernels by name; by default, plain torch on a CPU and Triton on a GPU that has it.
 
     Raises:
         ConfigError: for a plan of another layer, an unknown activation, a dropout outside [0, 1).
@@ -72,18 +70,16 @@ class LayoutEncoderLayer(torch.nn.Module):
 
     def __init__(
         self, dimensions: Dimensions, plan: Plan | None = None, *, dropout: float = 0.1, activation: str = "relu",
-        epsilon: float = 1e-5, attention: str | None = None, kernels: Kernels | None = None,
-        device: Any = None, dtype: Any = None,
+        epsilon: float = 1e-5, attention: str | None = None, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         _check(dimensions, plan, attention, dropout, activation)
         self.dimensions = dimensions
         self.plan = plan or row_major(dimensions, attention or "explicit")
         self.choices = Choices(1.0 - dropout, epsilon, activation)
-        self.given_kernels = kernels
         self.copies, self._warned = 0, False
         for name in PARAMETERS:
-            shape = [dimensions.sizes[letter] for letter in self.layout(name)]
+            shape = [dimensions.sizes[letter] for letter in self.plan.layout(name)]
             self.register_parameter(name, torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
         self.reset_parameters()
 
@@ -97,25 +93,13 @@ class LayoutEncoderLayer(torch.nn.Module):
         """Sets all parameters to those of torch's layer."""
         from amped.kernels.layouts.conversion import from_state
 
-        for name, values in from_state(layer.state_dict(), self.dimensions).items():
-            self.load(name, values)
-
-    def layout(self, name: str) -> str:
-        """The layout of a tensor."""
-        return self.plan.layout(name) if has_layout(name) else LETTERS[name]
-
-    def load(self, name: str, values: Tensor) -> None:
-        """Sets a parameter to values whose dimensions are in logical order."""
         with torch.no_grad():
-            getattr(self, name).copy_(logical(values, LETTERS[name], self.layout(name)))
-
-    def logical(self, name: str) -> Tensor:
-        """A parameter as a view with its dimensions in logical order."""
-        return logical(getattr(self, name), self.layout(name), LETTERS[name])
+            for name, values in from_state(layer.state_dict(), self.dimensions).items():
+                getattr(self, name).copy_(logical(values, LETTERS[name], self.plan.layout(name)))
 
     def laid_out(self, values: Tensor, name: str) -> Tensor:
         """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if one is needed, is counted."""
-        found = stored(values, "bji", self.layout(name))
+        found = stored(values, "bji", self.plan.layout(name))
         self.copies += found.data_ptr() != values.data_ptr()
         return found
 
@@ -125,7 +109,7 @@ class LayoutEncoderLayer(torch.nn.Module):
         sizes = replace(self.dimensions, batch=batch, seq=seq).sizes
         choices = self.choices if self.training else replace(self.choices, keep=1.0)
         like = {"dtype": values.dtype, "device": values.device}
-        return Workspace(sizes, self.plan.layouts, like, choices, self.given_kernels or kernels_on(values.device.type))
+        return Workspace(sizes, self.plan.layouts, like, choices, kernels_on(values.device.type))
 
     def forward(self, values: Tensor) -> Tensor:
         """The layer's output as (batch, sequence, hidden), in the layout of its input."""
@@ -165,9 +149,7 @@ def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dro
         if attention not in (None, plan.attention):
             problems.append(f"the plan is for {plan.attention} attention, not {attention}")
     if activation not in ACTIVATIONS:
-        problems.append(
-            f"{quoted(activation)} is no activation: {did_you_mean(activation, ACTIVATIONS) or 'relu or gelu'}"
-        )
+        problems.append(f"{quoted(activation)} is no activation: there are {' and '.join(ACTIVATIONS)}")
     if not 0 <= dropout < 1:
         problems.append(f"dropout {dropout} is not in [0, 1)")
     if problems:

@@ -17,7 +17,6 @@ from amped.kernels.torch_import import torch
 
 Tensor = Any
 Kernels = dict[str, Callable[..., None]]
-NARROW = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Choices:
 
 
 def _wide(values: Tensor) -> Tensor:
-    return values.float() if str(values.dtype).removeprefix("torch.") in NARROW else values
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
 def _kept(values: Tensor, mask: Tensor | None, choices: Choices) -> Tensor:
@@ -159,17 +158,20 @@ MASKS = {"softmax": "ATTN_MASK", "bdrln1": "MASK1", "bad": "MASK2", "bdrln2": "M
 
 def kernels_on(device: str) -> Kernels:
     """The fused kernels for a kind of device: Triton's on a GPU with Triton, plain torch elsewhere."""
-    if device == "cuda" and importlib.util.find_spec("triton") is not None:
-        from amped.kernels.layouts import triton_launch
-
-        return KERNELS | triton_launch.KERNELS
-    return dict(KERNELS)
+    launching = _launching() if device == "cuda" else None
+    return KERNELS | launching.KERNELS if launching else dict(KERNELS)
 
 
 def launch_errors() -> tuple[type[Exception], ...]:
     """What a launch may raise besides torch's own errors: Triton's, which are not errors of run time, if there is Triton."""
+    launching = _launching()
+    return launching.ERRORS if launching else ()
+
+
+def _launching() -> Any:
+    """The module that launches Triton's kernels; None without Triton."""
     if importlib.util.find_spec("triton") is None:
-        return ()
+        return None
     from amped.kernels.layouts import triton_launch
 
-    return triton_launch.ERRORS
+    return triton_launch

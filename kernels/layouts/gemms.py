@@ -24,6 +24,7 @@ class GemmCall:
     m: int
     n: int
     k: int
+    batch: int
     transpose_a: bool
     transpose_b: bool
     lda: int
@@ -32,7 +33,6 @@ class GemmCall:
     stride_a: int
     stride_b: int
     stride_c: int
-    batch: int
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,10 @@ def gemm_call(einsum: str, layouts: Sequence[str], sizes: Sizes) -> GemmCall:
     def extent(letters: Letters) -> int:
         return prod(sizes[letter] for letter in letters)
 
-    between = [stride_of(layout, of.batch, sizes) for layout in (a, b, c)]
     return GemmCall(
-        extent(m), extent(n), extent(of.k), transpose_a, transpose_b,
+        extent(m), extent(n), extent(of.k), extent(of.batch), transpose_a, transpose_b,
         stride_of(a, m if transpose_a else of.k, sizes), stride_of(b, of.k if transpose_b else n, sizes),
-        stride_of(c, n, sizes), between[0], between[1], between[2], extent(of.batch),
+        stride_of(c, n, sizes), *(stride_of(layout, of.batch, sizes) for layout in (a, b, c)),
     )  # fmt: skip
 
 

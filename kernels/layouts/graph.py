@@ -47,7 +47,7 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
         )
     empty = [relation.name for relation in found if not relation.times]
     if empty:
-        raise InfeasibleError([Problem(f"the table has no row of {name}") for name in empty], "measure it anew")
+        raise InfeasibleError([Problem(f"the table has no row of {name}", advice="measure it anew") for name in empty])
     return found
 
 

@@ -38,10 +38,9 @@ _TENSORS = {
     "hbj": "LSE",
 }
 LETTERS = {name: letters for letters, names in _TENSORS.items() for name in names.split()}
-# The three parts of a stack: their place in it, and the stack.
+# The three parts of a stack, and of the stack of gradients: the stack, and their place in it.
 SLICES = {
-    "KK": ("KKQQVV", 0), "QQ": ("KKQQVV", 1), "VV": ("KKQQVV", 2),
-    "DKK": ("DKKQQVV", 0), "DQQ": ("DKKQQVV", 1), "DVV": ("DKKQQVV", 2),
+    f"{d}{name}": (f"{d}KKQQVV", place) for d in ("", "D") for place, name in enumerate(("KK", "QQ", "VV"))
 }  # fmt: skip
 
 

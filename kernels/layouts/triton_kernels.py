@@ -7,6 +7,8 @@ are the lengths of all dimensions but the first. Sums are in float32. The arithm
 import triton
 import triton.language as tl
 
+from amped.kernels.memory.triton_norm import wide
+
 SQRT_HALF = tl.constexpr(0.7071067811865476)
 INVERSE_SQRT_TWO_PI = tl.constexpr(0.3989422804014327)
 
@@ -33,7 +35,7 @@ def _places(view, tile):
 @triton.jit
 def _load(view, tile):
     """Loads a tile in float32; elements outside are zero."""
-    return tl.load(_places(view, tile), mask=tile[4], other=0.0).to(tl.float32)
+    return wide(_places(view, tile), tile[4])
 
 
 @triton.jit
@@ -79,14 +81,13 @@ def bdrln(
     n1, rows, cols, keep, epsilon, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
     """Bias, dropout, residual connection, then layer norm."""
-    o0, o1, r, c, inside = _tile(n1, rows, cols, block_rows, block_cols)
-    tile = (o0, o1, r, c, inside)
+    tile = _tile(n1, rows, cols, block_rows, block_cols)
     value = _kept(_load(x, tile) + _load(bias, tile), mask, tile, keep) + _load(residual, tile)
     mean = tl.sum(value, 1)[:, None] / cols
-    centered = tl.where(inside, value - mean, 0.0)
+    centered = tl.where(tile[4], value - mean, 0.0)
     inverse = 1.0 / tl.sqrt(tl.sum(centered * centered, 1)[:, None] / cols + epsilon)
     unit = centered * inverse
-    _store(inverse_deviation, (o0, o1, r, c, inside & (c == 0)), inverse + tl.zeros_like(unit))
+    _store(inverse_deviation, (*tile[:4], tile[4] & (tile[3] == 0)), inverse + tl.zeros_like(unit))
     _store(normalized, tile, unit)
     _store(y, tile, unit * _load(scale, tile) + _load(shift, tile))
 

@@ -52,13 +52,9 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
         taken = {name: value for name, value in known.items() if name in kernel.arg_names}
         views = [None if each is None else _four(each, tensors[-1].shape).permute(order) for each in tensors]
         pointers = [None if view is None else (view, *view.stride()) for view in views]
-        how = {
-            "block_rows": block_rows,
-            "block_cols": block_cols,
-            "num_warps": warps(block_rows * block_cols, OF_A_THREAD),
-        }
+        taken |= {"block_rows": block_rows, "block_cols": block_cols}
         with torch.cuda.device_of(output):
-            kernel[grid](*pointers, n1, rows, cols, **taken, **how)
+            kernel[grid](*pointers, n1, rows, cols, **taken, num_warps=warps(block_rows * block_cols, OF_A_THREAD))
 
     return call
 

@@ -67,7 +67,7 @@ def variables(attention: str = "explicit") -> tuple[str, ...]:
 
 def layout_of(tensor: str, layouts: Layouts) -> str:
     """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
-    return _laid(tensor, layouts[variable_of(tensor)])
+    return _laid(tensor, layouts[variable_of(tensor)]) if has_layout(tensor) else LETTERS[tensor]
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, Kernels
 from amped.kernels.layouts.spec import LETTERS, SLICES, Layouts, Operator, Sizes
 from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical
-from amped.kernels.layouts.variables import has_layout, layout_of
+from amped.kernels.layouts.variables import layout_of
 from amped.kernels.torch_import import torch
 
 
@@ -40,7 +40,7 @@ class Workspace:
 
     def layout(self, name: str) -> str:
         """The letters of a tensor, outermost first."""
-        return layout_of(name, self.layouts) if has_layout(name) else LETTERS[name]
+        return layout_of(name, self.layouts)
 
     def tensor(self, name: str) -> Tensor:
         """A tensor as it lies in memory; it is allocated when it is first used. Parts are views of their stack."""
@@ -61,10 +61,6 @@ class Workspace:
         if self.choices.keep == 1.0 and name in MASKS.values():
             return None
         return logical(self.tensor(name), self.layout(name), LETTERS[name])
-
-    def run(self, operator: Operator) -> None:
-        """Runs an operator on its tensors."""
-        self.call(operator)()
 
     def call(self, operator: Operator) -> Callable[[], None]:
         """A function that runs an operator, with tensors allocated and views made, so that it can be timed."""

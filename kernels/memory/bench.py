@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from torch._functorch import config
 from torch.utils.checkpoint import checkpoint
 
 from amped.base.errors import ConfigError
+from amped.kernels.device import name_of
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.memory.activation_functions import bits_kept
 from amped.kernels.memory.stash import forward_and_backward, stash_bytes
@@ -140,9 +140,8 @@ def front(rows: list[Row]) -> list[Row]:
 
 
 def _machine(device: str) -> str:
-    if device == "cuda":
-        return torch.cuda.get_device_name()
-    return f"{platform.machine()} processor, {torch.get_num_threads()} threads"
+    threads = "" if device == "cuda" else f", {torch.get_num_threads()} threads"
+    return name_of(device) + threads
 
 
 def _built(name: str, sizes: Dimensions, variant: Variant, x: Tensor) -> Run:

@@ -46,7 +46,7 @@ def test_what_is_missing_or_wrong_is_refused_with_its_path(tmp_path, spoil, wher
 
 @pytest.mark.parametrize(("content", "told"), [
     ('{"schema": "kernel-bench/1", "records": [', "is not valid JSON"),
-    ({"rows": {}}, "is not a result of `amped bench run`: it has no schema"),
+    ({"rows": {}}, "is not a result of `amped bench run`: its schema is null"),
     ({"schema": "kernel-bench/9"}, "kernel-bench/9"),
     ([1, 2], "is not a result"),
 ])  # fmt: skip
