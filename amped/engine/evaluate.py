@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from operator import or_
 from typing import Any
 
@@ -215,11 +215,17 @@ def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Any, int
     late: dict[str, Formula] = {}
     for name, formula in plan.by_name.items():
         masks[name] = joint.settled(_union(masks[argument] for argument in formula.arguments))
-        shapes[name] = np.broadcast_shapes(*(shapes[argument] for argument in formula.arguments))
+        shapes[name] = _joined(*{shapes[argument] for argument in formula.arguments})
         large = masks[name] == joint.full and joint.size * math.prod(shapes[name]) > most
         if large or not late.keys().isdisjoint(formula.arguments):
             late[name] = formula
     return late
+
+
+@lru_cache(maxsize=4096)
+def _joined(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that some shapes have together; a plan has few different ones."""
+    return np.broadcast_shapes(*shapes)
 
 
 def _union(masks: Iterable[int]) -> int:
@@ -328,9 +334,9 @@ def _evaluated(formula: Formula, mask: int, cells: dict[str, Any], joint: Joint,
     arguments = [cells[name] for name in formula.arguments]
     values = [_spread(data, held, mask, joint) if held else data for data, held in arguments]
     if mask and isinstance(joint, JointBlock):  # every later formula needs all rows
-        cells.update(
-            (name, (v, mask)) for name, v, (_, h) in zip(formula.arguments, values, arguments, strict=True) if h
-        )
+        for name, value, (_, held) in zip(formula.arguments, values, arguments, strict=True):
+            if held not in (0, mask):
+                cells[name] = value, mask
     try:
         result = formula.function(*values)
         return (tuple(result), mask) if formula.mark.kind == "records" else _array(result, mask, joint, dimensions)

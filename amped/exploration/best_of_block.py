@@ -213,15 +213,16 @@ class Block:
         beside, row = np.divmod(cells, self.shape[-1])
         row += self.first
         swept = self.cells.columns(row, beside)
-        told = {name: self.flat(name)[cells] for name in self.wanted.told if name not in swept}
+        places = np.unravel_index(cells, self.shape)  # of a few cells; a whole block as one row would be a copy of it
+        told = {name: self.whole(name)[places] for name in self.wanted.told if name not in swept}
         columns = swept | told
         number, case = row * self.cells.beside + beside, self.cells.case[row]
         rows = (
             dict(zip(columns, values, strict=True))
             for values in zip(*(c.tolist() for c in columns.values()), strict=True)
         )
-        places = zip(x.tolist(), y.tolist(), number.tolist(), case.tolist(), rows, strict=True)
-        yield from (Ranked(one, other, self.cells.part, *rest) for one, other, *rest in places)
+        found = zip(x.tolist(), y.tolist(), number.tolist(), case.tolist(), rows, strict=True)
+        yield from (Ranked(one, other, self.cells.part, *rest) for one, other, *rest in found)
 
     def _fulfilled(self, wish: Wish) -> Mask:
         if isinstance(wish.value, str):

@@ -77,11 +77,14 @@ class Dominance:
         known = self.chosen.by_name.keys() >= set(RESPECTS)
         return tuple(policy for policy in COMPARED if known and self._better_where_less(policy))
 
+    @cached_property
+    def _respected(self) -> Plan:
+        return plan(self.catalogue, RESPECTS, self.family.sources)
+
     def as_good(self, rows: Columns, axes: Columns, policy: str) -> Mask:
         """The rows in which the last value of a policy is in every respect as good as each other value."""
-        chosen, place = plan(self.catalogue, RESPECTS, self.family.sources), [*axes].index(policy)
-        joint = JointAxis(rows, tied=self.family.tied)
-        results = run(chosen, self.family.sources.given, joint, axes, frozenset(RESPECTS))
+        place, joint = [*axes].index(policy), JointAxis(rows, tied=self.family.tied)
+        results = run(self._respected, self.family.sources.given, joint, axes, frozenset(RESPECTS))
         found: Mask = np.ones(joint.size, dtype=bool)
         for name in RESPECTS:
             values = np.moveaxis(results.spread(name), place, 0)

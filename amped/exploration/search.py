@@ -35,7 +35,7 @@ from amped.exploration.sweep_axes import swept
 
 # The cells of one evaluation (most arrays lack some of the axes, so that they fit in the cache), the cells of a part,
 # and the share of distinct rows up to which finding equal rows is worth it.
-BLOCK_CELLS, PART_CELLS, WORTHWHILE = 49_152, 2_097_152, 0.3
+BLOCK_CELLS, PART_CELLS, WORTHWHILE = 98_304, 4_194_304, 0.3
 # The rows of a part up to which values of the part before are looked for: to tell more rows apart costs more than it saves.
 SHARED_ROWS = 8192
 # How many mappings are remembered between the listing of the parts and their evaluation.

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import combinations
 from types import ModuleType
 from typing import Any
@@ -249,7 +249,13 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
     Raises:
         WiringError: if the formulas contradict one another.
     """
-    return _catalogue(extra)
+    return _catalogue(extra) if extra else _own_catalogue()
+
+
+@cache
+def _own_catalogue() -> Catalogue:
+    """The catalogue without extra modules, which is never dropped for theirs: plans share its formulas."""
+    return _catalogue(())
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ and tuples of arrays; `mapped` applies a function to the arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add, mul
 from types import FunctionType
@@ -33,15 +33,17 @@ class Record:
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """A copy of this record in which `function` is applied to each array."""
-        return type(self)(*(_mapped(getattr(self, field.name), function) for field in fields(self)))
+        return type(self)(*[_mapped(getattr(self, name), function) for name in self.__match_args__])
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """The value of a field with `function` applied to its arrays, also inside records and tuples."""
+    if isinstance(value, np.ndarray):  # most are, and the other questions take longer
+        return function(value)
     if isinstance(value, Record):
         return value.mapped(function)
     if isinstance(value, tuple):
-        return tuple(_mapped(each, function) for each in value)
+        return tuple([_mapped(each, function) for each in value])
     return value if isinstance(value, STRUCTURE) else function(value)
 
 

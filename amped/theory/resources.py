@@ -30,7 +30,7 @@ def beside(message, window, share=1.0):
 
     Source: definition; a resource serves one user at a time.
     """
-    return share * np.maximum(np.minimum(message, window), 0)
+    return share * positive(np.minimum(message, window))
 
 
 def waited(queue, idle):
@@ -41,4 +41,22 @@ def waited(queue, idle):
 
     Source: definition.
     """
-    return np.maximum(queue - idle, 0)
+    return remaining(queue, idle)
+
+
+def remaining(time, meanwhile):
+    """What remains of a time after other work that lasts `meanwhile` seconds, or nothing: max(time - meanwhile, 0).
+
+    Source: definition.
+    """
+    return time - np.minimum(time, meanwhile)
+
+
+def positive(value):
+    """The value where it is above zero, else zero.
+
+    A processor compares two arrays several at a time, an array and a number one by one: so there is a row of zeros.
+
+    Source: definition.
+    """
+    return np.maximum(value, np.zeros(np.shape(value)[-1:]))

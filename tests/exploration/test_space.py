@@ -84,7 +84,7 @@ def test_the_full_space_of_gpt3_has_all_but_what_is_shown_to_be_no_better() -> N
 
 def test_a_part_is_no_larger_than_it_should_be_and_is_plain() -> None:
     search = Search(searching("default", space="full", overrides=GPT3))
-    assert max(part.candidates for part in search.parts) <= 2**21
+    assert max(part.candidates for part in search.parts) <= 2**22
     assert [part.number for part in search.parts] == list(range(len(search.parts)))
     assert pickle.loads(pickle.dumps(search.parts)) == search.parts
 

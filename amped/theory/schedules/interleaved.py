@@ -11,6 +11,7 @@ import numpy as np
 
 from amped.theory.quantity import quantity, records
 from amped.theory.records import latest
+from amped.theory.resources import remaining
 from amped.theory.stage_records import ChunkTimes, had
 
 
@@ -69,12 +70,12 @@ def bottleneck_stage_chain_idle_time(
     for s in pipeline_stages:
         there, work, start = forward.of(s), whole.of(s), had(s.has_embedding, 1.0)
         warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
-        down = there_in_others + start * forward.embedding - warm / v * there
-        up = back_in_others + start * (whole.embedding - forward.embedding) - warm / v * (work - there)
+        down = warm / v * there - (there_in_others + start * forward.embedding)
+        up = warm / v * (work - there) - (back_in_others + start * (whole.embedding - forward.embedding))
         behind = warm * overlapped_stage_send_time + chunk.after(s)
         before = chunk.before(s) + 2 * s.index * stage_send_time
         slower = microbatches_per_flush * (work - bottleneck_stage[0].time)
-        found.append(np.maximum(behind + down, 0) + np.maximum(behind + up, 0) + (before + slower))
+        found.append(remaining(behind, down) + remaining(behind, up) + (before + slower))
     return latest(found)
 
 

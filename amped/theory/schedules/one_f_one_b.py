@@ -5,6 +5,7 @@ import numpy as np
 from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
 from amped.theory.quantity import quantity, records
 from amped.theory.records import latest
+from amped.theory.resources import remaining
 from amped.theory.stage_records import InFlight
 
 
@@ -40,7 +41,7 @@ def non_interleaved_idle_time(
     start = round_trip_idle_time(work, there, behind, first.stages_after, m, blocking_stage_send_time)
     found = [whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time)]
     rounds, more = (work + behind) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
-    start = start + np.maximum(more * rounds - 2 * more * blocking_stage_send_time, 0)
+    start = start + remaining(more * rounds, 2 * more * blocking_stage_send_time)
     found.append(start + m * (work - bottleneck_stage[0].time))
     for s in between:
         own = forward.of(s), whole.after(s) + s.stages_after * trips, s.stages_after
@@ -63,7 +64,7 @@ def round_trip_idle_time(work, there, behind, others, m, held):
     meanwhile, again = np.minimum(others, m - 1), work - there
     longer, shorter = behind - meanwhile * np.minimum(there, again), behind - meanwhile * np.maximum(there, again)
     sends = meanwhile * held
-    return np.maximum(longer - sends, 0) + (m > others) * np.maximum(shorter - sends, 0)
+    return remaining(longer, sends) + (m > others) * remaining(shorter, sends)
 
 
 @records(choice="pipeline_schedule", value="1f1b")
