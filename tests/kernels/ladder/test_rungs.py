@@ -256,7 +256,7 @@ def graphed(gpu, rung, parameters, x, dy):
     from unittest.mock import patch
 
     with patch.object(climbing, "torch", gpu):
-        return speedometer(climbing._captured(rung, parameters, x, dy), event_laps(gpu.cuda), 1, 3)
+        return speedometer(climbing._captured(lambda: rung.once(x, dy), parameters), event_laps(gpu.cuda), 1, 3)
 
 
 def test_mfu_and_error_belong_to_the_row_s_own_time():
