@@ -65,9 +65,9 @@ class Runner:
     build: Callable[[KernelSpec, str], Made] = built
     clock: Clock = time.perf_counter
     rounds: int = 1
-    _began: float = field(default=0.0, init=False)
-    _before: float = field(default=0.0, init=False)
-    _filling: float = field(default=0.0, init=False)
+    _began: float = field(init=False)
+    _before: float = field(init=False)
+    _filling: float = field(init=False)
 
     def run(self, suite: Sequence[KernelSpec], before: Sequence[KernelSpec] = ()) -> Result:
         """Measures all kernels of a suite, or lists them as skipped; the rest of the budget is used for more rounds.

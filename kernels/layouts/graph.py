@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from amped.base.errors import ConfigError, Problem
@@ -82,7 +82,7 @@ def _agreeing(relation: Relation, other: Relation) -> Relation:
     if not kept:
         told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
         raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
-    return Relation(relation.name, relation.variables, kept)
+    return replace(relation, times=kept)
 
 
 def usable_rows(attention: str) -> dict[str, set[Choice]]:

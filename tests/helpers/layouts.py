@@ -83,7 +83,7 @@ def differences(
     for row in rows[:: -(-len(rows) // most) if most else 1]:
         torch.manual_seed(0)
         layouts = dict(zip(variables_of(operator), row, strict=True))
-        space = Workspace(dimensions.sizes, layouts, like, choices)
+        space = Workspace(dimensions.sizes, layouts, like, choices, fused.KERNELS)
         for tensor in ARGUMENTS[operator.name].split():
             if tensor in MASKS.values():
                 space.tensor(tensor).bernoulli_(keep)
