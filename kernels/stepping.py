@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -138,15 +137,8 @@ class Steps:
         """The time of the fastest step."""
         return min(self.times)
 
-    @property
-    def median(self) -> float:
-        """The median time of a step."""
-        return statistics.median(self.times)
 
-
-def trained(
-    n: Network, device: str, dtype: str, steps: int = 4, tell: Callable[[int, float], None] = lambda i, s: None
-) -> Steps:
+def trained(n: Network, device: str, dtype: str, steps: int, tell: Callable[[int, float], None]) -> Steps:
     """Trains with AdamW on one random batch, so that the loss must fall. The first step allocates and does not count.
 
     On a processor, one more step follows in which the tensors are counted; and a tiny network is trained first, because

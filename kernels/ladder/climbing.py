@@ -55,11 +55,11 @@ class Rung:
 def climbed(
     s: Shape,
     device: str,
-    rungs: Sequence[str] = RUNGS,
-    expected: Mapping[str, float] | None = None,
-    peak: float | None = None,
-    warm_up: int = 10,
-    passes: int = 20,
+    rungs: Sequence[str],
+    expected: Mapping[str, float] | None,
+    peak: float | None,
+    warm_up: int,
+    passes: int,
 ) -> Iterator[Row]:
     """A row for each rung, beside its expected seconds and the peak of the machine, if they are known.
 
@@ -131,14 +131,14 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
     return Rung(torch.compile(forward, dynamic=False) if compiled else forward, captured=name == "graph")
 
 
-def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
+def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool) -> Rung:
     """The layer with products in fp8; the rest is compiled, as predictions assume, where fp8 is not an emulation."""
     linear = torch.compiler.disable(float8.linear) if compiled else float8.linear
 
     def forward(x: Any) -> Any:
         return layers.layer(x, p, s, layers.fused_attention, linear)
 
-    return Rung(torch.compile(forward, dynamic=False, **how) if compiled else forward, lambda: float8, is_fp8=True)
+    return Rung(torch.compile(forward, dynamic=False) if compiled else forward, lambda: float8, is_fp8=True)
 
 
 def _outcome(once: Call, p: layers.Parameters) -> tuple[Any, ...]:

@@ -49,7 +49,7 @@ class Run:
 
 
 def contenders(
-    plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool = True
+    plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool
 ) -> Iterator[Contender]:
     """Torch's layer in eager mode, with SDPA, and compiled; and our layer, with equal weights, in two plans."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -63,8 +63,7 @@ def contenders(
 
 
 def compare(
-    plan: Plan, dimensions: Dimensions, device: str = "cpu", dtype: str = "float32", dropout: float = 0.1,
-    budget: float = 30.0, compiled: bool = True,
+    plan: Plan, dimensions: Dimensions, device: str, dtype: str, dropout: float, budget: float, compiled: bool,
 ) -> tuple[dict[str, Any], list[Run]]:  # fmt: skip
     """The device, and a run for each contender; a contender that cannot run says why.
 

@@ -8,10 +8,11 @@ from typing import Any
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.graph import Relation, consistent
 from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import ENCODER, LAYERS, SLICES
+from amped.kernels.layouts.spec import CONTRACTION, ENCODER, LAYERS, SLICES
 from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import row_names, rows_of, variables_of
 
+CONTRACTIONS = tuple(operator for operator in ENCODER if operator.kind == CONTRACTION)
 SMALL = Dimensions(2, 5, 3, 12, 7)
 MEASURED = {"device": "a made-up device", "device_type": "cpu", "dtype": "float32", "dropout": 0.0,
             "flop_rate": 1e12, "bandwidth": 1e11}  # fmt: skip
