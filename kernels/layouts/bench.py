@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -148,7 +147,7 @@ def about(asked: Bench) -> dict[str, Any]:
         "dtype": asked.dtype,
         "dropout": asked.dropout,
         "torch": torch.__version__,
-        "date": dt.date.today().isoformat(),
+        "date": time.strftime("%Y-%m-%d"),
     }
 
 

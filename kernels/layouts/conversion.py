@@ -30,5 +30,6 @@ def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str,
 
 def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
     """Torch's layer of these sizes."""
-    made = torch.nn.TransformerEncoderLayer
-    return made(dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more)
+    return torch.nn.TransformerEncoderLayer(
+        dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more
+    )

@@ -159,7 +159,6 @@ def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 
     Raises:
         ConfigError: for a layer of another kind: pre-norm, without biases, another activation.
     """
-    activation = layer.activation.__name__
     missing = [name for name in ("linear1", "linear2", "norm1", "norm2") if getattr(layer, name).bias is None]
     if layer.norm_first or missing or layer.self_attn.in_proj_bias is None:
         raise ConfigError("the layer is not a post-norm encoder layer with biases", "norm_first=False, bias=True")
@@ -170,7 +169,7 @@ def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 
     )
     weight = layer.linear1.weight
     made = LayoutEncoderLayer(
-        dimensions, plan, dropout=layer.dropout.p, activation=activation, epsilon=layer.norm1.eps,
+        dimensions, plan, dropout=layer.dropout.p, activation=layer.activation.__name__, epsilon=layer.norm1.eps,
         device=weight.device, dtype=weight.dtype,
     )  # fmt: skip
     made.load_all(layer)

@@ -39,12 +39,10 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
     Raises:
         InfeasibleError: with every operator that has no row.
     """
-    found = []
-    for operator in operators:
-        rows = table.times(operator.name)
-        found.append(
-            Relation(operator.name, variables_of(operator), {c: float(row["time_us"]) for c, row in rows.items()})
-        )
+    found = [
+        Relation(o.name, variables_of(o), {c: float(row["time_us"]) for c, row in table.times(o.name).items()})
+        for o in operators
+    ]
     empty = [relation.name for relation in found if not relation.times]
     if empty:
         raise InfeasibleError([Problem(f"the table has no row of {name}", advice="measure it anew") for name in empty])
