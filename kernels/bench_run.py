@@ -107,11 +107,14 @@ def refuse_crowded(threads: int, device: str) -> None:
         raise ConfigError(told, "measure with one thread, or when it is idle")
 
 
+@dataclass
 class _Saver:
     """Writes the file now and then, and reports the progress of a run."""
 
-    def __init__(self, path: Path, total: int, tell: Told) -> None:
-        self.path, self.total, self.tell, self.last = path, total, tell, 0.0
+    path: Path
+    total: int
+    tell: Told
+    last: float = 0.0
 
     def __call__(self, result: Result) -> None:
         if time.monotonic() - self.last > SAVE_EVERY:

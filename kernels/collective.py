@@ -54,9 +54,7 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
     lost = ""
     try:
         for each in specs:
-            got: Timing | str = lost
-            if not lost:
-                got, lost = _taken(found, processes)
+            got, lost = (lost, lost) if lost else _taken(found, processes)
             yield each, got
     finally:
         for process in processes:
@@ -123,7 +121,7 @@ def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
 
 
 def counted_together(
-    call: Call, lapse: Stopwatch, first_one_s: Callable[[int], int], warm_time: float, trips: int = 1
+    call: Call, lapse: Stopwatch, first_one_s: Callable[[int], int], warm_time: float, trips: int
 ) -> Timing:
     """The time of a collective, which all processes must call equally often: the first one decides for all of them.
 

@@ -104,14 +104,14 @@ def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
     errors, measured = np.array([p.error for p in points]), np.array([p.measured for p in points])
     size = np.abs(errors)
     return Accuracy(family, name, len(points), float(size.mean()), float(errors.mean()), float(np.percentile(size, 90)),
-                    float(size.max()), float((size * measured).sum() / measured.sum()), _r_squared(points))  # fmt: skip
+                    float(size.max()), float(np.average(size, weights=measured)), _r_squared(points))  # fmt: skip
 
 
 def _r_squared(points: Sequence[Point]) -> float | None:
     """How much of the spread of the logarithms is predicted; None if there is no spread."""
     measured, predicted = np.log([(p.measured, p.predicted) for p in points]).T
-    spread = float(((measured - measured.mean()) ** 2).sum())
-    return 1 - float(((predicted - measured) ** 2).sum()) / spread if spread > 0 and len(points) > 2 else None
+    spread = measured.var()
+    return 1 - float(np.mean((predicted - measured) ** 2) / spread) if spread > 0 and len(points) > 2 else None
 
 
 def name_of(record: Record) -> str:
@@ -157,8 +157,6 @@ def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
 
 def as_json(report: Report) -> dict[str, Any]:
     """The comparison as plain data for JSON."""
-    return {
-        "families": [vars(a) for a in report.families],
-        "worst": [{**vars(p), "error": p.error} for p in report.worst],
-        "points": [{**vars(p), "error": p.error} for p in report.points], "left_out": dict(report.left_out),
-    }  # fmt: skip
+    told = {"worst": report.worst, "points": report.points}
+    points = {name: [{**vars(p), "error": p.error} for p in own] for name, own in told.items()}
+    return {"families": [vars(a) for a in report.families], **points, "left_out": dict(report.left_out)}

@@ -54,8 +54,7 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
 
 def separated(weight: Any, heads: int) -> tuple[Any, ...]:
     """The three weights that are interleaved in one."""
-    parts = weight.view(heads, 3, -1, *weight.shape[1:]).unbind(1)
-    return tuple(part.reshape(-1, *weight.shape[1:]) for part in parts)
+    return tuple(part.flatten(0, 1) for part in weight.unflatten(0, (heads, 3, -1)).unbind(1))
 
 
 def plain_linear(_: str, x: Any, weight: Any, bias: Any) -> Any:

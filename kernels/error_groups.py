@@ -31,11 +31,11 @@ def strata(family: str, records: Sequence[Record], told: Fitted, device: str) ->
     names = [stratum_of(r, device) for r in records]
     chosen = {name: np.array(names) == name for name in dict.fromkeys(names)}
     chosen = {"all": np.ones(len(records), dtype=bool), **chosen}
+    means = (np.abs(told.errors), np.abs(told.held_out), told.errors)
     return [
-        Stratum(family, name, int(mask.sum()), float(np.mean(np.abs(told.errors[mask]))),
-                float(np.mean(np.abs(told.held_out[mask]))), float(np.mean(told.errors[mask])))
+        Stratum(family, name, int(mask.sum()), *(float(each[mask].mean()) for each in means))
         for name, mask in chosen.items()
-    ]  # fmt: skip
+    ]
 
 
 def stratum_of(record: Record, device: str) -> str:

@@ -8,9 +8,25 @@ from math import prod
 from amped.base.errors import ConfigError, Problem
 
 
-def divisors_near(wanted: int, number: int) -> list[int]:
-    """The divisors of a number, the nearest to the wanted one first."""
-    return sorted((n for n in range(1, number + 1) if number % n == 0), key=lambda n: abs(n - wanted))
+def refuse_impossible(of: Shape | Dimensions, heads_share_the_width: bool = True) -> None:
+    """Refuses sizes that are no counts, and heads that cannot share the width of the layer.
+
+    Raises:
+        ConfigError: with every size that is none.
+    """
+    sizes = {name: getattr(of, name) for name in ("batch", "seq", "heads", "hidden", "ffn")}
+    wrong = [
+        Problem(f"{name} is {size!r}", advice=f"give --{name} a whole number above 0")
+        for name, size in sizes.items()
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1
+    ]
+    if wrong:
+        raise ConfigError(wrong)
+    if heads_share_the_width and of.hidden % of.heads:
+        divisors = (n for n in range(1, of.hidden + 1) if of.hidden % n == 0)
+        best = sorted(divisors, key=lambda n: abs(n - of.heads))[:2]
+        told = f"hidden {of.hidden} is not divisible by {of.heads} heads"
+        raise ConfigError(told, f"--heads {' or '.join(map(str, sorted(best)))} would do")
 
 
 @dataclass(frozen=True)
@@ -44,12 +60,7 @@ class Shape:
 
     def __post_init__(self) -> None:
         """Refuses impossible sizes."""
-        wrong = [name for name in ("hidden", "ffn", "heads", "seq", "batch") if getattr(self, name) < 1]
-        if wrong:
-            raise ConfigError(f"--{wrong[0]} {getattr(self, wrong[0])} is not positive", "sizes are counts")
-        if self.hidden % self.heads and not self.width_of_a_head:
-            advice = f"{', '.join(map(str, divisors_near(self.heads, self.hidden)[:3]))} do"
-            raise ConfigError(f"--heads {self.heads} does not divide --hidden {self.hidden}", advice)
+        refuse_impossible(self, heads_share_the_width=not self.width_of_a_head)
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"--dropout {self.dropout} is no share", "give 0 to 1")
 
@@ -108,17 +119,7 @@ class Dimensions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ffn", self.ffn or 4 * self.hidden)
-        wrong = [
-            Problem(f"{name} is {size!r}", advice=f"give --{name} a whole number above 0")
-            for name, size in vars(self).items()
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1
-        ]
-        if wrong:
-            raise ConfigError(wrong)
-        if self.hidden % self.heads:
-            best = divisors_near(self.heads, self.hidden)[:2]
-            told = f"hidden {self.hidden} is not divisible by {self.heads} heads"
-            raise ConfigError(told, f"--heads {' or '.join(map(str, sorted(best)))} would do")
+        refuse_impossible(self)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -12,7 +12,6 @@ from typing import Any
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import read_json, shipped_json, write_atomically
 from amped.kernels.specs import Record
-from amped.kernels.specs import key_of as key_of
 from amped.measured_kernels.bench_results import SCHEMA as SCHEMA
 from amped.measured_kernels.bench_results import not_a_result, schema_of
 

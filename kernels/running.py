@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from amped.kernels.callables import SCALE, SEED, Made, built
@@ -32,7 +31,7 @@ Advance = Callable[[Result], None]
 
 def new_result(device: str, threads: int, budget: float | None, command: str, version: str) -> Result:
     """A result without records."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {
         "schema": SCHEMA, "id": "", "date": now, "command": command, "amped": version, "wall_s": 0.0,
         "budget_s": budget, "device": device_of(device), "host": host_of(threads), "software": software_of(),
@@ -65,9 +64,9 @@ class Runner:
     build: Callable[[KernelSpec, str], Made] = built
     clock: Clock = time.perf_counter
     rounds: int = 1
-    _began: float = field(default=0.0, init=False)
-    _before: float = field(default=0.0, init=False)
-    _filling: float = field(default=0.0, init=False)
+    _began: float = field(init=False)
+    _before: float = field(init=False)
+    _filling: float = field(init=False)
 
     def run(self, suite: Sequence[KernelSpec], before: Sequence[KernelSpec] = ()) -> Result:
         """Measures all kernels of a suite, or lists them as skipped; the rest of the budget is used for more rounds.

@@ -228,8 +228,8 @@ def sizes_of(written: str, kernel: str) -> dict[str, Any]:
         name, equals, value = (text.strip() for text in part.partition("="))
         if not equals or not value:
             raise ConfigError(f"--size {part!r} is not NAME=VALUE", 'for example --size "m=4096, n=4096, k=4096"')
-        name = name if name in known else name.lower()
-        name = name if name in known else ALIASES.get(name, name)
+        if name not in known:
+            name = ALIASES.get(name.lower(), name.lower())
         found[name] = _value(name, value, known.get(name))
     return found
 

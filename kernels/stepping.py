@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -75,28 +74,23 @@ def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
 def _smaller(n: Network) -> Iterator[Network]:
     """The possible next smaller networks, the best one first."""
 
-    def halved(name: str) -> Network:
-        return replace(n, **{name: getattr(n, name) // 2})
+    def halved(name: str, above: float, least: int = 1) -> Iterator[Network]:
+        size = getattr(n, name)
+        if size > above:
+            yield replace(n, **{name: max(least, size // 2)})
 
-    if n.batch_size > 1:
-        yield halved("batch_size")
-    if n.layers > 4:
-        yield replace(n, layers=max(4, n.layers // 2))
-    if n.vocabulary_size > 32 * n.dimensionality**0.5 * 16:
-        yield halved("vocabulary_size")
-    if n.context > 1024:
-        yield halved("context")
+    yield from halved("batch_size", 1)
+    yield from halved("layers", 4, least=4)
+    yield from halved("vocabulary_size", 32 * n.dimensionality**0.5 * 16)
+    yield from halved("context", 1024)
     if n.attention_heads % 2 == 0 and n.dimensionality >= 2 * LEAST_WIDTH:
         heads, groups = n.attention_heads // 2, max(1, n.attention_heads // n.key_value_heads)
         inner = max(LEAST_WIDTH, n.feedforward_dimension // 2)
         yield replace(n, dimensionality=n.dimensionality // 2, feedforward_dimension=inner, attention_heads=heads,
                       key_value_heads=max(1, heads // groups))  # fmt: skip
-    if n.vocabulary_size >= 2 * LEAST_VOCABULARY:
-        yield halved("vocabulary_size")
-    if n.context >= 2 * LEAST_CONTEXT:
-        yield halved("context")
-    if n.layers > 1:
-        yield halved("layers")
+    yield from halved("vocabulary_size", 2 * LEAST_VOCABULARY - 1)
+    yield from halved("context", 2 * LEAST_CONTEXT - 1)
+    yield from halved("layers", 1)
 
 
 def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
@@ -143,15 +137,8 @@ class Steps:
         """The time of the fastest step."""
         return min(self.times)
 
-    @property
-    def median(self) -> float:
-        """The median time of a step."""
-        return statistics.median(self.times)
 
-
-def trained(
-    n: Network, device: str, dtype: str, steps: int = 4, tell: Callable[[int, float], None] = lambda i, s: None
-) -> Steps:
+def trained(n: Network, device: str, dtype: str, steps: int, tell: Callable[[int, float], None]) -> Steps:
     """Trains with AdamW on one random batch, so that the loss must fall. The first step allocates and does not count.
 
     On a processor, one more step follows in which the tensors are counted; and a tiny network is trained first, because

@@ -42,9 +42,12 @@ def quick(dtype: str) -> Iterator[KernelSpec]:
     yield from _transformer(dtype, (768,), (384,), 3072, 8192)
     cubes, depths, rows = (128, 256, 512, 1024), (64, 128, 256, 1024, 2048), (1, 16, 64)
     yield from _gemms(
-        dtype, [(n, n, n) for n in cubes], [(512, 512, k) for k in depths], [(m, 2048, 2048) for m in rows]
+        dtype,
+        [(n, n, n) for n in cubes],
+        [(512, 512, k) for k in depths],
+        [(m, 2048, 2048) for m in rows],
+        [(129, 257, 513), (100, 1000, 1000), (255, 768, 770)],
     )
-    yield from _gemms(dtype, [(129, 257, 513), (100, 1000, 1000), (255, 768, 770)])
     for direction, (batch, s) in product(DIRECTIONS, ((4, 128), (2, 256), (1, 512), (1, 1024))):
         yield spec("attention", dtype, batch=batch, heads=12, queries=s, head_dimension=64, direction=direction)
     yield from _rows(ROWWISE, dtype, (512, 768), (2048, 1024))

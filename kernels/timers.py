@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from amped.kernels.cuda_timer import CAPTURED, SHORTEST, CudaTimer
 from amped.kernels.timing import FEWEST, MOST, RECORD_TIME, Call, Clock, Timing
@@ -19,20 +20,24 @@ QUIET = 1.08
 PATIENCE = 2.5
 
 
+@dataclass
 class CpuTimer:
     """Times on a processor. With one thread, it is the time that this thread ran, which other programs do not stretch.
 
     On an idle machine, this equals the wall-clock time.
+
+    Attributes:
+        clock, wall: the clock of the calls, and that of the budget.
+        flush: empties the caches.
+        reference: a small product whose time tells how busy the machine is; `quietest` is its least time so far.
     """
 
+    clock: Clock
+    wall: Clock = time.perf_counter
+    flush: Call | None = None
+    reference: Call | None = None
+    quietest: float = float("inf")
     device = "cpu"
-
-    def __init__(
-        self, clock: Clock = time.thread_time, wall: Clock = time.perf_counter, flush: Call | None = None,
-        reference: Call | None = None, quietest: float = float("inf"),
-    ) -> None:  # fmt: skip
-        self.clock, self.wall, self.flush = clock, wall, flush
-        self.reference, self.quietest = reference, quietest
 
     def measure(
         self, call: Call, cap: float = RECORD_TIME, cold: bool = False, capturable: bool = False  # noqa: ARG002

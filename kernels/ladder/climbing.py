@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from amped.base.errors import ConfigError
@@ -17,6 +18,7 @@ from amped.kernels.process_memory import forget_peak, peak_bytes
 from amped.kernels.refusals import refuse_unknown
 from amped.kernels.running import freed, told_of
 from amped.kernels.timers import host_clock
+from amped.kernels.timing import Call
 from amped.kernels.torch_import import has_fp8, torch
 
 RUNGS = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed", "transformer_engine")
@@ -53,11 +55,11 @@ class Rung:
 def climbed(
     s: Shape,
     device: str,
-    rungs: Sequence[str] = RUNGS,
-    expected: Mapping[str, float] | None = None,
-    peak: float | None = None,
-    warm_up: int = 10,
-    passes: int = 20,
+    rungs: Sequence[str],
+    expected: Mapping[str, float] | None,
+    peak: float | None,
+    warm_up: int,
+    passes: int,
 ) -> Iterator[Row]:
     """A row for each rung, beside its expected seconds and the peak of the machine, if they are known.
 
@@ -67,15 +69,19 @@ def climbed(
         refuse_unknown(name, RUNGS, f"there is no rung {name!r}")
     p, (x, dy) = layers.parameters(s, device), layers.inputs(s, device)
     still = replace(s, dropout=0.0)
-    first = _outcome(made("eager", p, still, device), p, x, dy)
+
+    def pass_of(rung: Rung) -> Call:
+        return partial(rung.once, x, dy)
+
+    first = _outcome(pass_of(made("eager", p, still, device)), p)
     for name in rungs:
         row: Row = {"rung": name, "ms": None, "predicted_ms": None, "skipped": ""}
         try:
             rung = made(name, p, s, device)
-            off = _differences(made(name, p, still, device), p, x, dy, first) if rung.shares_parameters else None
+            off = _differences(pass_of(made(name, p, still, device)), p, first) if rung.shares_parameters else None
             _clear(p)
             forget_peak(device)
-            speed = _speed(rung, p, x, dy, device, warm_up, passes)
+            speed = _speed(pass_of(rung), p, rung.captured, device, warm_up, passes)
             row |= _row(speed, s, off, "fp8" if rung.is_fp8 else s.dtype, device, peak)
             predicted = (expected or {}).get(name)
             if predicted is not None and (has_fp8(device) or not rung.is_fp8):  # an emulation is not predicted
@@ -125,26 +131,26 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
     return Rung(torch.compile(forward, dynamic=False) if compiled else forward, captured=name == "graph")
 
 
-def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool, **how: Any) -> Rung:
+def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool) -> Rung:
     """The layer with products in fp8; the rest is compiled, as predictions assume, where fp8 is not an emulation."""
     linear = torch.compiler.disable(float8.linear) if compiled else float8.linear
 
     def forward(x: Any) -> Any:
         return layers.layer(x, p, s, layers.fused_attention, linear)
 
-    return Rung(torch.compile(forward, dynamic=False, **how) if compiled else forward, lambda: float8, is_fp8=True)
+    return Rung(torch.compile(forward, dynamic=False) if compiled else forward, lambda: float8, is_fp8=True)
 
 
-def _outcome(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> tuple[Any, ...]:
+def _outcome(once: Call, p: layers.Parameters) -> tuple[Any, ...]:
     """The output and the gradients of one pass."""
     _clear(p)
-    y = rung.once(x, dy)
+    y = once()
     return (y.detach(), *(p[name].grad.detach().clone() for name in sorted(p)))
 
 
-def _differences(rung: Rung, p: layers.Parameters, x: Any, dy: Any, first: tuple[Any, ...]) -> tuple[float, float]:
+def _differences(once: Call, p: layers.Parameters, first: tuple[Any, ...]) -> tuple[float, float]:
     """How far the output, and the gradient that is furthest off, differ from those of the first rung, in norm."""
-    own = _outcome(rung, p, x, dy)
+    own = _outcome(once, p)
     off = [
         float((a.float() - b.float()).norm() / b.float().norm().clamp_min(1e-30))
         for a, b in zip(own, first, strict=True)
@@ -157,19 +163,19 @@ def _clear(p: layers.Parameters) -> None:
         tensor.grad = None
 
 
-def _speed(rung: Rung, p: layers.Parameters, x: Any, dy: Any, device: str, warm_up: int, passes: int) -> Speed:
-    once = _captured(rung, p, x, dy) if rung.captured else lambda: rung.once(x, dy)
+def _speed(once: Call, p: layers.Parameters, captured: bool, device: str, warm_up: int, passes: int) -> Speed:
+    once = _captured(once, p) if captured else once
     laps = event_laps(torch.cuda) if device == "cuda" else clock_laps(host_clock())
     return speedometer(once, laps, warm_up, passes)
 
 
-def _captured(rung: Rung, p: layers.Parameters, x: Any, dy: Any) -> Callable[[], object]:
+def _captured(once: Call, p: layers.Parameters) -> Call:
     """A whole pass, to be replayed. Gradients are there before, so that it adds to them as other rungs do."""
     cuda = torch.cuda
-    side = warmed_aside(cuda, lambda: rung.once(x, dy))
+    side = warmed_aside(cuda, once)
     for tensor in p.values():
         tensor.grad.zero_()
     graph = cuda.CUDAGraph()
     with cuda.graph(graph, stream=side):
-        rung.once(x, dy)
+        once()
     return graph.replay

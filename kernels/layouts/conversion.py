@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from amped.base.errors import ConfigError
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.tensors import Tensor
 from amped.kernels.torch_import import torch
-
-if TYPE_CHECKING:
-    from amped.kernels.layouts.encoder import LayoutEncoderLayer
-    from amped.kernels.layouts.plan import Plan
 
 # torch stacks queries, keys, values; the layer stacks keys, queries, values.
 SWAP = [1, 0, 2]
@@ -35,31 +30,6 @@ def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str,
 
 def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
     """Torch's layer of these sizes."""
-    made = torch.nn.TransformerEncoderLayer
-    return made(dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more)
-
-
-def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:
-    """The layer that computes the same as torch's layer.
-
-    Raises:
-        ConfigError: for a layer of another kind: pre-norm, without biases, another activation.
-    """
-    from amped.kernels.layouts.encoder import LayoutEncoderLayer
-
-    activation = layer.activation.__name__
-    missing = [name for name in ("linear1", "linear2", "norm1", "norm2") if getattr(layer, name).bias is None]
-    if layer.norm_first or missing or layer.self_attn.in_proj_bias is None:
-        raise ConfigError("the layer is not a post-norm encoder layer with biases", "norm_first=False, bias=True")
-    if not layer.self_attn.batch_first:
-        raise ConfigError("the layer takes the sequence first", "make it with batch_first=True")
-    dimensions = Dimensions(
-        batch, seq, layer.self_attn.num_heads, layer.linear1.in_features, layer.linear1.out_features
+    return torch.nn.TransformerEncoderLayer(
+        dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more
     )
-    weight = layer.linear1.weight
-    made = LayoutEncoderLayer(
-        dimensions, plan, dropout=layer.dropout.p, activation=activation, epsilon=layer.norm1.eps,
-        device=weight.device, dtype=weight.dtype,
-    )  # fmt: skip
-    made.load_all(layer)
-    return made

@@ -122,9 +122,7 @@ def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple
     return saved / every.unfused_words, saved / rest
 
 
-def line(
-    operator: Operator, dimensions: Dimensions, device: Device | None = None, seconds: float | None = None
-) -> dict[str, object]:
+def line(operator: Operator, dimensions: Dimensions, device: Device | None, seconds: float | None) -> dict[str, object]:
     """All that is known about one operator, for a table or JSON."""
     own = work(operator, dimensions)
     direction = "forward" if operator.forward else "backward"

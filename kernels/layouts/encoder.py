@@ -8,6 +8,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, quoted
 from amped.kernels.layer_shape import Dimensions
+from amped.kernels.layouts.conversion import from_state, torch_layer
 from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
@@ -85,14 +86,10 @@ class LayoutEncoderLayer(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new values as torch's own layer draws them."""
-        from amped.kernels.layouts.conversion import torch_layer
-
         self.load_all(torch_layer(self.dimensions))
 
     def load_all(self, layer: Any) -> None:
         """Sets all parameters to those of torch's layer."""
-        from amped.kernels.layouts.conversion import from_state
-
         with torch.no_grad():
             for name, values in from_state(layer.state_dict(), self.dimensions).items():
                 getattr(self, name).copy_(logical(values, LETTERS[name], self.plan.layout(name)))
@@ -154,3 +151,26 @@ def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dro
         problems.append(f"dropout {dropout} is not in [0, 1)")
     if problems:
         raise ConfigError("; ".join(problems), "make a plan for this layer: amped layouts bench, amped layouts select")
+
+
+def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:
+    """The layer that computes the same as torch's layer.
+
+    Raises:
+        ConfigError: for a layer of another kind: pre-norm, without biases, another activation.
+    """
+    missing = [name for name in ("linear1", "linear2", "norm1", "norm2") if getattr(layer, name).bias is None]
+    if layer.norm_first or missing or layer.self_attn.in_proj_bias is None:
+        raise ConfigError("the layer is not a post-norm encoder layer with biases", "norm_first=False, bias=True")
+    if not layer.self_attn.batch_first:
+        raise ConfigError("the layer takes the sequence first", "make it with batch_first=True")
+    dimensions = Dimensions(
+        batch, seq, layer.self_attn.num_heads, layer.linear1.in_features, layer.linear1.out_features
+    )
+    weight = layer.linear1.weight
+    made = LayoutEncoderLayer(
+        dimensions, plan, dropout=layer.dropout.p, activation=layer.activation.__name__, epsilon=layer.norm1.eps,
+        device=weight.device, dtype=weight.dtype,
+    )  # fmt: skip
+    made.load_all(layer)
+    return made

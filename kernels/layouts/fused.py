@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from amped.kernels.memory.in_place_norm import widened
 from amped.kernels.torch_import import torch
 
 Tensor = Any
@@ -28,10 +29,6 @@ class Choices:
     activation: str = "relu"
 
 
-def _wide(values: Tensor) -> Tensor:
-    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
-
-
 def _kept(values: Tensor, mask: Tensor | None, choices: Choices) -> Tensor:
     """Dropout with a given mask; it is its own backward pass."""
     return values if mask is None else values * mask / choices.keep
@@ -44,7 +41,7 @@ def aib(kqv: Tensor, bias: Tensor, out: Tensor, _: Choices) -> None:
 
 def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tensor, choices: Choices) -> None:
     """Softmax over keys, then dropout; `kept` gets the softmax itself if a mask changes it."""
-    values = torch.softmax(_wide(scores), -1)
+    values = torch.softmax(widened(scores), -1)
     if kept is not None:
         kept.copy_(values)
     out.copy_(_kept(values, mask, choices))
@@ -52,7 +49,7 @@ def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tenso
 
 def bs(grad: Tensor, mask: Tensor | None, kept: Tensor, out: Tensor, choices: Choices) -> None:
     """Backward pass of dropout and softmax: α ⊙ (dα − Σ α ⊙ dα)."""
-    alpha, grad = _wide(kept), _kept(_wide(grad), mask, choices)
+    alpha, grad = widened(kept), _kept(widened(grad), mask, choices)
     weighted = alpha * grad
     out.copy_(weighted - alpha * weighted.sum(-1, keepdim=True))
 
@@ -62,7 +59,7 @@ def bdrln(
     normalized: Tensor, inverse_deviation: Tensor, out: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Bias, dropout, residual connection and layer norm."""
-    summed = _kept(_wide(values) + _wide(bias), mask, choices) + _wide(residual)
+    summed = _kept(widened(values) + widened(bias), mask, choices) + widened(residual)
     variance, mean = torch.var_mean(summed, -1, correction=0, keepdim=True)
     inverse = (variance + choices.epsilon).rsqrt()
     unit = (summed - mean) * inverse
@@ -75,7 +72,7 @@ def bsb(
     grad: Tensor, normalized: Tensor, scale: Tensor, out: Tensor, dscale: Tensor, dshift: Tensor, _: Choices
 ) -> None:
     """Backward pass of a layer norm's scale and shift."""
-    wide = _wide(grad)
+    wide = widened(grad)
     out.copy_(wide * scale)
     dscale.copy_((wide * normalized).sum((0, 1)))
     dshift.copy_(wide.sum((0, 1)))
@@ -86,7 +83,7 @@ def blnrd(
     residual: Tensor, dropped: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """Backward pass of layer norm, whose result the residual gets, and then of dropout."""
-    wide, unit = _wide(grad), _wide(normalized)
+    wide, unit = widened(grad), widened(normalized)
     centered = wide - wide.mean(-1, keepdim=True) - unit * (wide * unit).mean(-1, keepdim=True)
     centered = centered * inverse_deviation[..., None]
     residual.copy_(centered)
@@ -95,7 +92,7 @@ def blnrd(
 
 def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, choices: Choices) -> None:
     """Bias, activation and dropout; `before` keeps the input of the activation."""
-    summed = _wide(values) + _wide(bias)
+    summed = widened(values) + widened(bias)
     before.copy_(summed)
     active = torch.relu(summed) if choices.activation == "relu" else torch.nn.functional.gelu(summed)
     out.copy_(_kept(active, mask, choices))
@@ -103,8 +100,10 @@ def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: 
 
 def bdrlb(grad: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, dbias: Tensor, choices: Choices) -> None:
     """Backward pass of dropout, activation and bias."""
-    wide = _kept(_wide(grad), mask, choices)
-    active = wide * (before > 0) if choices.activation == "relu" else torch.ops.aten.gelu_backward(wide, _wide(before))
+    wide = _kept(widened(grad), mask, choices)
+    active = (
+        wide * (before > 0) if choices.activation == "relu" else torch.ops.aten.gelu_backward(wide, widened(before))
+    )
     out.copy_(active)
     dbias.copy_(active.sum((0, 1)))
 
@@ -114,18 +113,18 @@ def ebsb(
     out: Tensor, dscale: Tensor, dshift: Tensor, dbias: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
     """The sum with the residual's gradient, backward pass of scale and shift, and gradient of the second bias."""
-    bsb(_wide(residual) + _wide(grad), normalized, scale, out, dscale, dshift, choices)
-    dbias.copy_(_wide(dropped).sum((0, 1)))
+    bsb(widened(residual) + widened(grad), normalized, scale, out, dscale, dshift, choices)
+    dbias.copy_(widened(dropped).sum((0, 1)))
 
 
 def baob(grad: Tensor, dbias: Tensor, _: Choices) -> None:
     """Gradient of the output projection's bias."""
-    dbias.copy_(_wide(grad).sum((0, 1)))
+    dbias.copy_(widened(grad).sum((0, 1)))
 
 
 def baib(grad: Tensor, dbias: Tensor, _: Choices) -> None:
     """Gradients of the biases of keys, queries and values."""
-    dbias.copy_(_wide(grad).sum((-2, -1)))
+    dbias.copy_(widened(grad).sum((-2, -1)))
 
 
 def bei(attention: Tensor, residual: Tensor, out: Tensor, _: Choices) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from amped.base.errors import ConfigError, Problem
@@ -39,12 +39,10 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
     Raises:
         InfeasibleError: with every operator that has no row.
     """
-    found = []
-    for operator in operators:
-        rows = table.times(operator.name)
-        found.append(
-            Relation(operator.name, variables_of(operator), {c: float(row["time_us"]) for c, row in rows.items()})
-        )
+    found = [
+        Relation(o.name, variables_of(o), {c: float(row["time_us"]) for c, row in table.times(o.name).items()})
+        for o in operators
+    ]
     empty = [relation.name for relation in found if not relation.times]
     if empty:
         raise InfeasibleError([Problem(f"the table has no row of {name}", advice="measure it anew") for name in empty])
@@ -82,7 +80,7 @@ def _agreeing(relation: Relation, other: Relation) -> Relation:
     if not kept:
         told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
         raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
-    return Relation(relation.name, relation.variables, kept)
+    return replace(relation, times=kept)
 
 
 def usable_rows(attention: str) -> dict[str, set[Choice]]:

@@ -10,7 +10,8 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench import Bench, about, one_thread
-from amped.kernels.layouts.conversion import from_torch, torch_layer
+from amped.kernels.layouts.conversion import torch_layer
+from amped.kernels.layouts.encoder import from_torch
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.refusals import first_line
 from amped.kernels.timers import timer_for
@@ -48,7 +49,7 @@ class Run:
 
 
 def contenders(
-    plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool = True
+    plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool
 ) -> Iterator[Contender]:
     """Torch's layer in eager mode, with SDPA, and compiled; and our layer, with equal weights, in two plans."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -62,8 +63,7 @@ def contenders(
 
 
 def compare(
-    plan: Plan, dimensions: Dimensions, device: str = "cpu", dtype: str = "float32", dropout: float = 0.1,
-    budget: float = 30.0, compiled: bool = True,
+    plan: Plan, dimensions: Dimensions, device: str, dtype: str, dropout: float, budget: float, compiled: bool,
 ) -> tuple[dict[str, Any], list[Run]]:  # fmt: skip
     """The device, and a run for each contender; a contender that cannot run says why.
 

@@ -153,4 +153,3 @@ _LEFT_OUT = {"softmax", "gamma", "dX2gamma", "bs", "dX1QKT", "dX2QKT"}
 ENCODER_FLASH = tuple(_INSTEAD.get(o.name, o) for o in ENCODER if o.name not in _LEFT_OUT)
 LAYERS = {"explicit": ENCODER, "sdpa": ENCODER_FLASH}
 OPERATORS = {operator.name: operator for operator in (*ENCODER, *ENCODER_FLASH)}
-CONTRACTIONS = tuple(operator for operator in ENCODER if operator.kind == CONTRACTION)

@@ -55,16 +55,17 @@ def _grouped(
 
 def contract(
     einsum: str, layouts: Sequence[str], a: Tensor, b: Tensor, out: Tensor, sizes: Sizes,
-    alpha: float = 1.0,
+    alpha: float,
 ) -> Tensor:  # fmt: skip
     """`out` = alpha · a·b as one (batched) GEMM over views; the old content of `out` is not read.
 
     `is_one_gemm` must allow the layouts; each tensor is dense in its layout.
     """
     of = roles(einsum)
-    first = matrix(a, layouts[0], (of.batch, of.m, of.k), sizes)
-    second = matrix(b, layouts[1], (of.batch, of.k, of.n), sizes)
-    result = matrix(out, layouts[2], (of.batch, of.m, of.n), sizes)
+    first, second, result = (
+        matrix(each, layout, (of.batch, *classes), sizes)
+        for each, layout, classes in zip((a, b, out), layouts, of.of_tensors, strict=True)
+    )
     if not of.batch:
         result[0].addmm_(first[0], second[0], beta=0, alpha=alpha)
     else:

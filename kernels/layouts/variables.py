@@ -60,7 +60,7 @@ def variables_of(operator: Operator) -> tuple[str, ...]:
     return tuple(dict.fromkeys(variable_of(name) for name in tensors))
 
 
-def variables(attention: str = "explicit") -> tuple[str, ...]:
+def variables(attention: str) -> tuple[str, ...]:
     """Every tensor of a layer whose layout is chosen."""
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
 

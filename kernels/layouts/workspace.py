@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from copy import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, Kernels
+from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices, Kernels
 from amped.kernels.layouts.spec import LETTERS, SLICES, Layouts, Operator, Sizes
 from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical
 from amped.kernels.layouts.variables import layout_of
 from amped.kernels.torch_import import torch
 
 
+@dataclass
 class Workspace:
     """Tensors by name, in the layouts of a plan.
 
-    Args:
+    Attributes:
         sizes: the size of each letter.
         layouts: the layout of each tensor that chooses one.
-        like: a tensor with the dtype and the device to use.
-        kernels: the fused kernels; by default, those in plain torch.
+        like: the dtype and the device to use.
+        kernels: the fused kernels.
+        attention: the inputs and the output of torch's fused attention, once it has run.
     """
 
-    def __init__(
-        self, sizes: Sizes, layouts: Layouts, like: Mapping[str, Any],
-        choices: Choices, kernels: Kernels = KERNELS,
-    ) -> None:  # fmt: skip
-        self.sizes, self.layouts, self.like = sizes, layouts, dict(like)
-        self.choices, self.kernels = choices, kernels
-        self.tensors: dict[str, Tensor] = {}
-        self.attention: Any = None
+    sizes: Sizes
+    layouts: Layouts
+    like: dict[str, Any]
+    choices: Choices
+    kernels: Kernels
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    attention: Any = None
 
     def copied(self) -> Workspace:
         """A workspace with these tensors, to which others can be added, so that a backward pass can be repeated."""
-        other = copy(self)
-        other.tensors = dict(self.tensors)
-        return other
+        return replace(self, tensors=dict(self.tensors))
 
     def layout(self, name: str) -> str:
         """The letters of a tensor, outermost first."""

@@ -8,10 +8,11 @@ from typing import Any
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.graph import Relation, consistent
 from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import ENCODER, LAYERS, SLICES
+from amped.kernels.layouts.spec import CONTRACTION, ENCODER, LAYERS, SLICES
 from amped.kernels.layouts.table import Table
 from amped.kernels.layouts.variables import row_names, rows_of, variables_of
 
+CONTRACTIONS = tuple(operator for operator in ENCODER if operator.kind == CONTRACTION)
 SMALL = Dimensions(2, 5, 3, 12, 7)
 MEASURED = {"device": "a made-up device", "device_type": "cpu", "dtype": "float32", "dropout": 0.0,
             "flop_rate": 1e12, "bandwidth": 1e11}  # fmt: skip
@@ -83,7 +84,7 @@ def differences(
     for row in rows[:: -(-len(rows) // most) if most else 1]:
         torch.manual_seed(0)
         layouts = dict(zip(variables_of(operator), row, strict=True))
-        space = Workspace(dimensions.sizes, layouts, like, choices)
+        space = Workspace(dimensions.sizes, layouts, like, choices, fused.KERNELS)
         for tensor in ARGUMENTS[operator.name].split():
             if tensor in MASKS.values():
                 space.tensor(tensor).bernoulli_(keep)

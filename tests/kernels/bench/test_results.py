@@ -5,8 +5,8 @@ import json
 import pytest
 
 from amped.base.errors import FileError
-from amped.kernels.results import identity, key_of, read_result, refuse_other_machine, write_result
-from amped.kernels.specs import spec
+from amped.kernels.results import identity, read_result, refuse_other_machine, write_result
+from amped.kernels.specs import key_of, spec
 from tests.helpers.bench import record, result
 
 

@@ -45,11 +45,11 @@ def test_what_fits_stays_as_it_is_and_nothing_is_refused():
 def test_steps_train_and_are_timed():
     from amped.kernels.stepping import trained
 
-    found = trained(TINY, "cpu", "float32", steps=3)
+    found = trained(TINY, "cpu", "float32", steps=3, tell=lambda i, s: None)
     assert len(found.times) == 3
     assert len(found.losses) == 4
     assert found.losses[-1] < found.losses[0]
-    assert 0 < found.least <= found.median
+    assert found.least == min(found.times) > 0
     # Weights and both states are there throughout; a process that ran before may have had the room already.
     assert 12 * TINY.parameters < found.memory.tensors
     assert found.memory.process >= 0

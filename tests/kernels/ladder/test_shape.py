@@ -23,8 +23,8 @@ def test_a_share_of_a_gated_layer_with_few_keys_by_hand():
 
 
 @pytest.mark.parametrize(("sizes", "told"), [
-    ({"heads": 30}, r"--heads 30 does not divide --hidden 4096\n    32, 16, 8 do"),
-    ({"batch": 0}, "--batch 0 is not positive"),
+    ({"heads": 30}, r"hidden 4096 is not divisible by 30 heads\n    --heads 16 or 32 would do"),
+    ({"batch": 0}, r"batch is 0\n    give --batch a whole number above 0"),
     ({"dropout": 1.0}, "--dropout 1.0 is no share"),
 ])  # fmt: skip
 def test_sizes_that_are_none_are_refused(sizes, told):

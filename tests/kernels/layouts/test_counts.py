@@ -7,7 +7,7 @@ import pytest
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.gemms import gemm_call, gemm_layouts, is_one_gemm
 from amped.kernels.layouts.graph import usable_rows
-from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER, LETTERS, OPERATORS
+from amped.kernels.layouts.spec import ENCODER, LETTERS, OPERATORS
 from amped.kernels.layouts.variables import (
     ROW_MAJOR,
     choice_of,
@@ -18,7 +18,7 @@ from amped.kernels.layouts.variables import (
     variables,
     variables_of,
 )
-from tests.helpers.layouts import random_plan
+from tests.helpers.layouts import CONTRACTIONS, random_plan
 
 LONG = Dimensions(8, 512, 16, 1024)
 VALID = {"QKV": 96, "QKT": 128, "gamma": 128, "out": 32, "lin1": 16, "lin2": 16, "dXlin2": 16, "dWlin2": 16,
@@ -137,7 +137,7 @@ def test_what_is_the_same_lies_the_same_in_every_plan(seed):
 
 def test_the_natural_order_can_be_run():
     assert list(layout_problems(ROW_MAJOR, "explicit")) == []
-    assert set(ROW_MAJOR) == set(variables())
+    assert set(ROW_MAJOR) == set(variables("explicit"))
 
 
 def test_parts_of_a_stack_that_lie_differently_are_no_choice():

@@ -11,13 +11,13 @@ from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts import cost
 from amped.kernels.layouts.spec import (
     CLASSES,
-    CONTRACTIONS,
     ENCODER,
     ENCODER_FLASH,
     LETTERS,
     OPERATORS,
 )
 from tests.helpers.cli import ROOT, refused, verb
+from tests.helpers.layouts import CONTRACTIONS
 
 LONG, SHORT = Dimensions(8, 512, 16, 1024), Dimensions(96, 128, 16, 1024)
 ODD = Dimensions(3, 5, 7, 77, 13)

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.layouts import tensors  # noqa: E402
-from amped.kernels.layouts.conversion import from_state, from_torch, torch_layer  # noqa: E402
-from amped.kernels.layouts.encoder import PARAMETERS, LayoutEncoderLayer, PlanWarning  # noqa: E402
+from amped.kernels.layouts.conversion import from_state, torch_layer  # noqa: E402
+from amped.kernels.layouts.encoder import PARAMETERS, LayoutEncoderLayer, PlanWarning, from_torch  # noqa: E402
 from amped.kernels.layouts.plan import Plan, row_major  # noqa: E402
 from amped.kernels.layouts.spec import LETTERS  # noqa: E402
 from amped.kernels.layouts.tensors import logical  # noqa: E402

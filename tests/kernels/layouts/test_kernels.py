@@ -12,11 +12,12 @@ from amped.kernels.layouts.bench_rows import Room  # noqa: E402
 from amped.kernels.layouts.fused import Choices  # noqa: E402
 from amped.kernels.layouts.gemms import gemm_layouts  # noqa: E402
 from amped.kernels.layouts.select import select  # noqa: E402
-from amped.kernels.layouts.spec import CONTRACTIONS, ENCODER  # noqa: E402
+from amped.kernels.layouts.spec import ENCODER  # noqa: E402
 from amped.kernels.layouts.table import Table  # noqa: E402
 from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
 from amped.kernels.timing import Timing  # noqa: E402
 from tests.helpers.bench import needs_gpu  # noqa: E402
+from tests.helpers.layouts import CONTRACTIONS  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 ODD = Dimensions(2, 3, 5, 35, 11)
@@ -51,7 +52,7 @@ def test_hidden_copies_are_seen_where_they_are_known_and_not_where_there_are_non
     calls = [
         lambda: torch.einsum("bjhp,bkhp->bhjk", x, x),
         lambda: torch.einsum("phi,ibj->bjhp", w, y),
-        lambda: contract("phbk,phbj->hbjk", ("hbkp", "hbjp", "hbjk"), keys, keys, scores, sizes),
+        lambda: contract("phbk,phbj->hbjk", ("hbkp", "hbjp", "hbjk"), keys, keys, scores, sizes, 1.0),
     ]
     both, one, none = map(hidden_copies, calls)
     assert "aten::clone" in both
@@ -294,5 +295,5 @@ def test_on_a_gpu_a_plan_takes_the_sum_of_its_operators():
 
     dimensions = Dimensions(8, 512, 16, 1024)
     plan = select(run(Bench(dimensions, "cuda", "bfloat16", budget=60.0)))
-    _, runs = compare(plan, dimensions, "cuda", "bfloat16", budget=10.0, compiled=False)
+    _, runs = compare(plan, dimensions, "cuda", "bfloat16", dropout=0.1, budget=10.0, compiled=False)
     assert runs[-1].total == pytest.approx(plan.predicted_without_input_gradient, rel=0.10)
