@@ -191,7 +191,7 @@ class _Training:
 
     def footprint(self, bare: float, loaded: float) -> Footprint:
         """The most memory of a process that had `bare` bytes at first, and `loaded` bytes with torch's code."""
-        grown = peak_bytes(self.device) - bare
+        grown = max(0.0, peak_bytes(self.device) - bare)  # a process may meanwhile give back what others left
         if self.device == "cuda":
             return Footprint(grown, grown, 0.0)
         gradients = [w.grad for w in self.weights.values() if w.grad is not None]
