@@ -244,19 +244,16 @@ def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
 
     An array without that many rows does not depend on them.
     """
-
-    def changed(value: Any) -> Any:
-        has_rows = isinstance(value, np.ndarray) and value.ndim and value.shape[-1] == rows
-        return change(value) if has_rows else value
-
     if isinstance(data, np.ndarray):
-        return changed(data)
+        return change(data) if data.shape[-1:] == (rows,) else data
     seen: dict[int, Any] = {}  # records often share arrays, and each is changed once
 
     def once(value: Any) -> Any:
-        if id(value) not in seen:
-            seen[id(value)] = changed(value)
-        return seen[id(value)]
+        found = seen.get(id(value))
+        if found is None:
+            has_rows = isinstance(value, np.ndarray) and value.shape[-1:] == (rows,)
+            found = seen[id(value)] = change(value) if has_rows else value
+        return found
 
     return tuple(record.mapped(once) for record in data)
 
@@ -361,7 +358,8 @@ def _spread(data: Any, held: int, wanted: int, joint: Joint) -> Any:
     """A quantity's array, or each array of its records, gathered over the wanted rows."""
     if held in (0, wanted):
         return data
-    return _each(data, joint.length(held), lambda v: gathered(joint, v, held, wanted))
+    index = joint.index(held, wanted)
+    return _each(data, joint.length(held), lambda v: v.take(index, axis=-1, mode="clip"))  # as in `gathered`
 
 
 def _last_uses(formulas: Sequence[Formula], keep: Collection[str]) -> list[set[str]]:

@@ -6,7 +6,7 @@ It takes array operations, no loops.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
 
@@ -213,8 +213,8 @@ class Block:
         beside, row = np.divmod(cells, self.shape[-1])
         row += self.first
         swept = self.cells.columns(row, beside)
-        places = np.unravel_index(cells, self.shape)  # of a few cells; a whole block as one row would be a copy of it
-        told = {name: self.whole(name)[places] for name in self.wanted.told if name not in swept}
+        places = np.unravel_index(cells, self.shape)
+        told = {name: self._at(name, places) for name in self.wanted.told if name not in swept}
         columns = swept | told
         number, case = row * self.cells.beside + beside, self.cells.case[row]
         rows = (
@@ -223,6 +223,13 @@ class Block:
         )
         found = zip(x.tolist(), y.tolist(), number.tolist(), case.tolist(), rows, strict=True)
         yield from (Ranked(one, other, self.cells.part, *rest) for one, other, *rest in found)
+
+    def _at(self, name: str, places: Sequence[Places]) -> Array:
+        """A result of a few cells. The whole block as one row would be a copy of it."""
+        own = self.results.spread(name)
+        one = np.zeros_like(places[-1])
+        found: Array = own[tuple(place if length > 1 else one for place, length in zip(places, own.shape, strict=True))]
+        return found
 
     def _fulfilled(self, wish: Wish) -> Mask:
         if isinstance(wish.value, str):
