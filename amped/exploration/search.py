@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import count, product
 from math import prod
@@ -15,7 +15,7 @@ from amped.base.errors import ConfigError
 from amped.base.record import dataclass
 from amped.configuring.scenario import asked_again
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Columns, run_in_blocks
+from amped.engine.evaluate import Columns, Mask, run_in_blocks
 from amped.engine.known import Known
 from amped.engine.resolve import Plan, plan
 from amped.estimation.parts import STEP_PARTS
@@ -244,28 +244,22 @@ class Search:
         codes = np.zeros(len(columns[CASE]), dtype=np.intp)
         for place, mask in enumerate(alone):
             codes += mask.astype(np.intp) << place
+        good = self._enough(branch, columns)
         for code in np.flatnonzero(np.bincount(codes)):
-            rows = of_rows(columns, codes == code)
+            own_rows = codes == code
+            rows = of_rows(columns, own_rows)
             idle = {degree for place, degree in enumerate(degrees) if code >> place & 1}
             values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
                       for name, axis in axes.items()}  # fmt: skip
             values |= {n: branch.mappings.sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
             if all(len(axis) for axis in values.values()):
-                yield from self._pruned(branch, _Region(rows, values))
+                yield from _pruned(_Region(rows, values), {policy: mask[own_rows] for policy, mask in good.items()})
 
-    def _pruned(self, branch: Branch, region: _Region) -> Iterator[_Region]:
-        """A region, or two: the rows where a value of a policy is shown to be unnecessary, and the other rows."""
-        open_axes = {name for name in self.sweeps.policies & region.axes.keys() if len(region.axes[name]) > 1}
-        compared = sorted(open_axes & {*branch.dominance.compared}) if self.space.pruned else []
-        if not compared:
-            yield region
-            return
-        (policy,) = compared
-        good = branch.dominance.as_good(region.columns, region.axes, policy)
-        if good.any():
-            yield _Region(of_rows(region.columns, good), {**region.axes, policy: region.axes[policy][-1:]})
-        if not good.all():
-            yield _Region(of_rows(region.columns, ~good), region.axes)
+    def _enough(self, branch: Branch, columns: Columns) -> dict[str, Mask]:
+        """For each policy of which the last value is shown to be enough in some rows, these rows."""
+        open_axes = {name for name in self.sweeps.policies & branch.axes.keys() if len(branch.axes[name]) > 1}
+        compared = open_axes & {*branch.dominance.compared} if self.space.pruned and len(columns[CASE]) else ()
+        return {policy: branch.dominance.as_good(columns, branch.axes, policy) for policy in sorted(compared)}
 
     def mappings(self, part: Part) -> tuple[Branch, Columns, Columns]:
         """The branch of a part, its mappings by column, and the values of its open axes."""
@@ -301,6 +295,18 @@ class Search:
         wider = {name: columns[name] for name in wholes() if name in columns} | rows
         used = mechanisms_of_rows(columns, [each.outer for each in family.cases], case)
         return Cells(part, rows, case, axes, self.request.options.each, wider, used)
+
+
+def _pruned(region: _Region, enough: Mapping[str, Mask]) -> Iterator[_Region]:
+    """A region, or two: the rows where a value of a policy is shown to be unnecessary, and the other rows."""
+    compared = [policy for policy in enough if len(region.axes[policy]) > 1]
+    if not compared:
+        yield region
+        return
+    (policy,) = compared
+    for rows, axis in ((enough[policy], region.axes[policy][-1:]), (~enough[policy], region.axes[policy])):
+        if rows.any():
+            yield _Region(of_rows(region.columns, rows), {**region.axes, policy: axis})
 
 
 def _slices(axes: Columns, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
