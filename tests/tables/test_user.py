@@ -171,13 +171,13 @@ class TestTableFilesThatAreNone:
             ("__import__('os')", "is not a number with a unit"),
         ],
     )
-    def test_a_cell_that_is_no_value_is_told_with_table_row_and_column(self, tmp_path, cell, what):
+    def test_a_cell_that_is_no_value_is_told_with_file_table_row_and_column(self, tmp_path, cell, what):
         path = tmp_path / "mine.json"
         path.write_text(json.dumps({ACCELERATORS: {"Mine": {"frequency": cell}}}))
         with pytest.raises(ConfigError) as caught:
             estimate("default", accelerator="Mine", lookup_tables=path)
         (problem,) = caught.value.problems
-        assert problem.where == f"{ACCELERATORS}, row 'Mine', column 'frequency'"
+        assert problem.where == f"{path}: {ACCELERATORS}, row 'Mine', column 'frequency'"
         assert what in problem.what
 
     @pytest.mark.parametrize("accelerator", [3, {"a": 1}, ["A100"], True, "Nope"])
