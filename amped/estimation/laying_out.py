@@ -52,10 +52,12 @@ SLOTS = 2
 MOST_CHUNKS = 4
 # Balanced layouts count the output head so many times its length: its own, and one for stages that wait for it.
 HEADS = (1.0, 2.0)
-# How often the steps of all layouts near the best one are compared, and the most chunks of which they are.
-MOST_ROUNDS, MOST_COMPARED_CHUNKS = 6, 64
+# How often the steps of all layouts near the best ones are compared, and the most chunks of which they are.
+MOST_ROUNDS, MOST_COMPARED_CHUNKS = 12, 64
 # Layouts with so many chunks together are computed at once: more take more memory, and fewer more time.
-AT_ONCE = 32_768
+AT_ONCE = 131_072
+# A search goes on from at most so many layouts; in a round, layouts with at most so many chunks together are compared.
+MOST_BEST, MOST_IN_A_ROUND = 16, 800_000
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -289,21 +291,26 @@ class _Pipeline:
         other, which depends on their order, and what is done once a step, on the stage with the most parameters.
         """
         homes = [stage for stage, _ in self.homes]
-        near = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(homes))])
-        best = near[self._shortest(trial, near)]
+        few = int(np.clip(MOST_IN_A_ROUND // len(homes) ** 3, 1, MOST_BEST))
+        best = self._shortest(
+            trial, np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(homes))]), few
+        )
         for _ in range(MOST_ROUNDS):
-            near = np.array([best, *nearby(best.tolist(), homes)])
-            place = self._shortest(trial, near)
-            if not place:
+            near = np.concatenate([best, *(nearby(each.tolist(), homes) for each in best)])
+            first, best = best[0], self._shortest(trial, near, few)
+            if (first == best[0]).all():
                 break
-            best = near[place]
-        return [int(layers) for layers in best]
+        return [int(layers) for layers in best[0]]
 
-    def _shortest(self, trial: Results, every: np.ndarray) -> int:
-        """The place of the layout with the shortest step, among those that keep the rule and fit in memory if any does."""
+    def _shortest(self, trial: Results, every: np.ndarray, few: int) -> np.ndarray:
+        """The few layouts with the shortest steps, the best first.
+
+        Before a layout that fits in memory there is none that does not, and before one that keeps the rule of chunks none that breaks it.
+        """
+        every = every[np.sort(np.unique(every, axis=0, return_index=True)[1])]
         parts = np.array_split(every, -(-every.size // AT_ONCE))
         step, fits, full = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
-        return int(np.lexsort((step, 1 - fits, 1 - full))[0])
+        return every[np.lexsort((step, 1 - fits, 1 - full))[:few]]
 
     def _steps(self, trial: Results, every: np.ndarray) -> np.ndarray:
         """For each layout, its step, whether it fits and whether it keeps the rule."""

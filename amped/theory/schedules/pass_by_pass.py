@@ -105,17 +105,17 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
     work, send, held, later = plain(work, send, held)
     slow = links_with_queues(work, send)
     free: list[Any] = [0.0 * send] * pipe.stages
-    arrived: list[Any] = []
+    arrived: dict[int, Any] = {}
     links: dict[tuple[int, bool], Any] = {}
-    for stage, kind, chunk, after, sends in steps_of(schedule, pipe):
-        start = later(free[stage], arrived[after]) if after >= 0 else free[stage]
+    for place, (stage, kind, chunk, after, sends) in enumerate(steps_of(schedule, pipe)):
+        start = later(free[stage], arrived.pop(after)) if after >= 0 else free[stage]  # one pass alone takes it
         free[stage] = end = start + work[kind][stage][chunk]
         if sends:
             link = (stage, kind == FORWARD)
             links[link] = sent = (later(end, links.get(link, end)) if link in slow else end) + send
             free[stage] = end + held if blocks else end
             end = sent
-        arrived.append(end)
+        arrived[place] = end
     return reduce(later, free)
 
 
