@@ -63,9 +63,9 @@ def balanced(row: Row, stages: int, homes: Sequence[int]) -> list[int]:
     return _moved(roomy, stages, homes, found) if _cost(row, stages, homes, found)[0] else found
 
 
-def nearby(counts: Sequence[int], homes: Sequence[int]) -> list[list[int]]:
-    """All layouts with one layer in another stage's chunk, and all in which two chunks exchange their layers."""
-    found = [*_moves(homes, counts)]
+def nearby(counts: Sequence[int]) -> list[list[int]]:
+    """All layouts with one layer in another chunk, and all in which two chunks exchange their layers."""
+    found = [*_moves(range(len(counts)), counts)]
     for one, other in combinations(range(len(counts)), 2):
         if counts[one] != counts[other]:
             exchanged = list(counts)

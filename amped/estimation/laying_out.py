@@ -2,8 +2,9 @@
 
 What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
 gets equally many. Otherwise the whole steps of many layouts are compared: balanced ones, whose longest stage is as short
-as memory allows, and those in which chunks one after another have equally many layers. From the best one the search goes
-on to layouts near it as long as the step becomes shorter. A network needs no layout if its layers are all alike and divide.
+as memory allows, and those in which chunks one after another have equally many layers. From the best ones the search
+goes on to layouts near them, until none of the best ones is new (a beam search). A network needs no layout if its layers
+are all alike and divide.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ MOST_CHUNKS = 4
 # Balanced layouts count the output head so many times its length: its own, and one for stages that wait for it.
 HEADS = (1.0, 2.0)
 # How often the steps of all layouts near the best ones are compared, and the most chunks of which they are.
-MOST_ROUNDS, MOST_COMPARED_CHUNKS = 12, 64
+MOST_ROUNDS, MOST_COMPARED_CHUNKS = 20, 64
 # Layouts with so many chunks together are computed at once: more take more memory, and fewer more time.
 AT_ONCE = 131_072
 # A search goes on from at most so many layouts; in a round, layouts with at most so many chunks together are compared.
-MOST_BEST, MOST_IN_A_ROUND = 16, 800_000
+MOST_BEST, MOST_IN_A_ROUND = 32, 800_000
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -285,27 +286,27 @@ class _Pipeline:
         return None
 
     def _quickest(self, trial: Results, starts: Sequence[Sequence[int]]) -> list[int]:
-        """The layers of each chunk after every move and exchange that makes the whole step shorter.
+        """The layers of each chunk in the best layout that moves and exchanges reach from the best starts.
 
         The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
         other, which depends on their order, and what is done once a step, on the stage with the most parameters.
         """
-        homes = [stage for stage, _ in self.homes]
-        few = int(np.clip(MOST_IN_A_ROUND // len(homes) ** 3, 1, MOST_BEST))
-        best = self._shortest(
-            trial, np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(homes))]), few
-        )
+        every = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(self.homes))])
+        few = int(np.clip(MOST_IN_A_ROUND // len(self.homes) ** 3, 1, MOST_BEST))
+        best, seen = self._shortest(trial, every, few), set[tuple[int, ...]]()
         for _ in range(MOST_ROUNDS):
-            near = np.concatenate([best, *(nearby(each.tolist(), homes) for each in best)])
-            first, best = best[0], self._shortest(trial, near, few)
-            if (first == best[0]).all():
+            fresh = [each for each in map(tuple, best.tolist()) if each not in seen]
+            if not fresh:
                 break
+            seen |= {*fresh}
+            best = self._shortest(trial, np.concatenate([best, *map(nearby, fresh)]), few)
         return [int(layers) for layers in best[0]]
 
     def _shortest(self, trial: Results, every: np.ndarray, few: int) -> np.ndarray:
         """The few layouts with the shortest steps, the best first.
 
-        Before a layout that fits in memory there is none that does not, and before one that keeps the rule of chunks none that breaks it.
+        Those that keep the rule of chunks stand before those that break it, and among them those that fit in memory
+        before those that do not.
         """
         every = every[np.sort(np.unique(every, axis=0, return_index=True)[1])]
         parts = np.array_split(every, -(-every.size // AT_ONCE))
