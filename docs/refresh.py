@@ -1,4 +1,4 @@
-"""Writes the outputs that pages show again: of README.md, docs/accuracy.md, docs/tutorial.md and the notebook.
+"""Writes the outputs that pages show again: of README.md, docs/accuracy.md, docs/usage.md, docs/tutorial.md and the notebook.
 
 `python docs/refresh.py` runs the commands of these pages. A block without `...` becomes what its command prints; in a block
 of the tutorial, each line becomes the printed line that is most like it. Read the differences before you commit them: text
@@ -111,5 +111,6 @@ if __name__ == "__main__":
     refresh_outputs(ROOT / "README.md", ACCURACY, "\n")
     refresh_outputs(ROOT / "README.md", OUTPUT, "")
     refresh_outputs(DOCS / "accuracy.md", OUTPUT, "")
+    refresh_outputs(DOCS / "usage.md", OUTPUT, "")
     refresh_tutorial()
     refresh_notebook()

@@ -46,8 +46,8 @@ ERRORS = ("rows", "groups", "missed", "mean", "median", "90 %", "max", "signed",
 CONVENTION = (
     "error: predicted / measured - 1. as time: the error of a rate as an error of the step's time (+ is too slow), "
     "which the summary uses. 90 %: nine groups of ten have a smaller error. rank: Spearman's correlation of tokens per "
-    "second and accelerator, within each network of three rows or more. Repeats of one configuration are a group, "
-    "which weighs as one row."
+    "second and accelerator, within each network (by its size, as sources spell it in many ways) of three groups or more. "
+    "Repeats of one configuration are a group, which weighs as one row."
 )
 
 

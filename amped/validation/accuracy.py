@@ -81,7 +81,7 @@ def accuracy(rows: Sequence[Residual]) -> Accuracy:
         np.mean([*map(np.mean, groups)]),
     )
     return Accuracy(
-        len(compared), len(groups), missed, *[*map(float, means), _rank_correlation_within_models(compared)]
+        len(compared), len(groups), missed, *[*map(float, means), _rank_correlation_within_networks(compared)]
     )
 
 
@@ -161,16 +161,26 @@ def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _rank_correlation_within_models(rows: Sequence[Residual]) -> float | None:
-    """How well predictions order the runs of one network by speed: the mean rank correlation of the networks."""
+def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
+    """How well predictions order the runs of one network by speed: the mean rank correlation of the networks.
+
+    Sources spell one network in several ways, so two digits of its size tell it, and whether it has experts. All repeats
+    of one configuration together are one run.
+    """
     told = []
-    for own in split((r for r in rows if r.times), NAMES[By.MODEL]).values():
+    for own in split((r for r in rows if r.times), _network).values():
         # Tokens per second and accelerator, measured and predicted.
-        rates = np.array([r.tokens / np.array(r.times) for r in own]).T
-        if len(own) >= FEWEST_RANKED and (rank := rank_correlation(*rates)) is not None:
-            told.append((rank, len(own)))
+        repeats = split(own, lambda r: r.measurement.group).values()
+        rates = np.array([np.mean([r.tokens / np.array(r.times) for r in each], axis=0) for each in repeats]).T
+        if len(repeats) >= FEWEST_RANKED and (rank := rank_correlation(*rates)) is not None:
+            told.append((rank, len(repeats)))
     found, weights = np.array(told).reshape(-1, 2).T
     return float(np.average(found, weights=weights)) if told else None
+
+
+def _network(r: Residual) -> str:
+    """A network by its sizes; by its name if they are not known."""
+    return f"{r.ground.number_of_parameters:.2g} {r.ground.number_of_experts:g}" if r.ground else NAMES[By.MODEL](r)
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:

@@ -83,6 +83,30 @@ def test_ranks_are_within_a_network_and_weighted_by_its_rows():
     assert accuracy(lone).rank_correlation is None
 
 
+def test_repeats_of_a_run_have_one_rank():
+    rows = [row(t, t, "a") for t in (1.0, 2.0, 3.0)]
+    again = [row(t, t, "a") for t in (2.9, 3.1)]
+    for each in again:
+        each.measurement.group = rows[-1].measurement.group
+    wrong = [row(4.0, 0.5, "a")]
+    # rates in order of time: 1, 2, the three repeats, and the wrong one; predicted: the wrong one first
+    told = rank_correlation(np.array([4.0, 3.0, 2.0, 1.0]), np.array([3.0, 2.0, 1.0, 4.0]))
+    assert accuracy([*rows, *again, *wrong]).rank_correlation == pytest.approx(told)
+
+
+def test_a_network_is_one_however_sources_spell_it():
+    ranked = accuracy(
+        [
+            r
+            for r in shipped()
+            if r.of_time and r.measurement.network.casefold().startswith(("llama3_8b", "llama-3.1-8b"))
+        ]
+    )
+    apart = {r.measurement.network for r in shipped() if "8b" in r.measurement.network.casefold()}
+    assert len(apart) > 1
+    assert ranked.rank_correlation > 0.9
+
+
 def test_the_order_of_rows_changes_nothing():
     forward, backward = (accuracy([r for r in rows if r.of_time]) for rows in (shipped(), shipped()[::-1]))
     assert vars(forward) == pytest.approx(vars(backward))
