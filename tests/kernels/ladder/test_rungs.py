@@ -267,7 +267,15 @@ def test_mfu_and_error_belong_to_the_row_s_own_time():
             assert row["error"] == pytest.approx(row["predicted_ms"] / row["ms"] - 1)
 
 
-def test_the_peak_of_a_rung_is_its_own(monkeypatch):
+def test_the_peak_is_forgotten_before_each_rung(monkeypatch):
+    notes = []
+    monkeypatch.setattr(climbing, "forget_peak", lambda device: notes.append("forgotten"))
+    monkeypatch.setattr(climbing, "peak_bytes", lambda device: notes.append("told"))
+    rungs_of(TOY, "functional", "sdpa")
+    assert notes == ["forgotten", "told"] * 2
+
+
+def test_the_peak_of_a_rung_is_its_own():
     """And not the largest of the process so far, where the system forgets it."""
     import torch
 
