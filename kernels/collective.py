@@ -185,7 +185,7 @@ def _call(each: KernelSpec, rank: int, device: str) -> Call:
 
     return {
         "all_reduce": lambda: dist.all_reduce(whole),
-        "all_gather": lambda: dist.all_gather(list(into.chunk(ranks)), part),
+        "all_gather": lambda: dist.all_gather_into_tensor(into, part),
         "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
         "all_to_all": lambda: dist.all_to_all_single(into, whole),
         "broadcast": lambda: dist.broadcast(whole, 0),

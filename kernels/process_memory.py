@@ -14,8 +14,6 @@ from amped.kernels.torch_import import torch
 STATUS, PEAK_RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # If it is written to that file, the kernel forgets the largest resident set so far. Source: proc(5).
 RESET = "5"
-# A peak above this multiple of the resident memory is from earlier.
-MUCH_MORE = 1.1
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,13 @@ def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]
     return float(sum(found["Total"] for found in tracker.get_tracker_snapshot("peak").values()))
 
 
-def forget_peak(device: str) -> bool:
-    """Starts the count of `peak_bytes` anew. False if the system refuses it or ignores it."""
+def forget_peak(device: str) -> None:
+    """Starts the count of `peak_bytes` anew; some systems refuse it for a process, or ignore it."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        return True
+        return
     with contextlib.suppress(OSError):
         PEAK_RESET.write_text(RESET)
-    return resident_bytes(most=True) < MUCH_MORE * resident_bytes()
 
 
 def peak_bytes(device: str) -> float:

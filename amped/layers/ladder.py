@@ -16,9 +16,11 @@ ALONE = {
     "number_of_accelerators_per_node": 1,
     "activation_recomputation": "none",
 }
-# Of a layer alone: no optimizer, no ends, no clock of a long run.
-LAYER = {**ALONE, "layers": 1, "vocabulary_size": 0, "optimizer": "none", "final_norm": False, "position_table": 0, "host_time_per_step": 0,
-         "training_clock_fraction": 1, **dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), 16)}  # fmt: skip
+# Of a layer alone: no optimizer, no ends. All its products have biases, as those of the published layers have. Its passes follow one
+# another, so that the clock is that of training.
+LAYER = {**ALONE, **dict.fromkeys(("query_key_value_bias", "attention_output_bias", "mlp_bias"), True), "layers": 1, "vocabulary_size": 0,
+         "optimizer": "none", "final_norm": False, "position_table": 0, "host_time_per_step": 0,
+         **dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), 16)}  # fmt: skip
 # What makes a rung of the ladder: the software, and whether attention is fused. A compiled layer moves what fused kernels move.
 COMPILED = {"software": "PyTorch", "flash_attention": True, "streaming_traffic_factor": 1, "host_time_per_layer": 0}
 RUNGS: Mapping[str, Mapping[str, Any]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.conversion import from_state, torch_layer
+from amped.kernels.layouts.conversion import SAME, from_state, torch_layer
 from amped.kernels.layouts.fused import Choices, kernels_on
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
@@ -78,7 +78,7 @@ class LayoutEncoderLayer(torch.nn.Module):
         self.dimensions = dimensions
         self.plan = plan or row_major(dimensions, attention or "explicit")
         self.choices = Choices(1.0 - dropout, epsilon, activation)
-        self.copies, self._warned = 0, False
+        self._warned = False
         for name in PARAMETERS:
             shape = [dimensions.sizes[letter] for letter in self.plan.layout(name)]
             self.register_parameter(name, torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
@@ -95,10 +95,8 @@ class LayoutEncoderLayer(torch.nn.Module):
                 getattr(self, name).copy_(logical(values, LETTERS[name], self.plan.layout(name)))
 
     def laid_out(self, values: Tensor, name: str) -> Tensor:
-        """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if one is needed, is counted."""
-        found = stored(values, "bji", self.plan.layout(name))
-        self.copies += found.data_ptr() != values.data_ptr()
-        return found
+        """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if they lie otherwise."""
+        return stored(values, "bji", self.plan.layout(name))
 
     def workspace(self, values: Tensor) -> Workspace:
         """The workspace for one forward pass."""
@@ -159,8 +157,8 @@ def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 
     Raises:
         ConfigError: for a layer of another kind: pre-norm, without biases, another activation.
     """
-    missing = [name for name in ("linear1", "linear2", "norm1", "norm2") if getattr(layer, name).bias is None]
-    if layer.norm_first or missing or layer.self_attn.in_proj_bias is None:
+    missing = {"self_attn.in_proj_bias", *SAME.values()} - layer.state_dict().keys()
+    if layer.norm_first or missing:
         raise ConfigError("the layer is not a post-norm encoder layer with biases", "norm_first=False, bias=True")
     if not layer.self_attn.batch_first:
         raise ConfigError("the layer takes the sequence first", "make it with batch_first=True")

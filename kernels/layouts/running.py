@@ -12,6 +12,7 @@ from amped.kernels.layer_shape import Dimensions
 from amped.kernels.layouts.bench import Bench, about, one_thread
 from amped.kernels.layouts.conversion import torch_layer
 from amped.kernels.layouts.encoder import from_torch
+from amped.kernels.layouts.fused import launch_errors
 from amped.kernels.layouts.plan import Plan, row_major
 from amped.kernels.refusals import first_line
 from amped.kernels.timers import timer_for
@@ -74,6 +75,8 @@ def compare(
     like = {"device": device, "dtype": getattr(torch, asked.dtype)}
     values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
     runs: list[Run] = []
+    # Such as: out of memory, no C++ compiler, no room for a tile.
+    failures: tuple[type[Exception], ...] = (RuntimeError, OSError, ImportError, *launch_errors())
     with one_thread(device):
         reference = None
         for contender in contenders(plan, dimensions, dropout, like, compiled):
@@ -86,7 +89,7 @@ def compare(
                     reference = output if reference is None else reference
                     error = float((output - reference).abs().max() / reference.abs().max())
                     runs.append(_timed(contender, values, error, device, budget / 5))
-            except (RuntimeError, OSError, ImportError) as problem:  # out of memory, no C++ compiler
+            except failures as problem:
                 runs.append(Run(contender.name, why_not=first_line(problem)[:120]))
     wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[asked.dtype]]
     if wrong:

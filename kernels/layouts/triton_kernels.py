@@ -87,7 +87,8 @@ def bdrln(
     centered = tl.where(tile[4], value - mean, 0.0)
     inverse = 1.0 / tl.sqrt(tl.sum(centered * centered, 1)[:, None] / cols + epsilon)
     unit = centered * inverse
-    _store(inverse_deviation, (*tile[:4], tile[4] & (tile[3] == 0)), inverse + tl.zeros_like(unit))
+    first = (tile[0], tile[1], tile[2], tile[3], tile[4] & (tile[3] == 0))  # Triton knows no * in a tuple
+    _store(inverse_deviation, first, inverse + tl.zeros_like(unit))
     _store(normalized, tile, unit)
     _store(y, tile, unit * _load(scale, tile) + _load(shift, tile))
 

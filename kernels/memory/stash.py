@@ -11,15 +11,6 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One kept storage: its bytes, and the first tensor that was seen in it."""
-
-    bytes: int
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True)
 class Stash:
     """All that is kept for a backward pass.
 
@@ -28,7 +19,6 @@ class Stash:
     """
 
     bytes: int
-    entries: tuple[Entry, ...]
 
 
 def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | None = None) -> Stash:
@@ -39,21 +29,19 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
     if exclude is None:
         exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()
     left_out = {_address(t) for t in exclude}
-    kept: dict[int, tuple[Entry, Tensor]] = {}
+    # Of each storage its bytes, and a tensor that keeps it alive, so that no other gets its address meanwhile.
+    kept: dict[int, tuple[int, Tensor]] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         address = _address(tensor)
-        if address not in left_out and address not in kept:
-            size = tensor.untyped_storage().nbytes()
-            # The tensor is kept alive, so that no other tensor gets its address meanwhile.
-            kept[address] = Entry(size, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")), tensor.detach()
+        if address not in left_out:
+            kept.setdefault(address, (tensor.untyped_storage().nbytes(), tensor.detach()))
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         result = fn(*args)
-    entries = tuple(entry for entry, _ in kept.values())
     del result
-    return Stash(sum(entry.bytes for entry in entries), entries)
+    return Stash(sum(size for size, _ in kept.values()))
 
 
 def _address(tensor: Tensor) -> int:

@@ -62,6 +62,14 @@ def test_a_round_trip_counts_as_two():
     assert together(Process(2e-3), trips=2)[0].median == pytest.approx(1e-3)
 
 
+def test_only_there_and_back_is_a_round_trip(monkeypatch):
+    monkeypatch.setattr(collective, "counted_together", lambda *given: given[-1])
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(collective, "_call", lambda *given: None)
+        trips = {kind: collective._timed(spec(kind, "float32", bytes=1024, ranks=2), 0, device) for kind in KINDS}
+        assert trips == {"all_reduce": 1, "all_gather": 1, "broadcast": 1, "send_receive": 2}
+
+
 def test_a_warm_up_goes_on_until_the_first_one_s_means_agree():
     falling = [3e-3 * 0.9**i for i in range(30)]
     timing = together(Process(*falling))[0]

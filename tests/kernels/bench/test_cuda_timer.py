@@ -9,7 +9,7 @@ from amped.kernels.running import Runner
 from amped.kernels.specs import spec
 from amped.kernels.timing import FEWEST
 from tests.helpers.bench import needs_gpu, result
-from tests.helpers.simulated.gpu import Gpu
+from tests.helpers.simulated.gpu import Gpu, Graph
 
 
 def timer(gpu):
@@ -206,12 +206,14 @@ def test_what_cannot_be_captured_is_not_tried():
 
 
 def test_a_refused_capture_leaves_the_stream_as_it_was_and_is_the_last_one():
+    """And its graph is kept, because the allocator asks it."""
     gpu = Gpu(captures=False)
     made = timer(gpu)
     for _ in range(2):
         timing = made.measure(gpu.kernel(5e-6), cold=False, capturable=True)
         assert timing.median == pytest.approx(5e-6)
         assert (gpu.refusals, gpu.stream) == (1, "default")
+        assert isinstance(made.refused, Graph)
 
 
 def test_a_run_goes_on_after_a_refused_capture_and_a_kernel_without_memory(monkeypatch):

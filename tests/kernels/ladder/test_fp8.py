@@ -128,8 +128,9 @@ def test_the_layer_around_its_products_can_be_compiled():
     plain = climbing._outcome(partial(climbing.made("fp8_delayed", p, s, "cpu").once, x, dy), p)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of torch's own tracer
-        with patch.object(torch, "compile", partial(torch.compile, backend="aot_eager")):
+        with patch.object(torch, "compile", side_effect=partial(torch.compile, backend="aot_eager")) as compiling:
             rung = climbing._in_fp8(p, s, Float8(), True)
         found = climbing._outcome(partial(rung.once, x, dy), p)
+    assert compiling.call_count == 1
     for a, b in zip(found, plain, strict=True):
         assert (a - b).norm() < 1e-5 * b.norm()

@@ -16,6 +16,7 @@ from amped.kernels.ladder.fp8 import Float8, ScaleState, refuse_illegal, scale_f
 from amped.kernels.ladder.fp8_cast import quantized
 from amped.kernels.ladder.speed import clock_laps, event_laps, speedometer
 from amped.kernels.layer_shape import Shape
+from amped.kernels.process_memory import resident_bytes
 from amped.kernels.torch_import import has_fp8
 from tests.helpers.bench import needs_gpu
 from tests.helpers.simulated.gpu import Gpu
@@ -267,11 +268,20 @@ def test_mfu_and_error_belong_to_the_row_s_own_time():
             assert row["error"] == pytest.approx(row["predicted_ms"] / row["ms"] - 1)
 
 
-def test_the_peak_of_a_rung_is_its_own(monkeypatch):
+def test_the_peak_is_forgotten_before_each_rung(monkeypatch):
+    notes = []
+    monkeypatch.setattr(climbing, "forget_peak", lambda device: notes.append("forgotten"))
+    monkeypatch.setattr(climbing, "peak_bytes", lambda device: notes.append("told"))
+    rungs_of(TOY, "functional", "sdpa")
+    assert notes == ["forgotten", "told"] * 2
+
+
+def test_the_peak_of_a_rung_is_its_own():
     """And not the largest of the process so far, where the system forgets it."""
     import torch
 
-    if not climbing.forget_peak("cpu"):
+    climbing.forget_peak("cpu")
+    if climbing.peak_bytes("cpu") > 1.1 * resident_bytes():
         pytest.skip("this system does not forget the largest resident set")
     large = torch.ones(1 << 25)
     high = climbing.peak_bytes("cpu")

@@ -6,11 +6,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 
 from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layer_shape import Dimensions  # noqa: E402
-from amped.kernels.layouts import bench, bench_rows, fused  # noqa: E402
+from amped.kernels.layouts import bench, bench_rows, fused, running  # noqa: E402
 from amped.kernels.layouts.bench import Bench, run  # noqa: E402
 from amped.kernels.layouts.bench_rows import Room  # noqa: E402
 from amped.kernels.layouts.fused import Choices  # noqa: E402
 from amped.kernels.layouts.gemms import gemm_layouts  # noqa: E402
+from amped.kernels.layouts.plan import row_major  # noqa: E402
 from amped.kernels.layouts.select import select  # noqa: E402
 from amped.kernels.layouts.spec import ENCODER  # noqa: E402
 from amped.kernels.layouts.table import Table  # noqa: E402
@@ -253,6 +254,22 @@ def test_a_kernel_that_cannot_be_launched_has_no_row_and_the_others_have_theirs(
     with pytest.warns(UserWarning, match=r"bad with .* is left out: out of resource: shared memory"):
         found = list(room.rows(operator, every))
     assert [row["layouts"] for row in found] == [layouts for layouts in every if layouts != every[1]]
+
+
+def test_a_plan_that_cannot_be_launched_says_why_and_torch_s_layers_are_timed(monkeypatch):
+    class OutOfResources(Exception):  # noqa: N818 (Triton's name)
+        pass
+
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            raise OutOfResources("out of resource: shared memory, Required: 300000")
+
+    monkeypatch.setattr(running, "launch_errors", lambda: (OutOfResources,))
+    monkeypatch.setattr(running, "from_torch", lambda *_: Layer())
+    dimensions = Dimensions(1, 4, 2, 8, 16)
+    _, runs = running.compare(row_major(dimensions), dimensions, "cpu", "float32", 0.0, 0.01, compiled=False)
+    assert [run.why_not for run in runs[-2:]] == ["out of resource: shared memory, Required: 300000"] * 2
+    assert all(run.total for run in runs[:2])
 
 
 def test_all_rows_are_all_valid_layouts():

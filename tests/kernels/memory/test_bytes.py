@@ -108,7 +108,6 @@ def test_under_autocast_a_norm_in_place_saves_nothing_and_the_report_says_so():
 def test_a_storage_counts_once_and_parameters_do_not():
     x = torch.randn(10, requires_grad=True)
     found = memory.stash_bytes(lambda x: (x[:5] * x[5:]).sin() * x[2:7], x)
-    assert [entry.bytes for entry in found.entries] == [40, 20, 20]
-    assert found.bytes == 80
+    assert found.bytes == 40 + 20 + 20
     linear = torch.nn.Linear(10, 3)
     assert memory.stash_bytes(linear, x).bytes == 40
