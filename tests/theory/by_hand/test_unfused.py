@@ -3,45 +3,11 @@
 import pytest
 
 import amped
+from tests.helpers.traffic import both_passes
 
 BIASED = {"expert_bias": True, "expert_bias_addition": "separate", "tensor_parallel_degree": 1}
 WEIGHTED = {"expert_weighting": "separate", "tensor_parallel_degree": 1, "activation_recomputation": "none"}
 FLEX = {"attention_kernel": "flex", "attention_sinks": True, "activation_recomputation": "none"}
-UNSEEN = ("split", "detach", "alias", "view", "randn")
-
-
-def traffic_of(run):
-    """Bytes that the operators of a run read and write; views move nothing."""
-    torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
-    moved = {"read": 0, "written": 0}
-
-    def size(tensors):
-        return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
-
-    class Counting(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            result = function(*args, **(kwargs or {}))
-            if not (function.is_view or any(word in str(function) for word in UNSEEN)):
-                moved["read"] += size({id(t): t for t in tree_leaves((args, kwargs))}.values())
-                moved["written"] += size(tree_leaves(result))
-            return result
-
-    with Counting():
-        found = run()
-    return found, moved["read"], moved["written"]
-
-
-def both_passes(function, *inputs):
-    """Bytes read and written forward, and backward of inputs that are results of something else."""
-    import torch
-
-    output, *forward = traffic_of(lambda: function(*inputs))
-    gradient = torch.ones_like(output)
-    _, *backward = traffic_of(lambda: torch.autograd.grad(output, inputs, gradient))
-    return [forward, backward]
 
 
 def modeled(e, name):
@@ -196,3 +162,24 @@ def test_every_operator_of_a_layer_has_its_place_in_the_graph():
     names = {o.name for o in e.results.records("layer_operators") if float(o.count) and o.phase == "forward"}
     waits = {name: before for name, before in forward_pass(e).items() if before}
     assert {"query_key_norm", "sink_scaling", "expert_up_bias", "expert_down_bias"} <= names <= waits.keys()
+
+
+def test_a_causal_mask_of_its_own_passes_over_all_scores_as_masked_fill_does():
+    torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
+    unfused = {"flash_attention": False, "causal": True, "activation_recomputation": "none"}
+    without, e = (amped.estimate("default", **unfused, separate_causal_mask=s) for s in (False, True))
+    (scores, _) = e.results.records("attention_gemms")
+    entries = float(scores.m * scores.n * scores.batch)
+    mask = torch.ones(64, 64, dtype=torch.bool).triu(1)
+    one = [
+        [moved / (8 * 64 * 64) for moved in each]
+        for each in both_passes(lambda s: s.masked_fill(mask, -1e9), leaf(8, 64, 64))
+    ]
+    # the mask itself, a byte for each pair of tokens, is shared by all heads: 1/8 byte an entry here
+    assert one == [pytest.approx([2 + 1 / 8, 2], rel=0.01)] * 2
+    assert modeled(e, "causal_mask") == [pytest.approx([2 * entries, 2 * entries])] * 2
+    assert e["compute_forward_time"] > without["compute_forward_time"]
+    assert e["layer_activation_bytes"] == without["layer_activation_bytes"]
+    bidirectional = {**unfused, "causal": False}
+    times = {s: amped.estimate("default", **bidirectional, separate_causal_mask=s)["step_time"] for s in (False, True)}
+    assert times[True] == times[False]

@@ -1,6 +1,6 @@
 """Attention in several kernels, which write all scores to memory."""
 
-from amped.theory.kernel_work import DROPOUT, SOFTMAX, Traffic, Work, contraction, streamed
+from amped.theory.kernel_work import DROPOUT, MASKING, SOFTMAX, Traffic, Work, contraction, streamed
 from amped.theory.places import EXCHANGED, SCORED
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Gemm
@@ -85,8 +85,26 @@ def unfused_attention_operators(
 
 
 @records()
+def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused_attentions_per_layer, entry_costs):
+    """The kernel that writes the scores again without those of later tokens, and that of their gradients.
+
+    Source: PyTorch, masked_fill: one kernel forward and one backward, each of which reads and writes all entries.
+    """
+    (scores, _), (cost,) = attention_gemms, entry_costs
+    rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
+    own = {"count": unfused_attentions_per_layer * causal * separate_causal_mask, "after": SCORED}
+    return streamed("causal_mask", "single_kernel", rows, scores.n, cost.of(MASKING, entries), **own)
+
+
+@records()
 def softmax_operators(
-    attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
+    attention_gemms,
+    causal_mask_operators,
+    dropout,
+    dropout_mask_bytes,
+    dropout_recomputation,
+    unfused_attentions_per_layer,
+    entry_costs,
 ):
     """The masked softmax of the scores, and the dropout of the probabilities, each as a kernel of its own.
 
@@ -98,6 +116,7 @@ def softmax_operators(
     again = dropout_recomputation * size
     kept = Work(Traffic(written=mask), Traffic(read=mask + again, written=again), mask + size - again)
     dropped, shape = cost.of(DROPOUT, entries) + kept, (rows, scores.n)
-    softmax = streamed("softmax", "normalization", *shape, cost.of(SOFTMAX, entries), count=calls, after=SCORED)
+    masked, before = causal_mask_operators, ("causal_mask", *SCORED)
+    softmax = streamed("softmax", "normalization", *shape, cost.of(SOFTMAX, entries), count=calls, after=before)
     own = {"count": calls * (dropout > 0), "after": ("softmax",)}
-    return softmax + streamed("attention_dropout", "element_wise", *shape, dropped, **own)
+    return masked + softmax + streamed("attention_dropout", "element_wise", *shape, dropped, **own)
