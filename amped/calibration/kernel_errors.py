@@ -143,9 +143,10 @@ def machine(
     wanted = ("kernel_rates", "network") if built else ("kernel_rates",)
     found = run(plan(scenario.catalogue, wanted, scenario.sources), known)
     rates, *network = (found.cells[name][0][0] for name in wanted)
-    cache = tables.row(ACCELERATORS, accelerator).columns.get("l2_cache")
-    held = float(parse(cache, "byte")) if cache is not None else 0.0
-    return Predictor(rates, entry, float(known.get("frequency", np.inf)), network[0] if network else None, held)
+    columns = tables.row(ACCELERATORS, accelerator).columns
+    cache = float(parse(columns["l2_cache"], "byte")) if "l2_cache" in columns else 0.0
+    frequency, architecture = float(known.get("frequency", np.inf)), str(columns.get("architecture", ""))
+    return Predictor(rates, entry, frequency, network[0] if network else None, cache, architecture)
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, timed
+from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed
 from amped.theory.kernel_work import Traffic, operator
 
 # The largest load of an expert that the power law allows, as a share of all tokens.
 # Source: ai-dynamo/aiconfigurator, collector (power-law distribution of tokens over experts).
 LARGEST_LOAD = 0.8
-
-
-# The bytes that a core moves in a cycle when it gathers rows of tokens: rows lie anywhere, so that each is waited for.
-# Memory is slower than this on accelerators with GDDR, and faster on those with HBM.
-# Fitted to four fifths of all mixture layers, on all accelerators and in all precisions at once.
-GATHERED_BYTES_PER_CYCLE = 10.0
 
 
 def power_moment(power: float, exponent: float, largest: Any) -> Any:
@@ -55,15 +49,18 @@ def experts_time(c: Columns, machine: Predictor) -> Any:
     rows = np.minimum(visits / ranks * share, tokens * np.minimum(c["experts_per_token"], local))
     groups = np.maximum(local * -np.expm1(-rows / local), 1.0)
     branches = np.where([name.endswith("nongated") for name in map(str, c["kernel"])], 1.0, 2.0)
-    up = _grouped(rows / groups, branches * inner, width, groups, machine)
-    down = _grouped(rows / groups, width, inner, groups, machine)
-    passed = (tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width
-    gathered = machine.rates.products.tiles.cores * machine.frequency * GATHERED_BYTES_PER_CYCLE
-    return up + down + passed * WIDE / np.minimum(machine.rates.streams.bandwidth, gathered)
+    passed = ((tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width) * WIDE
+    weights = groups * width * inner * (branches + 1) * machine.entry
+    bandwidth, gathered = machine.rates.streams.bandwidth, machine.core_bandwidth
+    share = share_of_traffic(weights + passed, machine.cache, bandwidth, gathered)
+    up = _grouped(rows / groups, branches * inner, width, groups, share, machine)
+    down = _grouped(rows / groups, width, inner, groups, share, machine)
+    return up + down + passed * share / np.minimum(bandwidth, gathered)
 
 
-def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Predictor) -> Any:
+def _grouped(rows: Any, n: Any, k: Any, groups: Any, share: Any, machine: Predictor) -> Any:
+    """The time of a grouped product, of whose traffic memory moves a share."""
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
-    kind = "grouped_contraction"
-    return timed(operator(kind, kind, "forward", (rows, n, k, groups), work), machine)
+    made = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
+    return timed(made.with_held((1 - share) * made.bytes), machine)

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from amped.calibration.kernel_errors import machine
-from amped.measured_kernels.attention import attention_operator, attention_time, in_format, prepared_bytes
-from amped.measured_kernels.experts import GATHERED_BYTES_PER_CYCLE, experts_time
+from amped.measured_kernels.attention import (
+    SPILLED_BYTES_PER_CYCLE,
+    attention_operator,
+    attention_time,
+    in_format,
+    is_untiled,
+    prepared_bytes,
+    spilling_time,
+)
+from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.kinds import collective_time
 from amped.tables.tables import Tables
 
@@ -61,6 +69,32 @@ class TestAttention:
             assert wide[0] / narrow[0] == pytest.approx(faster)
             assert wide[1] / narrow[1] == pytest.approx(1.0)
 
+    def test_finds_what_it_prepared_in_a_cache_if_cores_are_faster_than_memory(self):
+        """A prompt of 1024 tokens fits in the 96 MiB of L40S, whose 142 cores at 2.52 GHz move 10 bytes a cycle."""
+        for name, rate in (("L40S", 142 * 2.52e9 * 10), ("H100 SXM", predictor().rates.streams.bandwidth)):
+            machine = predictor(name)
+            own, bare = (attention_time(columns(**PROMPT, software=s), machine) for s in ("TRTLLM 1.3", "torch"))
+            assert own - bare == pytest.approx((2_097_152 + 2 * 524_288) * 4 / rate)
+
+    @pytest.mark.parametrize(("width", "spilled"), [
+        (64, 64 + 128 + 16 + 64 + 64 + 32 - 255),  # output, scores, queries, keys, values, others; of 255
+        (128, 0),  # 64 + 16 + 16 + 32 + 32 + 32 fit
+        (256, 128 + 16 + 32 + 64 + 64 + 32 - 255),
+    ])  # fmt: skip
+    def test_in_8_bits_on_ada_moves_the_registers_that_a_thread_lacks(self, width, spilled):
+        machine, rows, keys = predictor("L40S", "fp8"), *((32, 128) if width <= 64 else (16, 32))
+        moved = 2 * spilled * 4 * 32 / (4 * rows * keys * width)
+        assert spilling_time(np.array(width), machine) == pytest.approx(
+            moved / (142 * 2.52e9 * SPILLED_BYTES_PER_CYCLE)
+        )
+
+    def test_keeps_whole_heads_in_registers_only_there(self):
+        own = columns(**PROMPT, software="TRTLLM 1.3")
+        assert is_untiled(own, predictor("L40S", "fp8"))
+        assert not is_untiled(own, predictor("L40S"))
+        assert not is_untiled(own, predictor("H100 SXM", "fp8"))
+        assert not is_untiled(columns(**PROMPT, software="VLLM 0.24"), predictor("L40S", "fp8"))
+
     def test_a_window_is_a_second_edge_beyond_which_keys_are_computed(self):
         """512 tokens of a window of 128 attend to 112 keys on average: (512·128 − 128²/2) / 512."""
         whole, near = (attention_operator(columns(**PROMPT | {"tokens": 512, "window": w})) for w in (0, 128))
@@ -82,7 +116,7 @@ class TestACollective:
 class TestAMixtureLayer:
     def test_gathers_rows_no_faster_than_its_cores_can(self):
         own = predictor("B200 SXM")
-        gathered = own.rates.products.tiles.cores.item() * own.frequency * GATHERED_BYTES_PER_CYCLE
+        gathered = own.core_bandwidth.item()
         bandwidth = own.rates.streams.bandwidth.item()
         assert gathered < bandwidth
         slow = experts_time(columns(**LAYER), own)
@@ -90,6 +124,17 @@ class TestAMixtureLayer:
         # 4096 tokens are read and written once, their 8192 visits thrice at this width, and thrice at 2048
         passed = 2 * (2 * 4096 * 4096 + 3 * 8192 * 4096 + 3 * 8192 * 2048)
         assert slow - fast == pytest.approx(passed / gathered - passed / bandwidth, rel=1e-6)
+
+    def test_finds_all_in_a_cache_in_which_it_fits(self):
+        """A narrow layer of L40S fits in its 96 MiB: memory moves nothing, and cores move 10 bytes a cycle."""
+        own, narrow = (
+            predictor("L40S"),
+            LAYER | {"tokens": 512, "dimensionality": 1024, "expert_feedforward_dimension": 512},
+        )
+        in_cache, in_memory = (experts_time(columns(**narrow), dataclasses.replace(own, cache=c)) for c in (1e9, 0.0))
+        passed = 2 * (2 * 512 * 1024 + 3 * 1024 * 1024 + 3 * 1024 * 512)
+        saved = passed / own.rates.streams.bandwidth - passed / own.core_bandwidth
+        assert in_memory - in_cache >= saved * (1 - 1e-9)
 
     def test_on_memory_slower_than_cores_gathers_as_memory_does(self):
         own = predictor("L40S")
