@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed
+from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
 from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline.kernels import MEASURED_WIDTH
@@ -44,7 +44,7 @@ PREPARED = {"TRTLLM": (1.0, 1.0), "VLLM": (0.0, 1.0)}
 
 def prepared_bytes(c: Columns, entry: float) -> Any:
     """The bytes that a library moves to bring queries, keys and values in form; zero for an unknown library."""
-    queries, keys = PREPARED.get(str(c["software"][0]).partition(" ")[0], (0.0, 0.0)) if "software" in c else (0.0, 0.0)
+    queries, keys = PREPARED.get(tool(c), (0.0, 0.0))
     rows = floats(c["batch"]) * c["tokens"] * c["head_dimension"]
     entries = rows * (queries * floats(c["heads"]) + 2 * keys * floats(c["key_value_heads"]))
     return entries * (WIDE + entry)
@@ -82,8 +82,7 @@ UNTILED = {("TRTLLM", "Ada")}
 
 def is_untiled(c: Columns, machine: Predictor) -> bool:
     """Whether an attention keeps whole heads of its blocks in registers."""
-    software = str(c["software"][0]).partition(" ")[0] if "software" in c else ""
-    return machine.entry < WIDE and (software, machine.architecture.partition(" ")[0]) in UNTILED
+    return machine.entry < WIDE and (tool(c), machine.generation) in UNTILED
 
 
 def spilling_time(width: Any, machine: Predictor) -> Any:
@@ -145,20 +144,3 @@ def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
     return lambda c: (
         products * c["batch"] * c["head_num"] * floats(c["seq_len"]) ** 2 * (c["qk_head_dim"] + c["v_head_dim"])
     )
-
-
-# The head widths of a latent attention over a prompt: of queries and keys, and of values.
-# Source: arXiv 2412.19437, section 4.2 (128 and 64 with rotary positions, 128).
-LATENT_WIDTHS = (192.0, 128.0)
-
-
-def latent_attention_operator(c: Columns) -> Operator:
-    """A causal latent attention over a prompt, with expanded keys and values."""
-    rows, tokens = floats(c["batch"] * c["heads"] * c["tokens"]), floats(c["tokens"])
-    entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
-    return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward")
-
-
-def latent_attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal latent attention over a prompt, with expanded keys and values."""
-    return timed(latent_attention_operator(c), machine)

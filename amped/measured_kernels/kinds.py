@@ -15,12 +15,12 @@ import numpy as np
 from amped.base.errors import ConfigError
 from amped.measured_kernels.attention import (
     attention_time,
-    latent_attention_time,
     peak_attention_flops,
     peak_attention_time,
 )
 from amped.measured_kernels.experts import experts_time
-from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, timed
+from amped.measured_kernels.latent_attention import latent_attention_time
+from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, timed, tool
 from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
 from amped.theory.records import Collective, Group, Operator
 
@@ -90,16 +90,11 @@ def found_again(c: Columns, work: Traffic, weight: Array, cache: float) -> Any:
     All are found if A, C and the copies of the weight fit in the cache, and none if they need twice as much room. A
     benchmark whose copies are not known finds none.
     """
-    copies = COPIES.get(_tool(c)) if cache else None
+    copies = COPIES.get(tool(c)) if cache else None
     if copies is None:
         return 0.0
     needed = work.read + work.written + (copies(weight, cache, str(c["precision"][0])) - 1.0) * weight
     return np.clip(2.0 * cache / needed - 1.0, 0.0, 1.0)
-
-
-def _tool(c: Columns) -> str:
-    """The first word of the software: its name without its version."""
-    return str(c["software"][0]).partition(" ")[0] if "software" in c else ""
 
 
 def product_time(c: Columns, machine: Predictor) -> Any:
@@ -135,7 +130,7 @@ QUANTIZERS = {
 
 def quantizing_time(c: Columns, cores: Any, frequency: float) -> Any:
     """The time in which a library converts A to a narrow format; zero in 16 bits, or for a library without a fit."""
-    q = QUANTIZERS.get((_tool(c), str(c["precision"][0])))
+    q = QUANTIZERS.get((tool(c), str(c["precision"][0])))
     if q is None:
         return 0.0
     m, k = floats(c["m"]), floats(c["k"])

@@ -44,6 +44,11 @@ class Predictor:
     architecture: str = ""
 
     @property
+    def generation(self) -> str:
+        """The first word of the architecture."""
+        return self.architecture.partition(" ")[0]
+
+    @property
     def core_bandwidth(self) -> Any:
         """The bytes per second that all cores move together if memory does not limit them."""
         return self.rates.products.tiles.cores * self.frequency * BYTES_PER_CYCLE
@@ -65,6 +70,11 @@ def share_of_traffic(needed: Any, cache: float, bandwidth: Any, core_bandwidth: 
     """
     found = np.clip(2.0 * cache / needed - 1.0, 0.0, 1.0)
     return 1.0 - found * np.maximum(1.0 - bandwidth / core_bandwidth, 0.0)
+
+
+def tool(c: Columns) -> str:
+    """The first word of the software: its name without its version."""
+    return str(c["software"][0]).partition(" ")[0] if "software" in c else ""
 
 
 def floats(column: Any) -> Array:

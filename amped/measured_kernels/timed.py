@@ -14,7 +14,6 @@ from amped.base.errors import FileError
 from amped.base.files import exists, files_below, is_file, is_folder
 from amped.measured_kernels.attention import (
     attention_operator,
-    latent_attention_operator,
     peak_attention_operator,
     prepared_bytes,
 )
@@ -30,6 +29,7 @@ from amped.measured_kernels.kinds import (
     product_operator,
     quantizing_time,
 )
+from amped.measured_kernels.latent_attention import latent_attention_operator, without_expansion
 from amped.measured_kernels.predictor import BYTES_PER_CYCLE, share_of_traffic
 from amped.measured_kernels.table_reading import WINDOW, MeasuredKernels
 from amped.theory.records import Operator, TimedKernels
@@ -73,13 +73,17 @@ def _attention(
     return parts
 
 
+def _latent(own: MeasuredKernels, _: float) -> Iterator[Part]:
+    yield (FORWARD,), latent_attention_operator(own.columns), without_expansion(own.columns)
+
+
 # The kinds whose kernels are operators of an estimate. A whole mixture layer, a dispatch and a collective are not.
 PARTS: Mapping[str, Callable[[MeasuredKernels, float], Iterator[Part]]] = {
     "products": _products,
     "products_with_layout": _layouts,
     "grouped_products": _groups,
     "attention_forward": _attention(FORWARD, attention_operator),
-    "latent_attention_forward": _attention(FORWARD, latent_attention_operator),
+    "latent_attention_forward": _latent,
     "attention_forward_of_peak": _attention(FORWARD, peak_attention_operator(FORWARD)),
     "attention_backward_of_peak": _attention(INPUT, peak_attention_operator(INPUT)),
 }

@@ -17,6 +17,14 @@ from amped.measured_kernels.attention import (
 )
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.kinds import collective_time
+from amped.measured_kernels.latent_attention import (
+    copied_bytes,
+    expansion_operator,
+    latent_attention_operator,
+    latent_attention_time,
+    without_expansion,
+)
+from amped.measured_kernels.predictor import timed
 from amped.tables.tables import Tables
 
 PROMPT = {"batch": 2, "tokens": 1024, "heads": 8, "key_value_heads": 2, "head_dimension": 128, "window": 0}
@@ -100,6 +108,39 @@ class TestAttention:
         whole, near = (attention_operator(columns(**PROMPT | {"tokens": 512, "window": w})) for w in (0, 128))
         assert (whole.keys, whole.edges) == (256, 1)
         assert (near.keys, near.edges) == (112, 2)
+
+
+LATENT = {"batch": 2, "tokens": 1024, "heads": 8}
+
+
+class TestALatentAttention:
+    def test_alone_is_that_of_the_operator(self):
+        own = columns(**LATENT, software="TRTLLM 1.3")
+        assert latent_attention_time(own, predictor()) == timed(latent_attention_operator(own), predictor())
+        assert without_expansion(own).tolist() == [True]
+
+    def test_is_expanded_by_one_library(self):
+        """2048 tokens · 512 · 8 heads · 256 entries of keys and values; nothing is padded on Hopper."""
+        own = columns(**LATENT, software="VLLM 0.14.0")
+        made = expansion_operator(own)
+        assert (made.m, made.n, made.k, made.flops) == (2048, 2048, 512, 2 * 2048 * 2048 * 512)
+        assert made.read + made.written == 2 * (2 * 2048 * 512 + 2048 * 2048)
+        copied = 16_384 * 2 * (128 + 192)
+        assert copied_bytes(own, False) == copied
+        alone = timed(latent_attention_operator(own), predictor()) + timed(made, predictor())
+        bandwidth = predictor().rates.streams.bandwidth
+        assert latent_attention_time(own, predictor()) == pytest.approx(alone + copied / bandwidth)
+        assert without_expansion(own).tolist() == [False]
+
+    def test_pads_values_where_its_attention_needs_them_as_wide_as_keys(self):
+        """Joined keys 128 + 192 entries for each row, padded values 128 + 192, outputs cut and put in place 4 · 128."""
+        own, a100 = columns(**LATENT, software="VLLM 0.14.0"), predictor("A100 SXM 80GB")
+        assert copied_bytes(own, True) == 16_384 * 2 * 1152
+        wide = latent_attention_operator(own, 192)
+        assert wide.flops / latent_attention_operator(own).flops == pytest.approx(384 / 320)
+        parts = timed(wide, a100) + timed(expansion_operator(own), a100)
+        copied = 16_384 * 2 * 1152 / a100.rates.streams.bandwidth
+        assert latent_attention_time(own, a100) == pytest.approx(parts + copied)
 
 
 class TestACollective:
