@@ -15,7 +15,14 @@ from amped.measured_kernels.attention import (
     prepared_bytes,
     spilling_time,
 )
-from amped.measured_kernels.experts import experts_time
+from amped.measured_kernels.experts import (
+    converted_bytes,
+    experts_time,
+    fullest_shares,
+    limited_load,
+    moved_visits,
+    spread_load,
+)
 from amped.measured_kernels.kinds import collective_time
 from amped.measured_kernels.latent_attention import (
     copied_bytes,
@@ -176,6 +183,29 @@ class TestAMixtureLayer:
         passed = 2 * (2 * 512 * 1024 + 3 * 1024 * 1024 + 3 * 1024 * 512)
         saved = passed / own.rates.streams.bandwidth - passed / own.core_bandwidth
         assert in_memory - in_cache >= saved * (1 - 1e-9)
+
+    def test_visits_move_only_if_they_want_more_groups_than_are_allowed(self):
+        """4 visits reach at most 4 groups. 5 visits reach 5 in 8·7·6·5·4 of 8⁵ cases, and then one of them moves."""
+        assert sum(moved_visits(4)) == 0
+        assert sum(moved_visits(5)) == pytest.approx(8 * 7 * 6 * 5 * 4 / 8**5)
+
+    def test_all_that_may_not_visit_crowd_the_first_experts(self):
+        """8 visits of 512 tokens want one of each 8 of 64 experts; 4 remain, on the first 32 experts, which are 4 ranks."""
+        wanted = LAYER | {"tokens": 512, "number_of_experts": 64, "experts_per_token": 8, "kernel": "min_latency"}
+        for ranks, rows, reached in ((1, 512 * 4, 32), (2, 512 * 4, 32), (8, 512, 8)):
+            own = columns(**wanted | {"expert_degree": ranks})
+            load = limited_load(own, fullest_shares(own))
+            assert (load.rows, load.crowded) == (rows, 4)
+            assert load.groups == pytest.approx(reached)
+            spread = spread_load(own, np.array([8.0]), 1.0, np.array([64 / ranks]))
+            assert (spread.rows, spread.crowded) == (512 * 8 / ranks, 0)
+
+    def test_of_low_latency_moves_rows_in_its_narrow_format(self):
+        own = columns(**LAYER | {"kernel": "moe_torch_flow_min_latency"})
+        load = limited_load(own, fullest_shares(own))
+        # 4096 tokens of 4096 entries are read in 16 bits and written in 4; 8192 rows of them are read, activations of 2048
+        # are written and read
+        assert converted_bytes(load, 4096, 2048, 0.5) == 4096 * 4096 * 2.5 + 8192 * (4096 + 2 * 2048) * 0.5
 
     def test_on_memory_slower_than_cores_gathers_as_memory_does(self):
         own = predictor("L40S")
