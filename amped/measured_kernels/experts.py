@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import factorial, prod
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +23,27 @@ def power_moment(power: float, exponent: float, largest: Any) -> Any:
     return (largest ** (power + 1 - exponent) - 1) / (power + 1 - exponent)
 
 
+def largest_normal(number: Any) -> Any:
+    """The mean of the largest of some normal variables, in deviations. Source: Blom (1958), section 6.9."""
+    each, place = np.unique(number, return_inverse=True)
+    return np.array([NormalDist().inv_cdf((n - 0.375) / (n + 0.25)) for n in each.tolist()])[place]
+
+
 def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
     """The load of the fullest of some ranks over the mean load, if the loads of experts follow a power law.
 
-    The largest of n sums lies about √(2·ln n) deviations above the mean. Source: Gumbel, Statistics of Extremes (1958).
+        share = (1 − 1/(9·shape) + largest normal/(3·√shape))³,  shape = experts of a rank / squared spread of a load.
+
+    The sum of the loads of a rank is taken as a gamma variable with the same mean and spread, whose cube root is nearly
+    normal. With one or two experts a rank it is up to a quarter too low.
+
+    Source: Wilson & Hilferty, PNAS 17 (1931). Differs: the cube of the mean stands for the mean of the cube.
     """
     largest = np.maximum(LARGEST_LOAD * tokens, 2.0)
     none, one, two = (power_moment(power, exponent, largest) for power in (0, 1, 2))
-    spread = np.sqrt(none * two / one**2 - 1)
-    return np.minimum(1 + spread * np.sqrt(2 * np.log(ranks) * ranks / experts), ranks)
+    shape = experts / ranks / (none * two / one**2 - 1)
+    share = (1 - 1 / (9 * shape) + largest_normal(ranks) / (3 * np.sqrt(shape))) ** 3
+    return np.where(ranks > 1, np.clip(share, 1.0, ranks), 1.0)
 
 
 class Load(NamedTuple):

@@ -18,6 +18,7 @@ from amped.measured_kernels.attention import (
 from amped.measured_kernels.experts import (
     converted_bytes,
     experts_time,
+    fullest_share,
     fullest_shares,
     limited_load,
     moved_visits,
@@ -183,6 +184,18 @@ class TestAMixtureLayer:
         passed = 2 * (2 * 512 * 1024 + 3 * 1024 * 1024 + 3 * 1024 * 512)
         saved = passed / own.rates.streams.bandwidth - passed / own.core_bandwidth
         assert in_memory - in_cache >= saved * (1 - 1e-9)
+
+    @pytest.mark.parametrize("exponent", [1.01, 1.2])
+    @pytest.mark.parametrize("experts", [128, 256])
+    @pytest.mark.parametrize("ranks", [1, 2, 8, 32])
+    def test_its_fullest_rank_has_as_much_as_in_drawn_loads(self, ranks, experts, exponent):
+        """Loads are drawn from 1 to 0.8 of 4096 tokens, with a density that falls with the exponent."""
+        drawn = np.random.default_rng(1).random((4000, experts))
+        loads = (((0.8 * 4096) ** (1 - exponent) - 1) * drawn + 1) ** (1 / (1 - exponent))
+        parts = loads.reshape(4000, ranks, -1).sum(axis=2)
+        there = np.mean(parts.max(axis=1) / parts.mean(axis=1))
+        number = [np.array([float(value)]) for value in (4096, experts, ranks)]
+        assert fullest_share(*number, exponent) == pytest.approx(there, rel=0.1)
 
     def test_visits_move_only_if_they_want_more_groups_than_are_allowed(self):
         """4 visits reach at most 4 groups. 5 visits reach 5 in 8·7·6·5·4 of 8⁵ cases, and then one of them moves."""
