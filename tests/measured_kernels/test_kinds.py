@@ -24,7 +24,7 @@ from amped.measured_kernels.experts import (
     moved_visits,
     spread_load,
 )
-from amped.measured_kernels.kinds import collective_time
+from amped.measured_kernels.kinds import PACKING, collective_time, host_factor
 from amped.measured_kernels.latent_attention import (
     copied_bytes,
     expansion_operator,
@@ -116,6 +116,19 @@ class TestAttention:
         whole, near = (attention_operator(columns(**PROMPT | {"tokens": 512, "window": w})) for w in (0, 128))
         assert (whole.keys, whole.edges) == (256, 1)
         assert (near.keys, near.edges) == (112, 2)
+
+
+class TestAProduct:
+    @pytest.mark.parametrize(("accelerator", "software", "precision", "m", "factor"), [
+        ("B200 SXM", "VLLM 0.24.0", "fp8_block", 4097, PACKING),
+        ("B200 SXM", "VLLM 0.24.0", "fp8_block", 4100, 1.0),  # rows in fours need no padding
+        ("B200 SXM", "VLLM 0.24.0", "fp8", 4097, 1.0),
+        ("B200 SXM", "TRTLLM 1.3", "fp8_block", 4097, 1.0),
+        ("H100 SXM", "VLLM 0.24.0", "fp8_block", 4097, 1.0),
+    ])  # fmt: skip
+    def test_waits_longer_for_its_host_if_its_rows_are_padded(self, accelerator, software, precision, m, factor):
+        asked = columns(m=m, n=4096, k=4096, software=software, precision=precision)
+        assert host_factor(asked, predictor(accelerator, precision)) == factor
 
 
 LATENT = {"batch": 2, "tokens": 1024, "heads": 8}
