@@ -81,37 +81,55 @@ def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) ->
     name = next(name for name, kind in KINDS.items() if kind is own.kind)
     head = (own.accelerator, name, own.precision, own.library, len(own), int(own.kept_out.sum()))
     try:
-        law = predicted(own, machine(own.accelerator, own.precision, tables, lookup_tables))
+        told = predicted(own, machine(own.accelerator, own.precision, tables, lookup_tables))
     except AmpedError as error:
         return KernelErrors(*head, reason=one_line(error))
     seen, kept = ~own.kept_out, own.kept_out
     if not seen.any() or not kept.any():
-        alone = float(np.mean(np.abs(law / own.times - 1)))
+        alone = float(np.mean(np.abs(told.law / own.times - 1)))
         return KernelErrors(*head, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
-    return compared(own, name, library(law[seen], own.times[seen]), law, kept)
+    return compared(own, name, library(told.at(seen), own.times[seen]), told, kept)
 
 
-def compared(own: MeasuredKernels, kind: str, told: Library, law: Array, asked: NDArray[np.bool_]) -> KernelErrors:
+def compared(own: MeasuredKernels, kind: str, of: Library, told: Predicted, asked: NDArray[np.bool_]) -> KernelErrors:
     """The errors of some kernels of a library, whose scale and fixed time are known.
 
     Args:
         own: the kernels.
         kind: the name of their kind.
-        told: the scale and the fixed time of the library.
-        law: the time of each kernel by the law alone.
+        of: the scale and the fixed time of the library.
+        told: what the law says of each kernel.
         asked: for each kernel, whether it counts; no fit may have seen those that do.
     """
-    errors = told.time(law[asked]) / own.times[asked] - 1
-    alone = law[asked] / own.times[asked] - 1
+    errors = of.time(told.at(asked)) / own.times[asked] - 1
+    alone = told.law[asked] / own.times[asked] - 1
     scored = not any(name in own.library for name in FALLBACKS)
     head = (own.accelerator, kind, own.precision, own.library, len(own), int(asked.sum()))
     sizes = (float(np.mean(np.abs(errors))), float(np.mean(errors)), float(np.mean(np.abs(alone))))
-    return KernelErrors(*head, told.scale, told.fixed, told.waits, *sizes, scored)
+    return KernelErrors(*head, of.scale, of.fixed, of.waits, *sizes, scored)
 
 
-def predicted(own: MeasuredKernels, of: Predictor) -> Array:
-    """The seconds of each kernel by the law alone."""
-    return np.broadcast_to(np.asarray(own.kind.time(own.columns, of), dtype=np.float64), own.times.shape)
+@dataclass(frozen=True)
+class Predicted:
+    """What the law says of some kernels.
+
+    Attributes:
+        law: the seconds of each kernel by the law alone.
+        host: for each kernel, the factor on its library's fixed time.
+    """
+
+    law: Array
+    host: Array
+
+    def at(self, rows: NDArray[np.bool_]) -> Predicted:
+        """The same of some of the kernels."""
+        return Predicted(self.law[rows], self.host[rows])
+
+
+def predicted(own: MeasuredKernels, of: Predictor) -> Predicted:
+    """What the law says of each kernel."""
+    both = (own.kind.time(own.columns, of), own.kind.host(own.columns, of))
+    return Predicted(*(np.broadcast_to(np.asarray(each, dtype=np.float64), own.times.shape) for each in both))
 
 
 def machine(
@@ -143,9 +161,10 @@ def machine(
     wanted = ("kernel_rates", "network") if built else ("kernel_rates",)
     found = run(plan(scenario.catalogue, wanted, scenario.sources), known)
     rates, *network = (found.cells[name][0][0] for name in wanted)
-    cache = tables.row(ACCELERATORS, accelerator).columns.get("l2_cache")
-    held = float(parse(cache, "byte")) if cache is not None else 0.0
-    return Predictor(rates, entry, float(known.get("frequency", np.inf)), network[0] if network else None, held)
+    columns = tables.row(ACCELERATORS, accelerator).columns
+    cache = float(parse(columns["l2_cache"], "byte")) if "l2_cache" in columns else 0.0
+    frequency, architecture = float(known.get("frequency", np.inf)), str(columns.get("architecture", ""))
+    return Predictor(rates, entry, frequency, network[0] if network else None, cache, architecture)
 
 
 @dataclass(frozen=True)
@@ -161,35 +180,36 @@ class Library:
     fixed: float
     waits: bool = False
 
-    def time(self, law: Array) -> Array:
-        """The seconds that the library takes for kernels with these times by the law."""
-        return np.maximum(self.scale * law, self.fixed) if self.waits else self.scale * law + self.fixed
+    def time(self, told: Predicted) -> Array:
+        """The seconds that the library takes for kernels of which the law says this."""
+        work, fixed = self.scale * told.law, self.fixed * told.host
+        return np.maximum(work, fixed) if self.waits else work + fixed
 
-    def error(self, law: Array, measured: Array) -> float:
+    def error(self, told: Predicted, measured: Array) -> float:
         """The mean absolute logarithm of predicted over measured times."""
-        return float(np.mean(np.abs(np.log(self.time(law) / measured))))
+        return float(np.mean(np.abs(np.log(self.time(told) / measured))))
 
 
-def library(law: Array, measured: Array, scale: float | None = None) -> Library:
+def library(told: Predicted, measured: Array, scale: float | None = None) -> Library:
     """Fits the fixed time and, if none is given, the scale of a library.
 
     The fit has the least mean absolute logarithm of predicted over measured times.
 
     For each of some fixed times, the scale is the median ratio of the remaining time to the law's time.
     """
-    least = float(measured.min())
-    found = [_beside(law, measured, share * least, scale) for share in BESIDE]
-    found += [_waiting(law, measured, share * least, scale) for share in FLOORS]
-    return min(found, key=lambda each: each.error(law, measured))
+    least = float((measured / told.host).min())
+    found = [_beside(told, measured, share * least, scale) for share in BESIDE]
+    found += [_waiting(told, measured, share * least, scale) for share in FLOORS]
+    return min(found, key=lambda each: each.error(told, measured))
 
 
-def _beside(law: Array, measured: Array, fixed: float, scale: float | None) -> Library:
-    return Library(scale or float(np.exp(np.median(np.log((measured - fixed) / law)))), fixed)
+def _beside(told: Predicted, measured: Array, fixed: float, scale: float | None) -> Library:
+    return Library(scale or float(np.exp(np.median(np.log((measured - fixed * told.host) / told.law)))), fixed)
 
 
-def _waiting(law: Array, measured: Array, fixed: float, scale: float | None) -> Library:
-    long = measured > 1.5 * fixed
-    own = scale or (float(np.exp(np.median(np.log(measured[long] / law[long])))) if long.any() else 1.0)
+def _waiting(told: Predicted, measured: Array, fixed: float, scale: float | None) -> Library:
+    long = measured > 1.5 * fixed * told.host
+    own = scale or (float(np.exp(np.median(np.log(measured[long] / told.law[long])))) if long.any() else 1.0)
     return Library(own, fixed, waits=True)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.calibration.fitting import Tell, optimizer
-from amped.calibration.kernel_errors import FALLBACKS, library, machine, predicted
+from amped.calibration.kernel_errors import FALLBACKS, Predicted, library, machine, predicted
 from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.kinds import KINDS
@@ -209,8 +209,8 @@ class _Task:
         own = [np.full(np.sum(~k.kept_out), 1.0 if k.precision == WIDE else CONVERTED) for k in self.kernels]
         return np.concatenate(own)
 
-    def laws(self, values: Array) -> list[Array]:
-        """The times of each library's kernels by the law alone."""
+    def laws(self, values: Array) -> list[Predicted]:
+        """What the law says of each library's kernels."""
         known = {**self.family.fixed, **dict(zip(self.bounds, values.tolist(), strict=True))}
         machines = {
             key: machine(*key, self.tables, self.lookup_tables, known)
@@ -223,7 +223,7 @@ class _Task:
         scales: dict[tuple[str, str], list[float]] = {}
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
-            scales.setdefault((k.precision, k.library), []).append(library(law[seen], k.times[seen]).scale)
+            scales.setdefault((k.precision, k.library), []).append(library(law.at(seen), k.times[seen]).scale)
         best: dict[str, tuple[float, str]] = {}
         for (precision, name), own in scales.items():
             best[precision] = min(best.get(precision, (np.inf, "")), (float(np.mean(own)), name))
@@ -235,12 +235,12 @@ class _Task:
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
             own = library(
-                law[seen],
+                law.at(seen),
                 k.times[seen],
                 1.0 if fastest.get(k.precision) == k.library and bool(self.family.sustained) else None,
             )
             asked = k.kept_out if kept_out else seen
-            found.append(np.log(own.time(law[asked]) / k.times[asked]))
+            found.append(np.log(own.time(law.at(asked)) / k.times[asked]))
         return np.concatenate(found)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.calibration.fitting import Tell
-from amped.calibration.kernel_errors import KernelErrors, Library, compared, library, machine, predicted
+from amped.calibration.kernel_errors import KernelErrors, Library, Predicted, compared, library, machine, predicted
 from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, fitted_each
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.predictor import Predictor
@@ -64,9 +64,9 @@ class _Family:
         """The errors of each library of each accelerator that has kin."""
         for own in self.kernels:
             if kin := self.kin(own.accelerator):
-                told = self.library(own, kin)
-                law = predicted(own, self.machine(own, self.coefficients(kin, own.precision)))
-                yield compared(own, self.family.kind, told, law, np.ones(len(own), dtype=np.bool_))
+                told = predicted(own, self.machine(own, self.coefficients(kin, own.precision)))
+                every = np.ones(len(own), dtype=np.bool_)
+                yield compared(own, self.family.kind, self.library(own, kin), told, every)
 
     def kin(self, accelerator: str) -> list[str]:
         """The other measured accelerators of a generation; if there are none, all the others."""
@@ -109,8 +109,9 @@ class _Family:
         near = [k for k in same if k.accelerator in kin] or same
         if not near:
             return LAW_ALONE
-        laws = [predicted(k, self.machine(k, self.fits[k.accelerator].values)) for k in near]
-        return library(np.concatenate(laws), np.concatenate([k.times for k in near]))
+        told = [predicted(k, self.machine(k, self.fits[k.accelerator].values)) for k in near]
+        both = (np.concatenate([each.law for each in told]), np.concatenate([each.host for each in told]))
+        return library(Predicted(*both), np.concatenate([k.times for k in near]))
 
     def machine(self, own: MeasuredKernels, coefficients: Mapping[str, float]) -> Predictor:
         """What predicts kernels with these coefficients, and with the peaks of the datasheet."""

@@ -40,9 +40,14 @@ class KernelTable(str):
 
         found = KernelTable(self)
         found.accelerator = row.name
-        columns = (("number_of_cores", "count"), ("frequency", "Hz"), ("l2_cache", "byte"))
-        cores, frequency, cache = (_number(row, *column) for column in columns)
-        found.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"), cache)
+        columns = (
+            ("number_of_cores", "count"),
+            ("frequency", "Hz"),
+            ("l2_cache", "byte"),
+            ("memory_bandwidth", "byte/s"),
+        )
+        cores, frequency, cache, bandwidth = (_number(row, *column) for column in columns)
+        found.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"), cache, bandwidth)
         return found
 
     def __eq__(self, other: object) -> bool:

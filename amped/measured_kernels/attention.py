@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, timed
+from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
 from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline.kernels import MEASURED_WIDTH
@@ -44,7 +44,7 @@ PREPARED = {"TRTLLM": (1.0, 1.0), "VLLM": (0.0, 1.0)}
 
 def prepared_bytes(c: Columns, entry: float) -> Any:
     """The bytes that a library moves to bring queries, keys and values in form; zero for an unknown library."""
-    queries, keys = PREPARED.get(str(c["software"][0]).partition(" ")[0], (0.0, 0.0)) if "software" in c else (0.0, 0.0)
+    queries, keys = PREPARED.get(tool(c), (0.0, 0.0))
     rows = floats(c["batch"]) * c["tokens"] * c["head_dimension"]
     entries = rows * (queries * floats(c["heads"]) + 2 * keys * floats(c["key_value_heads"]))
     return entries * (WIDE + entry)
@@ -70,13 +70,55 @@ def in_format(rates: Kernels) -> Kernels:
     return replace(rates, attention=replace(a, forward_rate=a.forward_rate * faster * both, forward_ramp=wider))
 
 
+# Registers of a thread, and those of them that hold neither a tile nor its operands: addresses, maxima, sums.
+# Source: NVIDIA, CUDA C++ Programming Guide, table of compute capabilities (255 for a thread). WORKING_REGISTERS and the bytes
+# that a core moves in a cycle to and from registers kept elsewhere are fitted to four fifths of the fp8 attentions of L40S.
+REGISTERS, WORKING_REGISTERS, SPILLED_BYTES_PER_CYCLE = 255.0, 32.0, 14.0
+REGISTER_BYTES, LANES = 4.0, 32.0
+# Software and architectures whose attention in 8 bits keeps whole heads of a block in registers.
+# Source: NVIDIA/TensorRT-LLM, cpp/kernels/fmha_v2/setup.py at 010669f (enumerate_qmma_flash_kernels, not tiled).
+UNTILED = {("TRTLLM", "Ada")}
+
+
+def is_untiled(c: Columns, machine: Predictor) -> bool:
+    """Whether an attention keeps whole heads of its blocks in registers."""
+    return machine.entry < WIDE and (tool(c), machine.generation) in UNTILED
+
+
+def spilling_time(width: Any, machine: Predictor) -> Any:
+    """The time of an operation that moves registers out and in, if whole heads of a block do not fit in registers.
+
+        registers = (rows·(width + keys)·4 + (rows + 2·keys)·width·entry) / (4·32) + others.
+
+    A warp of 32 threads holds the output and the scores of its rows in full precision, its queries, and a block of keys
+    and values. For each block of keys it writes and reads what does not fit: it moves these bytes once each way for
+    4·rows·keys·width operations. Heads up to 64 have blocks of 128 keys and 32 rows a warp, wider ones of 32 and 16.
+
+    Source: NVIDIA/TensorRT-LLM, cpp/kernels/fmha_v2/setup.py at 010669f (blocks of 128 × 128 and 64 × 32, 4 warps).
+    """
+    rows, keys = np.where(width <= 64, 32.0, 16.0), np.where(width <= 64, 128.0, 32.0)
+    held = rows * (width + keys) * REGISTER_BYTES + (rows + 2 * keys) * width * machine.entry
+    spilled = np.maximum(held / (REGISTER_BYTES * LANES) + WORKING_REGISTERS - REGISTERS, 0.0)
+    moved = 2 * spilled * REGISTER_BYTES * LANES / (4 * rows * keys * width)
+    return moved / (machine.rates.products.tiles.cores * machine.frequency * SPILLED_BYTES_PER_CYCLE)
+
+
+def spilling(rates: Kernels, added: Any, width: Any) -> Kernels:
+    """Rates of an attention whose operations take longer by a time each; its blocks are as in 16 bits."""
+    a = rates.attention
+    ramp = replace(a.forward_ramp, edge_length=a.forward_ramp.edge_length / NARROW_BLOCKS)
+    reached = a.forward_rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / width)
+    return replace(rates, attention=replace(a, forward_rate=a.forward_rate / (1 + added * reached), forward_ramp=ramp))
+
+
 def attention_time(c: Columns, machine: Predictor) -> Any:
     """The time of a causal attention over a prompt, with the kernel that brings its inputs in form."""
-    rates = in_format(machine.rates)
-    return (
-        timed(attention_operator(c), replace(machine, rates=rates))
-        + prepared_bytes(c, machine.entry) / rates.streams.bandwidth
-    )
+    rates, made, width = in_format(machine.rates), attention_operator(c), floats(c["head_dimension"])
+    if is_untiled(c, machine):
+        rates = spilling(rates, spilling_time(width, machine), width)
+    bandwidth, prepared = rates.streams.bandwidth, prepared_bytes(c, machine.entry)
+    share = share_of_traffic(made.bytes + prepared, machine.cache, bandwidth, machine.core_bandwidth)
+    return timed(made, replace(machine, rates=rates)) + prepared * share / bandwidth
 
 
 def peak_attention_operator(phase: str) -> Callable[[Columns], Operator]:
@@ -102,20 +144,3 @@ def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
     return lambda c: (
         products * c["batch"] * c["head_num"] * floats(c["seq_len"]) ** 2 * (c["qk_head_dim"] + c["v_head_dim"])
     )
-
-
-# The head widths of a latent attention over a prompt: of queries and keys, and of values.
-# Source: arXiv 2412.19437, section 4.2 (128 and 64 with rotary positions, 128).
-LATENT_WIDTHS = (192.0, 128.0)
-
-
-def latent_attention_operator(c: Columns) -> Operator:
-    """A causal latent attention over a prompt, with expanded keys and values."""
-    rows, tokens = floats(c["batch"] * c["heads"] * c["tokens"]), floats(c["tokens"])
-    entries = rows * (2 * LATENT_WIDTHS[0] + LATENT_WIDTHS[1])
-    return attention(rows, tokens, LATENT_WIDTHS, rows * tokens / 2, entries, "forward")
-
-
-def latent_attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal latent attention over a prompt, with expanded keys and values."""
-    return timed(latent_attention_operator(c), machine)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import factorial, prod
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, timed
+from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed
 from amped.theory.kernel_work import Traffic, operator
 
 # The largest load of an expert that the power law allows, as a share of all tokens.
@@ -14,56 +18,163 @@ from amped.theory.kernel_work import Traffic, operator
 LARGEST_LOAD = 0.8
 
 
-# The bytes that a core moves in a cycle when it gathers rows of tokens: rows lie anywhere, so that each is waited for.
-# Memory is slower than this on accelerators with GDDR, and faster on those with HBM.
-# Fitted to four fifths of all mixture layers, on all accelerators and in all precisions at once.
-GATHERED_BYTES_PER_CYCLE = 10.0
-
-
 def power_moment(power: float, exponent: float, largest: Any) -> Any:
     """Integral of x to a power over a power law's density from 1 to the largest, not normalized. Source: definition."""
     return (largest ** (power + 1 - exponent) - 1) / (power + 1 - exponent)
 
 
+def largest_normal(number: Any) -> Any:
+    """The mean of the largest of some normal variables, in deviations. Source: Blom (1958), section 6.9."""
+    each, place = np.unique(number, return_inverse=True)
+    return np.array([NormalDist().inv_cdf((n - 0.375) / (n + 0.25)) for n in each.tolist()])[place]
+
+
 def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
     """The load of the fullest of some ranks over the mean load, if the loads of experts follow a power law.
 
-    The largest of n sums lies about √(2·ln n) deviations above the mean. Source: Gumbel, Statistics of Extremes (1958).
+        share = (1 − 1/(9·shape) + largest normal/(3·√shape))³,  shape = experts of a rank / squared spread of a load.
+
+    The sum of the loads of a rank is taken as a gamma variable with the same mean and spread, whose cube root is nearly
+    normal. With one or two experts a rank it is up to a quarter too low.
+
+    Source: Wilson & Hilferty, PNAS 17 (1931). Differs: the cube of the mean stands for the mean of the cube.
     """
     largest = np.maximum(LARGEST_LOAD * tokens, 2.0)
     none, one, two = (power_moment(power, exponent, largest) for power in (0, 1, 2))
-    spread = np.sqrt(none * two / one**2 - 1)
-    return np.minimum(1 + spread * np.sqrt(2 * np.log(ranks) * ranks / experts), ranks)
+    shape = experts / ranks / (none * two / one**2 - 1)
+    share = (1 - 1 / (9 * shape) + largest_normal(ranks) / (3 * np.sqrt(shape))) ** 3
+    return np.where(ranks > 1, np.clip(share, 1.0, ranks), 1.0)
+
+
+class Load(NamedTuple):
+    """What the fullest rank computes.
+
+    Attributes:
+        tokens: the tokens of all ranks.
+        rows, groups: the visits of tokens that spread over experts, and how many experts they reach.
+        crowded: the experts that all tokens visit besides.
+    """
+
+    tokens: Any
+    rows: Any
+    groups: Any
+    crowded: Any = 0.0
+
+
+def fullest_shares(c: Columns) -> Any:
+    """The load of the fullest rank over the mean load; 1 where the distribution is balanced."""
+    tokens, experts, ranks = (floats(c[name]) for name in ("tokens", "number_of_experts", "expert_degree"))
+    share = np.ones(len(tokens))
+    exponents = np.array(
+        [float(text.rpartition("_")[2]) if POWER_LAW in text else 0.0 for text in map(str, c["distribution"])]
+    )
+    for exponent in np.unique(exponents[exponents > 0]):
+        own = exponents == exponent
+        share[own] = fullest_share(tokens, experts, ranks, exponent)[own]
+    return share
+
+
+def spread_load(c: Columns, visits: Any, shares: Any, reached: Any) -> Load:
+    """The load if the visits of each token spread over the experts of its ranks that can be reached."""
+    tokens, ranks = floats(c["tokens"]), floats(c["expert_degree"])
+    rows = np.minimum(tokens * visits / ranks * shares, tokens * np.minimum(visits, reached))
+    return Load(tokens, rows, np.maximum(reached * -np.expm1(-rows / reached), 1.0))
+
+
+# A router may choose experts in few groups only: the groups, and how many of them a token may visit. Of a kernel for low
+# latency, by a part of its name, the benchmark has such a router, and the outputs are not added.
+# Source: arXiv 2412.19437, section 4.2 (8 groups, 4 of them); ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py
+# (DeepseekV3Gate, and do_finalize=False).
+GROUPS, ALLOWED, LOW_LATENCY, POWER_LAW = 8, 4, "min_latency", "power_law"
+
+
+@lru_cache
+def moved_visits(visits: int) -> tuple[float, ...]:
+    """The visits of a token, on average, that a router with few allowed groups moves to experts of each group.
+
+    The experts that a benchmark wants lie in any groups, and have equal scores; all other scores are equal, too. The
+    groups with the largest sums of their two largest scores are allowed. Of equal groups, and of equal experts, the
+    router takes the first: visits to other groups move to the first experts of the first allowed group.
+
+    Source: arXiv 2412.19437, section 2.1.2 (limited routing), and definition (all ways in which visits can lie).
+    """
+    found = [0.0] * GROUPS
+    for groups in combinations_with_replacement(range(GROUPS), visits):
+        counts = [groups.count(group) for group in range(GROUPS)]
+        allowed = sorted(range(GROUPS), key=lambda group: (-min(counts[group], 2), group))[:ALLOWED]
+        ways = factorial(visits) / prod(map(factorial, counts)) / GROUPS**visits
+        found[min(allowed)] += ways * (visits - sum(counts[group] for group in allowed))
+    return tuple(found)
+
+
+def limited_load(c: Columns, shares: Any) -> Load:
+    """The load if each token may visit few groups of experts, whose first experts get what it may not visit.
+
+    A balanced benchmark wants one expert in each group: the first half of all groups is allowed, and its ranks get
+    twice as many of the remaining visits. Ways to lie are counted for up to 8 visits.
+    """
+    visits, ranks = floats(c["experts_per_token"]), floats(c["expert_degree"])
+    local = floats(c["number_of_experts"]) / ranks
+    own = np.clip(GROUPS // ranks, 1, GROUPS).astype(int)
+    skewed = np.array([POWER_LAW in str(text) for text in c["distribution"]])
+    moved_there = [sum(moved_visits(int(min(n, GROUPS)))[:of]) for n, of in zip(visits, own, strict=True)]
+    moved = np.where(skewed, moved_there, np.maximum(visits - ALLOWED, 0))
+    halved = np.where(skewed | (moved == 0), 1.0, GROUPS / ALLOWED)
+    reached = np.minimum(local, floats(c["number_of_experts"]) / halved)
+    load = spread_load(c, visits - moved, shares * np.minimum(halved, ranks), reached)
+    return load._replace(crowded=np.minimum(moved, local))
 
 
 def experts_time(c: Columns, machine: Predictor) -> Any:
     """The time of a mixture layer on its fullest rank: tokens sorted, two grouped products, activation, outputs added.
 
-    The column `tokens` counts the tokens of all ranks, before routing.
+    The column `tokens` counts the tokens of all ranks, before routing. A kernel for low latency reads the rows that it
+    sorts, and applies the activation, in its products: it converts tokens, and moves rows in its narrow format.
     """
-    tokens, width, experts, ranks = (
-        floats(c[name]) for name in ("tokens", "dimensionality", "number_of_experts", "expert_degree")
-    )
-    inner, local = floats(c["expert_feedforward_dimension"]) / c["tensor_degree"], experts / ranks
-    visits = tokens * c["experts_per_token"]
-    skewed = np.array([text.rpartition("_")[2] if "power_law" in text else "0" for text in map(str, c["distribution"])])
-    exponents = skewed.astype(np.float64)
-    share = np.ones(len(tokens))
-    for exponent in np.unique(exponents[exponents > 0]):
-        own = exponents == exponent
-        share[own] = fullest_share(tokens, experts, ranks, exponent)[own]
-    rows = np.minimum(visits / ranks * share, tokens * np.minimum(c["experts_per_token"], local))
-    groups = np.maximum(local * -np.expm1(-rows / local), 1.0)
+    local, shares = floats(c["number_of_experts"]) / c["expert_degree"], fullest_shares(c)
+    low = LOW_LATENCY in str(c["kernel"][0])
+    load = limited_load(c, shares) if low else spread_load(c, floats(c["experts_per_token"]), shares, local)
+    width, inner = floats(c["dimensionality"]), floats(c["expert_feedforward_dimension"]) / c["tensor_degree"]
     branches = np.where([name.endswith("nongated") for name in map(str, c["kernel"])], 1.0, 2.0)
-    up = _grouped(rows / groups, branches * inner, width, groups, machine)
-    down = _grouped(rows / groups, width, inner, groups, machine)
-    passed = (tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width
-    gathered = machine.rates.products.tiles.cores * machine.frequency * GATHERED_BYTES_PER_CYCLE
-    return up + down + passed * WIDE / np.minimum(machine.rates.streams.bandwidth, gathered)
+    moved = converted_bytes(load, width, inner, machine.entry) if low else passed_bytes(load, width, inner, branches)
+    weights = load.groups * width * inner * (branches + 1) * machine.entry
+    bandwidth, gathered = machine.rates.streams.bandwidth, machine.core_bandwidth
+    share = share_of_traffic(weights + moved, machine.cache, bandwidth, gathered)
+    up = _products(load, branches * inner, width, share, machine)
+    down = _products(load, width, inner, share, machine)
+    return up + down + moved * share / np.minimum(bandwidth, gathered)
 
 
-def _grouped(rows: Any, n: Any, k: Any, groups: Any, machine: Predictor) -> Any:
+def passed_bytes(load: Load, width: Any, inner: Any, branches: Any) -> Any:
+    """The bytes of tokens that are sorted, of activations, and of outputs that are added, in 16 bits.
+
+    Source: definition.
+    """
+    tokens, rows = load.tokens, load.rows
+    return ((tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width) * WIDE
+
+
+def converted_bytes(load: Load, width: Any, inner: Any, entry: float) -> Any:
+    """The bytes of tokens that are converted, of their rows, and of activations that are written and read, in the format.
+
+    Source: definition.
+    """
+    rows = load.rows + load.crowded * load.tokens
+    return load.tokens * width * (WIDE + entry) + rows * (width + 2 * inner) * entry
+
+
+def _products(load: Load, n: Any, k: Any, share: Any, machine: Predictor) -> Any:
+    """The time of the product of all experts; crowded experts are part of the same kernel."""
+    spread = _grouped(load.rows / load.groups, n, k, load.groups, share, machine)
+    if not np.any(load.crowded):
+        return spread
+    crowded = _grouped(load.tokens, n, k, np.maximum(load.crowded, 1e-9), share, machine) - machine.rates.overhead
+    return spread + np.where(load.crowded > 0, crowded, 0.0)
+
+
+def _grouped(rows: Any, n: Any, k: Any, groups: Any, share: Any, machine: Predictor) -> Any:
+    """The time of a grouped product, of whose traffic memory moves a share."""
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
-    kind = "grouped_contraction"
-    return timed(operator(kind, kind, "forward", (rows, n, k, groups), work), machine)
+    made = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
+    return timed(made.with_held((1 - share) * made.bytes), machine)

@@ -14,7 +14,6 @@ from amped.base.errors import FileError
 from amped.base.files import exists, files_below, is_file, is_folder
 from amped.measured_kernels.attention import (
     attention_operator,
-    latent_attention_operator,
     peak_attention_operator,
     prepared_bytes,
 )
@@ -30,6 +29,8 @@ from amped.measured_kernels.kinds import (
     product_operator,
     quantizing_time,
 )
+from amped.measured_kernels.latent_attention import latent_attention_operator, without_expansion
+from amped.measured_kernels.predictor import BYTES_PER_CYCLE, share_of_traffic
 from amped.measured_kernels.table_reading import WINDOW, MeasuredKernels
 from amped.theory.records import Operator, TimedKernels
 
@@ -72,20 +73,29 @@ def _attention(
     return parts
 
 
+def _latent(own: MeasuredKernels, _: float) -> Iterator[Part]:
+    yield (FORWARD,), latent_attention_operator(own.columns), without_expansion(own.columns)
+
+
 # The kinds whose kernels are operators of an estimate. A whole mixture layer, a dispatch and a collective are not.
 PARTS: Mapping[str, Callable[[MeasuredKernels, float], Iterator[Part]]] = {
     "products": _products,
     "products_with_layout": _layouts,
     "grouped_products": _groups,
     "attention_forward": _attention(FORWARD, attention_operator),
-    "latent_attention_forward": _attention(FORWARD, latent_attention_operator),
+    "latent_attention_forward": _latent,
     "attention_forward_of_peak": _attention(FORWARD, peak_attention_operator(FORWARD)),
     "attention_backward_of_peak": _attention(INPUT, peak_attention_operator(INPUT)),
 }
 
 
 def timed_kernels(
-    path: Path, is_asked: Callable[[str], bool], cores: float = 1.0, frequency: float = float("inf"), cache: float = 0.0
+    path: Path,
+    is_asked: Callable[[str], bool],
+    cores: float = 1.0,
+    frequency: float = float("inf"),
+    cache: float = 0.0,
+    bandwidth: float = 0.0,
 ) -> tuple[TimedKernels, ...]:
     """The measured kernels of an accelerator as records of the theory.
 
@@ -95,12 +105,13 @@ def timed_kernels(
         cores: the accelerator's cores; they tell how long a library takes to convert factors to narrow formats.
         frequency: the cycles of a core per second, for the same.
         cache: bytes of the cache that all cores share, in which benchmarks find bytes again.
+        bandwidth: bytes per second of the memory; 0 if it is not known.
 
     Raises:
         FileError: if a file cannot be read or is no such table.
     """
     found = [
-        _record(own, phases, made, where, cores, frequency)
+        _record(own, phases, made, where, cores, frequency, cache if bandwidth else 0.0, bandwidth)
         for own in _read(path, _changed(path))
         if is_asked(own.accelerator) and own.precision in PRECISIONS and NAME_OF_KIND[id(own.kind)] in PARTS
         for phases, made, where in PARTS[NAME_OF_KIND[id(own.kind)]](own, cache)
@@ -131,7 +142,14 @@ def _changed(path: Path) -> tuple[tuple[Path, int], ...]:
 
 
 def _record(
-    own: MeasuredKernels, phases: tuple[str, ...], made: Operator, where: Any, cores: float, frequency: float
+    own: MeasuredKernels,
+    phases: tuple[str, ...],
+    made: Operator,
+    where: Any,
+    cores: float,
+    frequency: float,
+    cache: float,
+    bandwidth: float,
 ) -> TimedKernels:
     """Kernels of one kind; of those that ran one shape, the fastest."""
     count = len(own)
@@ -144,7 +162,8 @@ def _record(
     spent = np.broadcast_to(np.asarray(converting, dtype=np.float64), count)[place]
     precision = PRECISION_OF_FILE.get(own.precision, own.precision)
     moved = prepared_bytes(own.columns, PRECISIONS[own.precision][0]) if own.kind is KINDS["attention_forward"] else 0.0
-    prepared = np.broadcast_to(np.asarray(moved, dtype=np.float64), count)
+    from_memory = moved * share_of_traffic(made.bytes + moved, cache, bandwidth, cores * frequency * BYTES_PER_CYCLE)
+    prepared = np.broadcast_to(np.asarray(from_memory, dtype=np.float64), count)
     share = CAUSAL_SHARE if made.kind == "fused_attention" else 1.0
     at_place = whole.mapped(lambda v: v[place])
     return TimedKernels(

@@ -403,7 +403,7 @@ class TimedKernels(Record):
         operator: their shapes and their work.
         time: their measured seconds.
         converting: the seconds of these in which the library converts a factor to a narrow format.
-        prepared: the bytes that the library moves besides, to bring the inputs in form.
+        prepared: the bytes that the library moves besides, to bring the inputs in form; those in a cache count less.
         share: the share of the scores that an attention computes, about a half if it is causal; 1 for other kernels.
     """
 

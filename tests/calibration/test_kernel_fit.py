@@ -2,11 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from amped.base.errors import ConfigError
-from amped.calibration.kernel_errors import machine
+from amped.calibration.kernel_errors import Predicted, library, machine
 from amped.calibration.kernel_fit import fitted_each
 from amped.cli.app import app
 from amped.measured_kernels.kernel_files import read_kernels
@@ -58,3 +59,16 @@ def test_too_few_kernels_tell_nothing(folder, tmp_path):
     (tmp_path / "products.csv").write_text("\n".join((folder / "products.csv").read_text().splitlines()[:9]) + "\n")
     with pytest.raises(ConfigError, match="tell no coefficient"):
         fitted_each(read_kernels(tmp_path), Tables())
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_fixed_time_is_longer_where_the_host_takes_longer(waits):
+    """Half of the kernels take twice 20 us, of the host: as a least time, or besides work of 1 to 200 us."""
+    told = Predicted(np.geomspace(1e-6, 2e-4, 40), np.where(np.arange(40) % 2, 2.0, 1.0))
+    work, fixed = 1.5 * told.law, 2e-5 * told.host
+    measured = np.maximum(work, fixed) if waits else work + fixed
+    found = library(told, measured)
+    assert found.waits == waits
+    assert found.scale == pytest.approx(1.5, rel=0.05)
+    assert found.fixed == pytest.approx(2e-5, rel=0.05)
+    assert found.time(told) == pytest.approx(measured, rel=0.05)

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from amped.base.errors import FileError
-from amped.calibration.kernel_errors import by_kind, kernel_errors, library, machine, predicted
+from amped.calibration.kernel_errors import Predicted, by_kind, kernel_errors, library, machine, predicted
 from amped.cli.app import app
 from amped.measured_kernels.kernel_files import read_kernels
 from amped.measured_kernels.kinds import KINDS
@@ -64,7 +64,7 @@ def test_a_fifth_of_the_shapes_is_kept_out_whatever_ran_them():
 
 def test_the_law_is_that_of_estimates(tmp_path):
     (own,) = read_kernels(written(tmp_path, products(1.0, 0.0)))
-    assert predicted(own, machine("H100 SXM", "bfloat16", Tables())) == pytest.approx(own.times)
+    assert predicted(own, machine("H100 SXM", "bfloat16", Tables())).law == pytest.approx(own.times)
 
 
 def test_a_fallback_is_listed_and_not_scored(tmp_path):
@@ -85,14 +85,14 @@ def test_what_has_no_row_is_returned_with_its_reason(tmp_path):
 def test_scale_and_fixed_time_are_found_again(share):
     times = np.geomspace(1e-5, 1e-2, 40)
     fixed = share * 2e-5
-    own = library(times, 2 * times + fixed)
+    own = library(Predicted(times, np.ones(40)), 2 * times + fixed)
     assert (own.scale, own.fixed) == (pytest.approx(2.0, rel=0.03), pytest.approx(fixed, rel=0.15, abs=1e-7))
     assert not own.waits
 
 
 def test_a_library_that_waits_for_its_host_has_a_least_time():
     times = np.geomspace(1e-6, 1e-2, 40)
-    own = library(times, np.maximum(1.5 * times, 1e-4))
+    own = library(Predicted(times, np.ones(40)), np.maximum(1.5 * times, 1e-4))
     assert own.waits
     assert (own.scale, own.fixed) == (pytest.approx(1.5), pytest.approx(1e-4))
 
