@@ -150,9 +150,10 @@ class _Strict:
                 self.problems.append(Problem(told, advice="take it away"))
             if key in seen:
                 self.problems.append(Problem(f"the key {quoted(key)} stands twice in one object", advice="keep one"))
+            where = quoted(key) if _CONTROL.search(key) else key
             for each in value if isinstance(value, list) else [value]:
                 if isinstance(each, _Refused):
-                    self.problems[each.problem] = replace(self.problems[each.problem], where=key)
+                    self.problems[each.problem] = replace(self.problems[each.problem], where=where)
             seen[key] = value
         return seen
 

@@ -158,6 +158,9 @@ FOUND = {
         "lines", {"words": ["explain", "sharded_weight_window_time", "electrical-glam-1.2T"]}, 1,
     ),
     "a folder of measured kernels that is the whole disk": ("settings", {"set": ["measured_kernel_table=/"]}, 0),
+    "a key of control letters whose value is no number": (
+        "tables", {"content": {"rows": {"\x1b[31m": float("nan")}}}, 0,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 
