@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
-from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
+from amped.theory.kernel_work import Traffic, fused_backward_flops, operator
 from amped.theory.records import Kernels, Operator
 from amped.theory.roofline.kernels import MEASURED_WIDTH
 
@@ -18,8 +18,9 @@ def attention(
     rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, edges: Any = 1.0
 ) -> Operator:
     """A fused attention; `pairs` counts the scores within its mask, `entries` the entries of its tensors."""
-    forward = Traffic(2 * pairs * (widths[0] + widths[1]), entries * WIDE, rows * widths[1] * WIDE)
-    work = forward if phase == "forward" else (forward * 2)._replace(flops=forward.flops * FUSED_BACKWARD_PRODUCTS)
+    scores, values = (2 * pairs * width for width in widths)
+    forward = Traffic(scores + values, entries * WIDE, rows * widths[1] * WIDE)
+    work = forward if phase == "forward" else (forward * 2)._replace(flops=fused_backward_flops(scores, values))
     made = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
     return made.with_heads((widths[0] + widths[1]) / 2, pairs / rows, edges, 0.0)
 

@@ -112,6 +112,17 @@ ADAM = Traffic(flops=15, read=4, written=3, functions=3)
 FUSED_BACKWARD_PRODUCTS = 2.5
 
 
+def fused_backward_flops(scores: Any, values: Any, products: Any = FUSED_BACKWARD_PRODUCTS) -> Any:
+    """The flops of the backward pass of a fused attention, from those of the scores and of the weighted values.
+
+    The gradients of both operands take twice the flops of each product; of heads that are wider in queries and keys than
+    in values, the scores that are computed again are the wider product.
+
+    Source: arXiv 2307.08691, section 4.1.
+    """
+    return 2 * (scores + values) + 2 * (products - 2) * scores
+
+
 def fused(*parts: Traffic) -> Traffic:
     """The work of several kernels fused into one.
 

@@ -161,6 +161,17 @@ FOUND = {
     "a key of control letters whose value is no number": (
         "tables", {"content": {"rows": {"\x1b[31m": float("nan")}}}, 0,
     ),
+    "an output head as long as its stage, beside layers whose weights are copied from the host": (
+        "configs",
+        {"config": {
+            NETWORK: {"parameters": {"batch_size": {"value": 128}}, "lookup_config": {"lookup_table_row": "Gemma 2 2B"}},
+            MAPPING: {"parameters": {n: {"value": v} for n, v in {"tensor_parallel_degree": 2, "pipeline_parallel_degree": 8, "microbatch_size": 2,
+                                                                  "weight_offload": 0.5}.items()}},
+            SYSTEM: {"parameters": {"bandwidth_per_network_card": {"value": 2e9}, "host_memory_bandwidth": {"value": 4e10}},
+                     "lookup_config": {"lookup_table_row": "DGX A100"}},
+        }},
+        1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

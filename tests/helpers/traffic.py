@@ -1,12 +1,16 @@
 """What PyTorch's own operators move: each is run, and the bytes of its tensors are counted."""
 
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any
+
 import pytest
 
 # Operators that move nothing, or that only prepare a test.
 UNSEEN = ("split", "detach", "alias", "view", "randn")
 
 
-def traffic_of(run):
+def traffic_of(run: Callable[[], Any]) -> tuple[Any, int, int]:
     """What a run gives, and the bytes that its operators read and write; views move nothing, and a dimension that is expanded is read once."""
     torch = pytest.importorskip("torch", reason="counts what PyTorch's operators move")
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,14 +18,14 @@ def traffic_of(run):
 
     moved = {"read": 0, "written": 0}
 
-    def own_entries(tensor):
-        return torch.Size(n for n, step in zip(tensor.shape, tensor.stride(), strict=True) if step).numel()
+    def own_entries(tensor: Any) -> int:
+        return prod(n for n, step in zip(tensor.shape, tensor.stride(), strict=True) if step)
 
-    def size(tensors):
+    def size(tensors: Iterable[Any]) -> int:
         return sum(own_entries(t) * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
 
-    class Counting(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    class Counting(TorchDispatchMode):  # type: ignore[misc]  # torch is not typed here
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
             if not (function.is_view or any(word in str(function) for word in UNSEEN)):
                 moved["read"] += size({id(t): t for t in tree_leaves((args, kwargs))}.values())
@@ -33,7 +37,7 @@ def traffic_of(run):
     return found, moved["read"], moved["written"]
 
 
-def both_passes(function, *inputs):
+def both_passes(function: Callable[..., Any], *inputs: Any) -> list[list[int]]:
     """Bytes read and written forward, and backward of inputs that are results of something else."""
     import torch
 

@@ -1,5 +1,7 @@
 """Copies to and from the host in a step: on the bottleneck stage, and around the optimizer."""
 
+import numpy as np
+
 from amped.theory.conditions import OFFLOADED
 from amped.theory.quantity import quantity
 
@@ -13,12 +15,13 @@ def hidden_offload_communication_time__operators(
 ):
     """The time in which copies between accelerator and host overlap computation.
 
-    The computation is that of the layers of the bottleneck stage, or that of the optimizer on accelerator and host.
+    The computation is that of the layers of the bottleneck stage, or that of the optimizer on accelerator and host. A
+    bottleneck stage without layers hides nothing; it waits for the first copies of the other stages.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
-    layers = bottleneck_stage_layer_passes * overlapped_offload_communication_time_per_layer - offload_fill_time
-    return layers + overlapped_update_offload_time
+    layers = bottleneck_stage_layer_passes * overlapped_offload_communication_time_per_layer
+    return np.maximum(layers - offload_fill_time, 0) + overlapped_update_offload_time
 
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)

@@ -1,6 +1,6 @@
 """Attention in one kernel that keeps no scores, and the kernels for attention sinks that some software adds."""
 
-from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, streamed
+from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
 from amped.theory.places import EXCHANGED
 from amped.theory.quantity import parameter, quantity, records
 
@@ -16,7 +16,7 @@ def fused_backward_products():
     """The matrix products in the backward pass of a fused attention, for each product of the forward pass.
 
     The forward pass has two products. The backward pass has five: it computes the scores again, and the gradients of
-    both operands of both products.
+    both operands of both products. What is beyond four is products as wide as that of the scores.
 
     Source: arXiv 2307.08691, section 4.1.
     """
@@ -49,11 +49,12 @@ def fused_attention_operators(
     Source: arXiv 2205.14135, algorithm 1; arXiv 2307.08691, section 3.1.
     """
     (scores, values), (cost,), (mask,) = attention_gemms, entry_costs, attention_masks
-    flops = (scores.multiply_accumulates + values.multiply_accumulates) * cost.product * mask.share
+    scored, weighted = (each.multiply_accumulates * cost.product * mask.share for each in (scores, values))
     rows, output = scores.m * scores.batch, query_bytes * values.n / scores.k
     inputs, statistics = attention_input_bytes, rows * softmax_statistic_precision
-    forward = Traffic(flops, inputs, output + statistics)
-    backward = Traffic(flops * fused_backward_products, inputs + 2 * output + statistics, inputs)
+    forward = Traffic(scored + weighted, inputs, output + statistics)
+    gradients = fused_backward_flops(scored, weighted, fused_backward_products)
+    backward = Traffic(gradients, inputs + 2 * output + statistics, inputs)
     shape, work = (
         ("fused_attention", rows, scores.n),
         Work(forward, backward, inputs * kept_attention_input_fraction + statistics),
