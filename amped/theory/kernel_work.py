@@ -115,8 +115,8 @@ FUSED_BACKWARD_PRODUCTS = 2.5
 def fused_backward_flops(scores: Any, values: Any, products: Any = FUSED_BACKWARD_PRODUCTS) -> Any:
     """The flops of the backward pass of a fused attention, from those of the scores and of the weighted values.
 
-    The gradients of both operands take twice the flops of each product; of heads that are wider in queries and keys than
-    in values, the scores that are computed again are the wider product.
+    The gradients of both operands take twice the flops of each product. The scores are computed again; they are the
+    wider product where queries and keys are wider than values.
 
     Source: arXiv 2307.08691, section 4.1.
     """
