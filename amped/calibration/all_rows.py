@@ -27,7 +27,7 @@ from amped.engine.evaluate import Array
 from amped.tables.table_files import KERNELS, table_files
 from amped.tables.tables import Tables, user_tables
 from amped.validation.measurements import read_measurements
-from amped.validation.residuals import Residual
+from amped.validation.residuals import Residual, residuals_of
 from amped.validation.table import SHIPPED
 
 # A row is behind a number if its time changes by more than this when the number moves by its width.
@@ -50,7 +50,8 @@ class AllRows:
         table, lookup_tables: what the user asked for.
         frozen: the rows as functions of the numbers, with the choices that belong to the fitted values.
         values: the fitted values.
-        before, after: the predictions of the rows with the values of the tables and with the fitted ones.
+        unfitted, before, after: the predictions of the rows before any fit to steps, from kernels, datasheets and sources
+            alone; with the values of the tables; and with the fitted ones.
         kept: numbers that are named in `fitted` and keep their values, with the reason.
     """
 
@@ -58,6 +59,7 @@ class AllRows:
     lookup_tables: Path | None
     frozen: Frozen
     values: Array
+    unfitted: tuple[Residual, ...]
     before: tuple[Residual, ...]
     after: tuple[Residual, ...]
     kept: Mapping[Key, str]
@@ -107,7 +109,17 @@ def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: T
         frozen, values, least = again, found, own
     before = tuple(step.residual for step in steps)
     after = before if np.array_equal(values, start) else tuple(step.residual for step in frozen.steps)
-    return AllRows(table, lookup_tables, frozen, values, before, after, kept)
+    unfitted = predicted_with(steps, lookup_tables, numbers, frozen.drawn.without_steps())
+    return AllRows(table, lookup_tables, frozen, values, tuple(unfitted), before, after, kept)
+
+
+def predicted_with(
+    steps: Sequence[MeasuredStep], lookup_tables: Path | None, numbers: Sequence[Number], values: Array
+) -> list[Residual]:
+    """The times of steps, predicted with these values of the numbers."""
+    with overlaid(lookup_tables, numbers, values) as folder:
+        found = residuals_of([step.residual.measurement.row for step in steps], folder)
+    return [r for r in found if r.of_time and r.aligned_error is not None]
 
 
 def chosen(steps: Sequence[MeasuredStep], tables: Tables) -> tuple[list[Number], dict[Key, str]]:

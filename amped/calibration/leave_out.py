@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from amped.calibration.all_rows import AllRows, fitted_to_all, groups_of, overlaid
+from amped.calibration.all_rows import AllRows, fitted_to_all, groups_of, overlaid, predicted_with
 from amped.calibration.fitting import Tell
-from amped.calibration.frozen_steps import Frozen, MeasuredStep
+from amped.calibration.frozen_steps import Frozen
 from amped.calibration.step_fit import fitted_steps, weights
 from amped.calibration.step_numbers import Key, number
 from amped.calibration.step_table import shipped_numbers
@@ -92,17 +92,11 @@ def kept_without(frozen: Frozen, by: Left, name: str) -> list[bool]:
 def _predicted(found: AllRows, by: Left, name: str, values: Array, runs: Sequence[Validated | None]) -> LeftOut:
     """The rows of what is left out, predicted with the numbers of the fit without it; bands come from the other runs."""
     own = [step for step in found.frozen.steps if name_of(step.residual, by) == name]
-    with overlaid(found.lookup_tables, found.numbers, values) as folder:
-        rows = [r for r in _estimated(own, folder) if r.of_time and r.aligned_error is not None]
+    rows = predicted_with(own, found.lookup_tables, found.numbers, values)
     kept = kept_without(found.frozen, by, name)
     others = [run for run, keep in zip(runs, kept, strict=True) if run and keep]
     inside = [holds(error_band(run.ground, others), run) for run in validated_runs(rows)]
     return LeftOut(name, values, tuple(rows), tuple(inside))
-
-
-def _estimated(steps: Sequence[MeasuredStep], folder: Path) -> list[Residual]:
-    """Rows with the predictions of a folder of lookup tables."""
-    return residuals_of([step.residual.measurement.row for step in steps], folder)
 
 
 def _runs(frozen: Frozen, by: Left, names: Sequence[str], errors: Array) -> list[Validated | None]:

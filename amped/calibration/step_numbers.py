@@ -68,6 +68,14 @@ class Drawn:
         """The values that the numbers are drawn to, of one setting or of many."""
         return values @ self.shares.T + self.constants
 
+    def without_steps(self) -> Array:
+        """The values of the numbers if no step tells them: each is what it is drawn to, within its bounds.
+
+        Source: definition; the sum of the squared distances is the least.
+        """
+        found = np.linalg.lstsq(np.eye(len(self.constants)) - self.shares, self.constants, rcond=None)[0]
+        return np.clip(found.astype(np.float64), self.low, self.high)
+
     def distances(self, values: Array) -> Array:
         """The distance of each number from what it is drawn to, in widths."""
         found: Array = (values - self.parents(values)) / self.widths

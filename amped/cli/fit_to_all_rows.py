@@ -44,7 +44,8 @@ def _plain(found: AllRows, numbers: list[Behind]) -> dict[str, Any]:
         "numbers": [*map(asdict, numbers)],
         "kept": [{**asdict(key), "reason": why} for key, why in found.kept.items()],
         "groups": found.groups, "most_numbers": found.most_numbers,
-        "errors_before": plain_errors(found.before), "errors": plain_errors(found.after),
+        "errors_without_steps": plain_errors(found.unfitted), "errors_before": plain_errors(found.before),
+        "errors": plain_errors(found.after),
     }  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_table
              "numbers": _numbers(found, each.values.tolist())}
             for each in told
         ],
+        "errors_without_steps": report.plain_errors(found.unfitted),
         "errors_before": report.plain_errors(found.before), "errors_of_the_fit": report.plain_errors(found.after),
         "errors": report.plain_errors(every), "share_in_band": report.share_inside(told),
     }, allow_nan=False)  # fmt: skip

@@ -23,6 +23,11 @@ LEGEND = (
     "of the row that it extends, or the mean of its kin, in its place. Repeats of one configuration weigh as one row."
 )
 
+ONLY = (
+    "with kernels only: before any fit to steps; each number is that of the row that it extends, or the mean of its kin "
+    "whose value is in no doubt."
+)
+
 
 @group()
 def all_rows(found: AllRows, numbers: Sequence[Behind]) -> Iterator[RenderableType]:
@@ -31,14 +36,18 @@ def all_rows(found: AllRows, numbers: Sequence[Behind]) -> Iterator[RenderableTy
     yield table(heads, under_their_rows(numbers, _cells))
     yield Text(f"\n{LEGEND}\n", style="dim")
     yield table(("absolute error", *ERRORS), ((name, *errors(rows)) for name, rows in before_and_after(found).items()))
-    yield Text("")
+    yield Text(f"\n{ONLY}\n", style="dim")
     yield from (Text(f"kept as it is: {key.row}, {key.column}: {why}") for key, why in found.kept.items())
     yield Text(counted(found))
 
 
 def before_and_after(found: AllRows) -> dict[str, Sequence[Residual]]:
-    """The rows as the tables predict them, and as the fitted numbers do."""
-    return {"with the tables' values": found.before, "with the fitted values": found.after}
+    """The rows as they are predicted before any fit to steps, by the tables, and by the fitted numbers."""
+    return {
+        "with kernels only": found.unfitted,
+        "with the tables' values": found.before,
+        "with the fitted values": found.after,
+    }
 
 
 def counted(found: AllRows) -> str:
@@ -65,7 +74,7 @@ def left_out(found: AllRows, told: Sequence[LeftOut], by: Left) -> Iterator[Rend
     together = [f"each {by.value} left out", *errors(_rows(told)), _inside(told)]
     yield table(("absolute error", *ERRORS, "in the band"), (*seen, together))
     yield Text(f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
-               "other rows give. For the errors, repeats of one configuration weigh as one row.", style="dim")  # fmt: skip
+               f"other rows give. For the errors, repeats of one configuration weigh as one row. {ONLY}", style="dim")  # fmt: skip
 
 
 def _rows(told: Sequence[LeftOut]) -> list[Residual]:

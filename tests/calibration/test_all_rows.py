@@ -103,6 +103,7 @@ def test_the_command_that_leaves_out_tells_errors_of_what_was_not_seen(runs, tmp
     told = json.loads(done.stdout)
     sizes = [told[name]["all"]["mean_absolute_error_fraction"] for name in ("errors_of_the_fit", "errors")]
     assert sizes[0] < 0.01 < 0.05 < sizes[1]
+    assert told["errors_without_steps"]["all"]["mean_absolute_error_fraction"] > 0.05
     assert [each["source"] for each in told["left_out"]] == [*MACHINES.values()]
     assert told["errors"]["all"]["rows"] == len(RUNS)
 

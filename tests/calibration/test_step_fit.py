@@ -37,6 +37,12 @@ def test_distances_are_from_what_a_number_is_drawn_to():
     assert PAIR.distances(np.array([0.6, 0.9])) == pytest.approx([1.0, 3.0])
 
 
+def test_without_steps_each_number_is_what_it_is_drawn_to():
+    """The first is drawn to 0.5, the second to the first; in the middle of its bounds each stays there."""
+    assert PAIR.without_steps() == pytest.approx([0.5, 0.5])
+    assert PAIR.distances(PAIR.without_steps()) == pytest.approx([0.0, 0.0])
+
+
 def toy(rows, first, second=None):
     """Errors at the start and their slopes: rows tell the first number, the last ones the second one, if it is given."""
     slopes = np.zeros((rows, 2))
