@@ -142,10 +142,10 @@ def _rows(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
     tables = user_tables(lookup_tables)
     (table,) = (table for table, listed in LISTED.items() if listed == what)
     for name in tables.names(table):
-        columns = tables.row(table, name).columns
-        aliases = [alias for alias in columns.get("aliases", ()) if isinstance(alias, str)]
-        values = {head: str(columns.get(column, "")) for column, head in COLUMNS[what].items()}
-        yield {"name": name, **values, "aliases": ", ".join(aliases)}
+        row = tables.row(table, name)
+        cells = {head: row.columns.get(column) for column, head in COLUMNS[what].items()}
+        values = {head: "" if cell is None else str(cell) for head, cell in cells.items()}
+        yield {"name": name, **values, "aliases": ", ".join(a for a in row.aliases if isinstance(a, str))}
 
 
 def _measurements() -> Iterator[dict[str, str]]:

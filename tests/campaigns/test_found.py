@@ -172,6 +172,9 @@ FOUND = {
         }},
         1,
     ),
+    "a list of rows of which one has no aliases": (
+        "tables", {"content": {"table": "accelerator_specifications", "rows": {"": {"aliases": None}}}, "verb": "list"}, 1,
+    ),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 
