@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario, asked_again
 from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.laying_out import LAYOUT
 from amped.theory.quantity import ACCELERATOR
 
 # Switches that may be off, and the degrees that may be halved or doubled.
@@ -23,6 +24,8 @@ LESS_AGAIN = {
     "block": ("none", "selective"),
     "kept_products": ("none",),
 }
+# Changes with which the stages and chunks of a pipeline are others, so that the layers are laid out anew.
+ANEW = ("pipeline_parallel_degree", "virtual_pipeline_stages")
 # A change that gains less is not worth a word.
 LEAST_GAIN = 0.01
 Value = float | str | bool
@@ -52,9 +55,13 @@ def improvements(scenario: Scenario, estimate: Estimation) -> list[Improvement]:
 
 
 def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) -> Improvement | None:
-    """The estimate with one change; none where it cannot run, does not fit or gains nothing."""
+    """The estimate with one change; none where it cannot run, does not fit or gains nothing.
+
+    The layout of the stages stays, as far as it can: to find one for each change would take seconds.
+    """
+    held = {} if name in ANEW else {n: text for n, text in estimate.choices.items() if n == LAYOUT}
     try:
-        changed = estimated(asked_again(scenario.question, {name: value}))
+        changed = estimated(asked_again(scenario.question, {**held, name: value}))
     except AmpedError:
         return None
     gain = 1 - changed["step_time"] / estimate["step_time"]

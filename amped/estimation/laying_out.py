@@ -58,7 +58,7 @@ MOST_ROUNDS, MOST_COMPARED_CHUNKS = 20, 64
 # Layouts with so many chunks together are computed at once: more take more memory, and fewer more time.
 AT_ONCE = 131_072
 # A search goes on from at most so many layouts; in a round, layouts with at most so many chunks together are compared.
-MOST_BEST, MOST_IN_A_ROUND = 32, 800_000
+MOST_BEST, MOST_IN_A_ROUND = 32, 600_000
 
 
 def laid_out(known: Catalogue, sources: Sources) -> Sources:
@@ -308,7 +308,7 @@ class _Pipeline:
         Those that keep the rule of chunks stand before those that break it, and among them those that fit in memory
         before those that do not.
         """
-        every = every[np.sort(np.unique(every, axis=0, return_index=True)[1])]
+        every = every[np.sort(np.unique(every.astype(np.int32), axis=0, return_index=True)[1])]
         parts = np.array_split(every, -(-every.size // AT_ONCE))
         step, fits, full = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
         return every[np.lexsort((step, 1 - fits, 1 - full))[:few]]

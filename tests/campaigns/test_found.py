@@ -175,6 +175,7 @@ FOUND = {
     "a list of rows of which one has no aliases": (
         "tables", {"content": {"table": "accelerator_specifications", "rows": {"": {"aliases": None}}}, "verb": "list"}, 1,
     ),
+    "what would help 64 unequal chunks, each layout of which took a second": ("lines", {"words": ["why", "--vp", "8"]}, 1),
     "a template as JSON": ("lines", {"words": ["validate", "--template", "--json"]}, 0),
 }  # fmt: skip
 

@@ -125,6 +125,17 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
     assert "DOES NOT FIT" not in told
 
 
+def test_why_keeps_the_layout_of_the_stages_and_one_that_is_found_anew_is_no_slower():
+    from amped.configuring.scenario import asked_again, read_scenario
+
+    scenario = read_scenario("default", {"virtual_pipeline_stages": 3, "layers": 79})
+    found = improvements(scenario, estimated(scenario))
+    assert {"flash_attention", "activation_recomputation"} <= {each.name for each in found}
+    for each in found:
+        again = estimated(asked_again(scenario.question, {each.name: each.value}))
+        assert again["step_time"] <= each.step_time * (1 + 1e-12)
+
+
 def test_why_marks_a_change_that_the_chooser_does_not_try():
     told = printed("why", "--model", "DeepSeek V3", "--system", "DGX H100", "--gpus", "512").splitlines()
     (graphs,) = (line for line in told if "cuda_graph_scope" in line)
