@@ -1,6 +1,7 @@
 """Runs kinds of cases in turns, each in proportion to what is aimed at, until the time is over."""
 
 import gc
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -62,9 +63,13 @@ def next_case(kind: Kind, seed: str, tally: Tally, told: Callable[[str], object]
 
 
 def campaign(kinds: Sequence[Kind], seed: str, seconds: float, told: Callable[[str], object] = print) -> Tally:
-    """Runs all kinds for some time: the next case is of the kind that is furthest behind its aim."""
+    """Runs all kinds for some time: the next case is of the kind that is furthest behind its aim.
+
+    It ends with the process that started this one, which may be killed.
+    """
     tally, end, number = Tally({kind.name: Count() for kind in kinds}), time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    parent = os.getppid()
+    while time.monotonic() < end and os.getppid() == parent:
         behind = min(kinds, key=lambda kind: tally.counts[kind.name].answers / kind.hourly)
         next_case(behind, seed, tally, told)
         number += 1
