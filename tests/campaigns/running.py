@@ -80,5 +80,8 @@ def campaign(kinds: Sequence[Kind], seed: str, seconds: float, told: Callable[[s
 
 def in_one_process(number: int, seed: str, seconds: float, names: list[str]) -> Tally:
     """The share of one of several processes."""
-    kinds = [KINDS[name] for name in names]
-    return campaign(kinds, f"{seed}/{number}", seconds, partial(print, flush=True))
+    kinds, parent = [KINDS[name] for name in names], os.getppid()
+    tally = campaign(kinds, f"{seed}/{number}", seconds, partial(print, flush=True))
+    if os.getppid() != parent:
+        os._exit(1)  # nobody reads the tally, and a process of a pool would wait for its next task for ever
+    return tally
