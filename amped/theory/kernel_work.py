@@ -86,6 +86,7 @@ SOFTMAX = Work(Traffic(flops=4, read=1, written=1, functions=1), Traffic(flops=4
 ACTIVATION = Work(
     Traffic(flops=9, read=1, written=1, functions=2), Traffic(flops=14, read=2, written=1, functions=2), kept=1
 )
+# A causal mask that is a kernel of its own. Source: PyTorch, masked_fill and its gradient.
 MASKING = Work(Traffic(flops=1, read=1, written=1), Traffic(flops=1, read=1, written=1))
 DROPOUT = Work(Traffic(flops=1, read=1, written=1, drawn=1), Traffic(flops=1, read=1, written=1))
 # For each logit a cast, maximum, difference, exponential, sum and logarithm. Source: Megatron-LM,

@@ -164,8 +164,8 @@ def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
 def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
     """How well predictions order the runs of one network by speed: the mean rank correlation of the networks.
 
-    Sources spell one network in several ways, so two digits of its size tell it, and whether it has experts. All repeats
-    of one configuration together are one run.
+    Sources spell one network in several ways. Therefore networks are the same if two digits of their numbers of
+    parameters and their numbers of experts are equal. All repeats of one configuration together are one run.
     """
     told = []
     for own in split((r for r in rows if r.times), _network).values():
@@ -179,7 +179,7 @@ def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
 
 
 def _network(r: Residual) -> str:
-    """A network by its sizes; by its name if they are not known."""
+    """The network of a row by its sizes; by its name if they are not known."""
     return f"{r.ground.number_of_parameters:.2g} {r.ground.number_of_experts:g}" if r.ground else NAMES[By.MODEL](r)
 
 
