@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,14 @@ from amped.calibration.all_rows import AllRows, fitted_to_all, groups_of, overla
 from amped.calibration.fitting import Tell
 from amped.calibration.frozen_steps import Frozen
 from amped.calibration.step_fit import fitted_steps, weights
-from amped.calibration.step_numbers import Key, number
+from amped.calibration.step_numbers import Key, Number, number
 from amped.calibration.step_table import shipped_numbers
 from amped.engine.evaluate import Array
-from amped.estimation.uncertainty import Validated, error_band, holds
-from amped.tables.tables import user_tables
+from amped.estimation.uncertainty import error_band, holds
+from amped.estimation.validated import Validated
+from amped.tables.tables import Tables, user_tables
 from amped.validation.residuals import Residual, residuals_of, validated_runs
-from amped.validation.table import STEP, Row
+from amped.validation.table import Row
 
 # How often a fit without some rows is linearized again.
 ROUNDS = 2
@@ -61,18 +62,19 @@ def left_out(
 ) -> tuple[AllRows, list[LeftOut]]:
     """The fit to all rows, and for each source, accelerator or stack what the fit without it predicts."""
     found = fitted_to_all(table, lookup_tables, tell)
-    names, values = refits(found, by, tell)
-    runs = _runs(found.frozen, by, names, found.frozen.errors(values))
-    return found, [_predicted(found, by, name, own, runs) for name, own in zip(names, values, strict=True)]
+    each = {left: refits(found, left, tell) for left in dict.fromkeys((by, Left.SOURCE, Left.ACCELERATOR))}
+    runs = _runs(found.frozen, each)
+    return found, [_predicted(found, by, name, values, runs) for name, values in each[by].items()]
 
 
-def refits(found: AllRows, by: Left, tell: Tell = lambda _: None) -> tuple[list[str], Array]:
-    """What can be left out, and the numbers of the fit without each, a row for each."""
+def refits(found: AllRows, by: Left, tell: Tell = lambda _: None) -> dict[str, Array]:
+    """The numbers of the fit without each source, accelerator or stack."""
     steps, groups = found.frozen.steps, groups_of(found.frozen)
     names = list(dict.fromkeys(name_of(step.residual, by) for step in steps))
     tell(f"{len(names)} fits, each without one {by.value}")
     weight = np.array([weights(groups, kept_without(found.frozen, by, name)) for name in names])
-    return names, fitted_steps(found.frozen, np.repeat(found.values[None], len(names), 0), weight, ROUNDS, tell)
+    values = fitted_steps(found.frozen, np.repeat(found.values[None], len(names), 0), weight, ROUNDS, tell)
+    return dict(zip(names, values, strict=True))
 
 
 def name_of(row: Residual, by: Left) -> str:
@@ -99,34 +101,45 @@ def _predicted(found: AllRows, by: Left, name: str, values: Array, runs: Sequenc
     return LeftOut(name, values, tuple(rows), tuple(inside))
 
 
-def _runs(frozen: Frozen, by: Left, names: Sequence[str], errors: Array) -> list[Validated | None]:
-    """For each step that is a training step, its error in the fit without its own source, accelerator or stack."""
-    place = dict(zip(names, errors, strict=True))
+def _runs(frozen: Frozen, refitted: Mapping[Left, Mapping[str, Array]]) -> list[Validated | None]:
+    """For each step that is a training step, its errors in the fits without its own source and without its accelerator."""
+    errors = {
+        by: dict(zip(fits, frozen.errors(np.array([*fits.values()])), strict=True)) for by, fits in refitted.items()
+    }
     found: list[Validated | None] = []
     for i, step in enumerate(frozen.steps):
-        m, ground = step.residual.measurement, step.residual.ground
-        error = math.expm1(place[name_of(step.residual, by)][i])
-        found.append(Validated(m.id, m.confidence, error, ground) if m.kind == STEP and ground is not None else None)
+        row = step.residual
+        without = (
+            {row.measurement.id: math.expm1(errors[by][name_of(row, by)][i])} for by in (Left.SOURCE, Left.ACCELERATOR)
+        )
+        found.append(next(iter(validated_runs([row], *without)), None))
     return found
 
 
-def errors_without_sources(rows: Sequence[Residual], lookup_tables: Path | None = None) -> dict[str, float]:
-    """The error of each step as one of time, by the id of its row, where its source was left out of the fit.
+def errors_without(rows: Sequence[Residual], by: Left, lookup_tables: Path | None = None) -> dict[str, float]:
+    """The error of each step as one of time, by the id of its row, in the fit without its source or its accelerator.
 
-    The fits without each source are those of `numbers_fitted_to_steps.csv`: each number moves by as large a share as in
-    these fits. A step whose numbers do not move is not named.
+    The fits are those of `numbers_fitted_to_steps.csv`: each number moves by as large a share as in these fits. A step
+    whose numbers do not move is not named.
     """
     tables = user_tables(lookup_tables)
-    by_source: dict[str, list[Row]] = {}
+    together: dict[str, list[Row]] = {}
     for r in rows:
-        by_source.setdefault(r.measurement.source, []).append(r.measurement.row)
+        together.setdefault(name_of(r, by), []).append(r.measurement.row)
     found: dict[str, float] = {}
-    for source, own in by_source.items():
-        moved = [each for each in shipped_numbers() if source in each.without]
-        numbers = [number(tables, Key(each.table, each.row, each.column)) for each in moved]
-        values = [n.value * each.without[source] / each.fitted for n, each in zip(numbers, moved, strict=True)]
+    for name, own in together.items():
+        moved = dict(_moved(tables, by, name))
         if moved:
-            with overlaid(lookup_tables, numbers, np.array(values)) as folder:
+            with overlaid(lookup_tables, [*moved], np.array([*moved.values()])) as folder:
                 again = residuals_of(own, folder)
             found |= {r.measurement.id: e for r in again if r.of_time and (e := r.aligned_error) is not None}
     return found
+
+
+def _moved(tables: Tables, by: Left, name: str) -> Iterator[tuple[Number, float]]:
+    """The numbers that move if a source or an accelerator is left out, with their values then."""
+    for each in shipped_numbers():
+        value = getattr(each, f"without_{by}").get(name)
+        if value is not None:
+            own = number(tables, Key(each.table, each.row, each.column))
+            yield own, own.value * value / each.fitted

@@ -24,7 +24,7 @@ def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup
     if path is not None:
         options.refuse_existing(beside(path), "--output")
     found = fitted_to_all(table, lookup_tables, options.tell)
-    numbers = behind(found, *refits(found, Left.SOURCE, options.tell))
+    numbers = behind(found, *(refits(found, by, options.tell) for by in (Left.SOURCE, Left.ACCELERATOR)))
     if as_json:
         options.show_json(_plain(found, numbers), allow_nan=False)
     else:

@@ -182,11 +182,12 @@ def _text(rows: Sequence[Residual], form: str, view: View) -> str:
     if form == "json":
         return json.dumps(as_json(rows, By(view.by or "source")), indent=1, allow_nan=False) + "\n"
     if form == "residuals":
-        from amped.calibration.leave_out import errors_without_sources
-        from amped.estimation.uncertainty import as_file
+        from amped.calibration.leave_out import Left, errors_without
+        from amped.estimation.validated import as_file
         from amped.validation.residuals import validated_runs
 
-        return as_file(validated_runs(rows, errors_without_sources(rows)))
+        without = (errors_without(rows, by) for by in (Left.SOURCE, Left.ACCELERATOR))
+        return as_file(validated_runs(rows, *without))
     if form == "table":
         return options.plain(_table(rows, view))
     return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"

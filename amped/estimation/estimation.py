@@ -29,7 +29,8 @@ from amped.estimation.laying_out import laid_out
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
-from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, Ground, error_band
+from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
+from amped.estimation.validated import Ground
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS

@@ -1,78 +1,39 @@
 """How far an estimate may be off: the errors of validated runs like it, and in which respects it is unlike all of them.
 
-The errors come from `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
-They are those of the step's time and of memory; a record for each, an `ErrorLaw`, says what its band comes from.
+The quantities are the step's time and memory; a record for each, an `ErrorLaw`, says what its band comes from.
 The error of a step is the one without its source: the numbers that are fitted to steps are those of the fit that left
-the source out, because nobody's own run was in the fit. No number of memory is fitted.
+the source out, because nobody's own run was in the fit. For an accelerator without runs, it is the one without its
+accelerator. No number of memory is fitted.
 The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
-of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. The band
-is wider for an accelerator without runs, and for each property that no run has.
+of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. Runs on
+one accelerator are alike, so that for a new accelerator each accelerator counts once. The band is wider for an
+accelerator without runs, and for each property that no run has.
 Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2; Lei et al., J. Am. Stat.
-Assoc. 113 (2018), section 2 (split conformal).
+Assoc. 113 (2018), section 2 (split conformal); Lee, Barber and Willett, arXiv 2306.06342, section 3 (errors in groups).
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import NamedTuple
 
-from amped.base.files import shipped_text
 from amped.base.record import dataclass
+from amped.estimation.validated import STEP_TIME, Ground, Validated, validated
 
-FILE = "validation_residuals.csv"
 COVERED = 0.8
-LARGE = 128
 # The factor by which each property that no validated run has widens the band. With it, if each source is left out in
 # turn, 0.8 of its runs lie within the band that the other sources give.
 WIDENED = 1.1
-DENSE, MIXTURE = "dense", "mixture of experts"
+# The sum of weights may be off by rounding.
+ROUNDING = 1e-9
 # Classes of runs, from the nearest to the widest, each by the properties that its runs share.
 NEAREST = (
-    ("accelerator", "software", "experts", "scale"), ("accelerator", "software", "experts"), ("accelerator", "software"),
-    ("accelerator", "experts", "scale"), ("accelerator", "experts"), ("accelerator",),
+    ("accelerator", "software", "experts"), ("accelerator", "software"), ("accelerator", "experts"), ("accelerator",),
     ("generation", "software", "experts"), ("generation", "experts"), ("generation",), ("experts",), (),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Ground:
-    """The properties of a configuration that its error depends on.
-
-    Attributes:
-        accelerator, software: the names of the rows, empty if there is none.
-        generation: the generation of the accelerator.
-        precision: the precision of matrix products.
-        number_of_nodes: the number of servers.
-        number_of_accelerators: the number of accelerators on all servers.
-    """
-
-    accelerator: str
-    generation: str
-    software: str
-    precision: str
-    number_of_experts: float
-    number_of_nodes: float
-    number_of_accelerators: float
-    number_of_parameters: float
-    context: float
-
-    @cached_property
-    def experts(self) -> str:
-        """Whether the network is dense or a mixture of experts, in words."""
-        return MIXTURE if self.number_of_experts > 1 else DENSE
-
-    @cached_property
-    def scale(self) -> str:
-        """One node, several nodes, or very many accelerators, in words."""
-        if self.number_of_accelerators > LARGE:
-            return f"over {LARGE} accelerators"
-        return "one node" if self.number_of_nodes <= 1 else "several nodes"
 
 
 @dataclass(frozen=True)
@@ -83,47 +44,33 @@ class ErrorLaw:
         quantity: the quantity whose errors are compared.
         classes: classes of runs, from the nearest to the widest, each by the properties that its runs share.
         kin: the property that the error depends on most.
-        kin_of_kin: the property of the next kin, where no run has the first one; empty if all runs are the next kin.
+        of_new_kin: classes of runs for a new kin. Those of one generation are too few to tell about it.
         unknown: what is said where no run has the kin.
-        fewest: the fewest runs that a class needs; the quantile needs four in any case.
-        least_of_unknown: whether the band of an unknown kin is no narrower than that of any known one.
+        one_source: what is said where all runs of the kin are of one source, so that without it the kin is unknown to a
+            fit; empty if nothing is fitted to the quantity.
+        least_of_new: whether the band of a new kin is wider than that of each known one.
+        fewest: the fewest runs that a class needs. From nine on, the quantile is not the largest error.
     """
 
     quantity: str
     classes: tuple[tuple[str, ...], ...]
     kin: str
-    kin_of_kin: str
+    of_new_kin: tuple[tuple[str, ...], ...]
+    fewest: int
     unknown: str
-    fewest: int = 0
-    least_of_unknown: bool = False
+    one_source: str = ""
+    least_of_new: bool = False
 
 
 TIME_LAW = ErrorLaw(
-    "step_time", NEAREST, "accelerator", "generation", "no run on {} was validated", least_of_unknown=True
-)
+    STEP_TIME, NEAREST, "accelerator", (("experts",), ()), 9, "no run on {} was validated",
+    "all validated runs on {} are of one source", least_of_new=True,
+)  # fmt: skip
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
 MEMORY_LAW = ErrorLaw(
-    "memory_per_accelerator_bytes", (("software",), ()), "software", "", "no memory was read with {}", fewest=5
+    "memory_per_accelerator_bytes", (("software",), ()), "software", ((),), 5, "no memory was read with {}"
 )
 ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
-
-
-@dataclass(frozen=True)
-class Validated:
-    """One validated run.
-
-    Attributes:
-        confidence: how well its inputs are known.
-        error_fraction: the error of the quantity, predicted / measured - 1.
-        without_source: the same error where its source was left out of the fit; None if that moves nothing.
-    """
-
-    id: str
-    confidence: str
-    error_fraction: float
-    ground: Ground
-    quantity: str = TIME_LAW.quantity
-    without_source: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,99 +90,42 @@ class ErrorBand:
     beyond: tuple[str, ...]
 
 
-@lru_cache(maxsize=1)
-def validated() -> tuple[Validated, ...]:
-    """The validated runs that come with amped."""
-    return tuple(_run(line) for line in csv.DictReader(io.StringIO(shipped_text("lookup_tables", FILE))))
+class _Class(NamedTuple):
+    """The nearest class that has enough runs: what they share, and the size of error that most runs to come keep."""
+
+    names: tuple[str, ...]
+    runs: Sequence[Validated]
+    size: float
 
 
-def _run(line: dict[str, str]) -> Validated:
-    values = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
-    error, ground = float(line["error_fraction"]), Ground(**values)  # type: ignore[arg-type]
-    without = float(line["without_source"]) if line["without_source"] else None
-    return Validated(line["id"], line["confidence"], error, ground, line["quantity"], without)
-
-
-def as_file(runs: Sequence[Validated]) -> str:
-    """The runs as the file that `validated` reads."""
-    stream = io.StringIO()
-    names = ["id", "quantity", "confidence", "error_fraction", "without_source", *(f.name for f in fields(Ground))]
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    for run in runs:
-        writer.writerow({"id": run.id, "quantity": run.quantity, "confidence": run.confidence} | _numbers(run))
-    return stream.getvalue()
-
-
-def _numbers(run: Validated) -> dict[str, Any]:
-    without = "" if run.without_source is None else f"{run.without_source:.5f}"
-    told: dict[str, Any] = {"error_fraction": f"{run.error_fraction:.5f}", "without_source": without}
-    return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
+Most = Callable[[Sequence[Validated]], float | None]
 
 
 def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> ErrorBand:
     """The error band of one configuration, from the runs whose inputs are known well.
 
-    Less knowledge never makes the band of the step's time narrower: for an accelerator without runs it is at least as wide
-    as for any other. Each property that no validated run has widens a band.
+    Less knowledge never makes a band narrower: for an accelerator without runs it is at least as wide as for any other.
+    Each property that no validated run has widens a band.
     """
     known = _known(runs, law)
     beyond = tuple(_beyond(ground, known, law))
-    names, like = alike(ground, runs, law)
-    size = _size_of_class(like, law)
-    if size is None:
+    is_new = getattr(ground, law.kin) not in _by_kin(known, law)
+    found = (_nearest_of_new_kin if is_new else _nearest)(ground, known, law)
+    if found is None:
         return ErrorBand(math.nan, 0, "no validated run", beyond)
-    told = ", ".join(getattr(ground, n) for n in names if getattr(ground, n)) or "all of them"
-    least = _widest_of_kin(known, law) if law.least_of_unknown and law.kin not in names else 0.0
-    return ErrorBand(math.expm1(max(size, least) * WIDENED ** len(beyond)), len(like), told, beyond)
+    told = ", ".join(getattr(ground, n) for n in found.names if getattr(ground, n)) or "all of them"
+    return ErrorBand(math.expm1(found.size * WIDENED ** len(beyond)), len(found.runs), told, beyond)
 
 
-def alike(
-    ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW
-) -> tuple[tuple[str, ...], list[Validated]]:
-    """The nearest class of runs that has enough of them for an error band: what they share, and the runs; else no runs."""
-    known = _known(runs, law)
-    for names in law.classes:
-        properties = attrgetter(*names) if names else lambda _: None
-        own = properties(ground)
-        like = [run for run in known if properties(run.ground) == own]
-        if _size_of_class(like, law) is not None:
-            return names, like
-    return (), []
-
-
-def _known(runs: Sequence[Validated] | None, law: ErrorLaw) -> list[Validated]:
-    """The runs whose inputs are known well."""
-    every = validated() if runs is None else runs
-    return [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
-
-
-def _size_of_class(like: Sequence[Validated], law: ErrorLaw) -> float | None:
-    """The size of error that most runs of a class keep; None if they are too few."""
-    return conformal_quantile([size_without_source(run) for run in like]) if len(like) >= law.fewest else None
-
-
-def error_size(error_fraction: float) -> float:
-    """The size of an error as a logarithm, so that half and twice are as far off."""
-    return abs(math.log(1 + error_fraction))
-
-
-def size_without_source(run: Validated) -> float:
-    """The size of a run's error where its source was left out of the fit."""
-    return error_size(run.error_fraction if run.without_source is None else run.without_source)
+def alike(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> Sequence[Validated]:
+    """The runs of the nearest class that has enough of them for an error band."""
+    found = _nearest_class(ground, _known(runs, law), law.classes, partial(_most_of_runs, law))
+    return found.runs if found else ()
 
 
 def holds(band: ErrorBand, run: Validated) -> bool:
     """Whether the error of a run, without its source, lies in a band."""
-    return size_without_source(run) <= math.log(1 + band.error_fraction)
-
-
-def _widest_of_kin(known: Sequence[Validated], law: ErrorLaw) -> float:
-    """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
-    by_name: dict[str, list[float]] = {}
-    for run in known:
-        by_name.setdefault(getattr(run.ground, law.kin), []).append(size_without_source(run))
-    return max((conformal_quantile(sizes) or 0.0 for sizes in by_name.values()), default=0.0)
+    return run.size_without_source <= math.log(1 + band.error_fraction)
 
 
 def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> float | None:
@@ -247,13 +137,110 @@ def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> floa
     return sorted(sizes)[place - 1] if place <= len(sizes) else None
 
 
+def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVERED) -> float | None:
+    """The size that is larger than a share of the future errors of a new group; None if there are too few groups.
+
+    Each of K groups weighs 1 / (K + 1), however many errors it has, and the new group weighs as much.
+
+    Source: Lee, Barber and Willett, arXiv 2306.06342, section 3.
+    """
+    needed, weight = covered * (len(groups) + 1), 0.0
+    for size, own in sorted((size, 1 / len(group)) for group in groups for size in group):
+        weight += own
+        if weight >= needed - ROUNDING:
+            return size
+    return None
+
+
+def _known(runs: Sequence[Validated] | None, law: ErrorLaw) -> list[Validated]:
+    """The runs whose inputs are known well."""
+    every = validated() if runs is None else runs
+    return [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
+
+
+def _nearest(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
+    """The class that the band comes from, for a kin that was validated."""
+    return _nearest_class(ground, _of_several_sources(known, law) or known, law.classes, partial(_most_of_runs, law))
+
+
+def _nearest_of_new_kin(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
+    """The class that the band comes from, for a kin without a run: others where each was new.
+
+    It is no better known than runs with its software, and less well known than each of the others. Errors where each
+    was new need no widening for being new; `error_band` widens by it once.
+    """
+    new = _nearest_class(ground, known, law.of_new_kin, partial(_most_of_kin, law))
+    found = new or _nearest_class(ground, known, law.of_new_kin, partial(_most_of_runs, law))
+    if found is None:
+        return None
+    several = _of_several_sources(known, law)
+    same = _most_of_runs(law, _like(ground, several, (*found.names, "software"))) or 0.0
+    least = _widest_of_kin(_like(ground, several, found.names), law) if law.least_of_new else 0.0
+    return found._replace(size=max(found.size / WIDENED if new else found.size, same / WIDENED, least))
+
+
+def _widest_of_kin(like: Sequence[Validated], law: ErrorLaw) -> float:
+    """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
+    return max((_most_of_runs(law, own) or 0.0 for own in _by_kin(like, law).values()), default=0.0)
+
+
+def _nearest_class(
+    ground: Ground, known: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
+) -> _Class | None:
+    """The nearest class of a configuration that has enough runs; None if none has."""
+    for names in classes:
+        like = _like(ground, known, names)
+        size = most(like)
+        if size is not None:
+            return _Class(names, like, size)
+    return None
+
+
+def _like(ground: Ground, known: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
+    """The runs that have these properties of a configuration."""
+    properties = attrgetter(*names) if names else lambda _: None
+    own = properties(ground)
+    return [run for run in known if properties(run.ground) == own]
+
+
+def _most_of_runs(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
+    """The size of error that most runs like these keep; None if they are too few."""
+    return conformal_quantile([run.size_without_source for run in like]) if len(like) >= law.fewest else None
+
+
+def _most_of_kin(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
+    """The size of error that most runs of a new kin keep; None if there are too few kin."""
+    return quantile_of_groups([[run.size_without_accelerator for run in own] for own in _by_kin(like, law).values()])
+
+
+def _of_several_sources(known: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
+    """The runs of kin that a fit without a run's source still knows from another source."""
+    by_kin = _by_kin(known, law)
+    return [run for own in by_kin.values() if not _is_of_one_source(own, law) for run in own]
+
+
+def _is_of_one_source(own: Sequence[Validated], law: ErrorLaw) -> bool:
+    """Whether a fit without one source has seen none of these runs."""
+    return bool(law.one_source) and len({run.source for run in own}) == 1
+
+
+def _by_kin(runs: Sequence[Validated], law: ErrorLaw) -> dict[str, list[Validated]]:
+    """The runs of each kin."""
+    found: dict[str, list[Validated]] = {}
+    for run in runs:
+        found.setdefault(getattr(run.ground, law.kin), []).append(run)
+    return found
+
+
 def _beyond(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
-    """The properties that no validated run has, among the kin (as: on the same accelerator), else the next kin, else all."""
+    """The properties that no validated run has, among those of the kin (as: on the same accelerator), else among all."""
     own = getattr(ground, law.kin)
-    kin = [r.ground for r in known if getattr(r.ground, law.kin) == own]
-    if not kin:
+    like = _by_kin(known, law).get(own, [])
+    if _is_of_one_source(like, law):
+        yield law.one_source.format(own)
+    if not like:
         yield law.unknown.format(own or f"this {law.kin}")
-        kin = _next_kin(ground, known, law)
+    kin = [run.ground for run in like or known]
     for name, told in (("experts", "network"), ("precision", "precision"), ("software", "software")):
         own = getattr(ground, name)
         if name != law.kin and own and own not in {getattr(g, name) for g in kin}:
@@ -262,10 +249,3 @@ def _beyond(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterat
         most = max((getattr(g, name) for g in kin), default=0.0)
         if getattr(ground, name) > most:
             yield f"{name} {getattr(ground, name):,.0f}, validated up to {most:,.0f}"
-
-
-def _next_kin(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> list[Ground]:
-    """The runs that a configuration is held against if no run is its kin: those of the next kin, else all."""
-    every = [r.ground for r in known]
-    name = law.kin_of_kin
-    return [g for g in every if name and getattr(g, name) == getattr(ground, name)] or every

@@ -22,6 +22,7 @@ from amped.validation.accuracy import (
     of_memory,
     of_time,
     verdicts,
+    within_bands,
 )
 from amped.validation.measurements import MEMORY, TIME
 from amped.validation.residuals import FITS, Residual
@@ -65,7 +66,10 @@ def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
 
 def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
     head = {by.value: name, "confidence": confidence}
-    return head | {TIME: asdict(accuracy(of_time(rows))), MEMORY: asdict(accuracy(of_memory(rows)))}
+    bands = {name: {"inside": inside, "rows": number} for name, (inside, number) in within_bands(rows).items()}
+    return head | {
+        TIME: asdict(accuracy(of_time(rows))), MEMORY: asdict(accuracy(of_memory(rows))), "bands_of_other_sources": bands,
+    }  # fmt: skip
 
 
 def as_csv(rows: Sequence[Residual]) -> str:

@@ -10,7 +10,8 @@ from rich.text import Text
 from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, AllRows
 from amped.calibration.leave_out import Left, LeftOut
 from amped.calibration.step_table import Behind
-from amped.estimation.uncertainty import COVERED, DENSE, MIXTURE
+from amped.estimation.uncertainty import COVERED
+from amped.estimation.validated import DENSE, MIXTURE
 from amped.report import human
 from amped.report.fitted_numbers import under_their_rows, with_unit
 from amped.report.tables import table

@@ -25,7 +25,7 @@ def under_their_rows(
 
 def span_without_a_source(each: Behind) -> str:
     """The smallest and the largest value of a number in the fits without one of its sources."""
-    ends = (min(each.without.values()), max(each.without.values())) if each.without else ()
+    ends = (min(each.without_source.values()), max(each.without_source.values())) if each.without_source else ()
     return " to ".join(dict.fromkeys(with_unit(each.column, end) for end in ends))
 
 

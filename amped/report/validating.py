@@ -26,6 +26,7 @@ from amped.validation.accuracy import (
     of_memory,
     of_time,
     verdicts,
+    within_bands,
 )
 from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME
 from amped.validation.residuals import FITS, Residual
@@ -47,6 +48,7 @@ CONVENTION = (
     "error: predicted / measured - 1. as time: the error of a rate as an error of the step's time (+ is too slow), "
     "which the summary uses. 90 %: nine groups of ten have a smaller error. rank: Spearman's correlation of tokens per "
     "second and accelerator, within each network (by its size, as sources spell it in many ways) of three groups or more. "
+    "band: the share of rows inside the 80 % bands that other sources give. "
     "Repeats of one configuration are a group, which weighs as one row."
 )
 
@@ -167,15 +169,21 @@ def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
 
 
 def grouped(rows: Sequence[Residual], by: By) -> HeadsAndRows:
-    """For each group: its name, its rows, its misses, its errors of time and its mean error of memory."""
+    """For each group: its name, its rows, its misses, its errors of time, how many bands hold, and its error of memory."""
     lines = []
     for name, confidence, some in groups(rows, by):
         memory = accuracy(of_memory(some)).mean_absolute_error_fraction
         told = f"{name} (low)" if confidence == LOW else name
-        lines.append([told, *errors(accuracy(of_time(some))), "" if memory is None else human.percent(memory)])
-    if of_memory(rows):
-        return [f"step time, by {by.value}", *ERRORS, "memory"], lines
-    return [f"step time, by {by.value}", *ERRORS], [line[:-1] for line in lines]
+        sizes = [*errors(accuracy(of_time(some))), in_band(some, TIME), "" if memory is None else human.percent(memory)]
+        lines.append([told, *sizes])
+    heads = [f"step time, by {by.value}", *ERRORS, "band", "memory"]
+    return (heads, lines) if of_memory(rows) else (heads[:-1], [line[:-1] for line in lines])
+
+
+def in_band(rows: Sequence[Residual], quantity: str) -> str:
+    """The share of rows of high and medium confidence inside the bands that other sources give; empty without such rows."""
+    inside, number = within_bands(rows)[quantity]
+    return human.percent(inside / number, 0) if number else ""
 
 
 def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:

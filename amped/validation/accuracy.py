@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from amped.estimation.uncertainty import DENSE, ERROR_LAWS, MIXTURE, error_band, holds, validated
+from amped.estimation.uncertainty import ERROR_LAWS, error_band, holds
+from amped.estimation.validated import DENSE, MIXTURE, validated
 from amped.validation.measurements import MEMORY
 from amped.validation.residuals import FITS, Residual, validated_runs
 
@@ -129,14 +130,11 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     does its prediction, where a fit without its source is known.
     """
     without = {run.id: run.without_source for run in validated() if run.without_source is not None}
-    source_of = {r.measurement.id: r.measurement.source for r in rows}
-    others = {
-        source: [run for run in validated() if source_of.get(run.id) != source] for source in {*source_of.values()}
-    }
     told, runs = {}, validated_runs(rows, without)
+    others = {source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}}
     for law in ERROR_LAWS:
         judged = [run for run in runs if run.confidence != "low" and run.quantity == law.quantity]
-        inside = sum(holds(error_band(run.ground, others[source_of[run.id]], law), run) for run in judged)
+        inside = sum(holds(error_band(run.ground, others[run.source], law), run) for run in judged)
         told[law.quantity] = (inside, len(judged))
     return told
 

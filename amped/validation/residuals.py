@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from amped.base.errors import AmpedError, ConfigError, Problem, one_line
 from amped.base.processes import side_by_side, usable_cores
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated_each
-from amped.estimation.uncertainty import Ground, Validated
+from amped.estimation.validated import Ground, Validated
 from amped.tables.table_files import SOFTWARE
 from amped.theory.catalogue import catalogue
 from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
@@ -134,22 +135,28 @@ def _parts(rows: Sequence[Row]) -> list[list[Row]]:
     return sorted(alike.values(), key=len, reverse=True)
 
 
-def validated_runs(rows: Sequence[Residual], without: Mapping[str, float] | None = None) -> list[Validated]:
+def validated_runs(
+    rows: Sequence[Residual],
+    without_source: Mapping[str, float] = MappingProxyType({}),
+    without_accelerator: Mapping[str, float] = MappingProxyType({}),
+) -> list[Validated]:
     """The errors of step times and of memory, with what they depend on; later estimates take their bands from them.
 
     Args:
         rows: the compared quantities.
-        without: by id, the error of a step where its source was left out of the fit.
+        without_source: by id, the error of a step where its source was left out of the fit.
+        without_accelerator: by id, the error of a step where its accelerator was left out of the fit.
     """
-    known = without or {}
     return [
         Validated(
             r.measurement.id,
+            r.measurement.source,
             r.measurement.confidence,
             error,
             r.ground,
             TIME if r.of_time else MEMORY,
-            known.get(r.measurement.id) if r.of_time else None,
+            without_source.get(r.measurement.id) if r.of_time else None,
+            without_accelerator.get(r.measurement.id) if r.of_time else None,
         )
         for r in rows
         if r.measurement.kind == STEP and r.ground and (error := r.aligned_error) is not None

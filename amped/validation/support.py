@@ -15,7 +15,8 @@ from typing import Any
 from amped.base.files import shipped_json
 from amped.configuring.values import read_value
 from amped.estimation.estimation import Estimation
-from amped.estimation.uncertainty import TIME_LAW, validated
+from amped.estimation.uncertainty import TIME_LAW
+from amped.estimation.validated import validated
 from amped.tables.table_files import MODELS, SOFTWARE
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import catalogue

@@ -12,7 +12,7 @@ from amped.calibration.leave_out import Left, refits
 from amped.calibration.listing import counts
 from amped.calibration.step_table import as_csv, behind, read_csv, shipped_numbers
 from amped.configuring.values import read_value
-from amped.estimation.uncertainty import validated
+from amped.estimation.validated import validated
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
@@ -62,10 +62,9 @@ def test_a_step_as_a_function_of_numbers_is_what_amped_predicts_with_these_numbe
 
 def test_an_accelerator_left_out_gets_the_number_that_its_kin_draw_it_to(found):
     """Nothing but distances depends on it, so that their sum of squares has no slope there."""
-    names, values = refits(found, Left.ACCELERATOR)
+    without = refits(found, Left.ACCELERATOR)
     hopper, ampere = ([n.key.row for n in found.numbers].index(row) for row in TRUTH)
-    without = dict(zip(names, values, strict=True))
-    assert set(names) == set(MACHINES)
+    assert set(without) == set(MACHINES)
     for name, own in (("H100 SXM", hopper), ("A100 SXM 80GB", ampere)):
         numbers = without[name]
         assert pull(found.frozen.drawn, numbers)[own] == pytest.approx(0, abs=0.5)
@@ -74,7 +73,7 @@ def test_an_accelerator_left_out_gets_the_number_that_its_kin_draw_it_to(found):
 
 
 def test_what_is_behind_a_number_survives_its_file(found):
-    numbers = behind(found, *refits(found, Left.SOURCE))
+    numbers = behind(found, refits(found, Left.SOURCE), refits(found, Left.ACCELERATOR))
     assert [(n.rows, n.groups, n.sources) for n in numbers] == [
         (12, 12, (MACHINES["A100 SXM 80GB" if n.row == "Ampere" else "H100 SXM"],)) for n in numbers
     ]
@@ -82,6 +81,10 @@ def test_what_is_behind_a_number_survives_its_file(found):
     assert moves(found.frozen, found.values).sum(axis=0).tolist() == [12, 12]
     again = read_csv(as_csv(numbers))
     assert [(n.row, n.column, n.sources) for n in again] == [(n.row, n.column, n.sources) for n in numbers]
+    assert [n.without_accelerator for n in again] == [pytest.approx(n.without_accelerator, rel=1e-3) for n in numbers]
+    assert [[*n.without_accelerator] for n in again] == [
+        ["A100 SXM 80GB" if n.row == "Ampere" else "H100 SXM"] for n in numbers
+    ]
     assert [n.fitted for n in again] == pytest.approx(found.values, rel=1e-3)
 
 

@@ -188,14 +188,14 @@ def test_parts_of_the_rows_hold_each_row_once():
 
 
 def test_the_bands_of_other_sources_hold_what_they_promise():
-    """Of step times 80 %. Memory falls short, which docs/accuracy.md says: nanotron is less well known than all others."""
+    """Of step times and of readings of memory 80 %."""
     told = within_bands(shipped())
     inside, number = told["step_time"]
     assert number == 290
     assert 0.78 < inside / number < 0.88
     inside, number = told[MEMORY]
     assert number == 37
-    assert inside / number > 0.65
+    assert 0.75 < inside / number < 0.88
 
 
 def test_tables_fit_the_page_and_name_every_row(tmp_path):
@@ -204,13 +204,13 @@ def test_tables_fit_the_page_and_name_every_row(tmp_path):
     trusted, low = told.split("Low confidence\n")
     for m in rows_of(shipped()).values():
         assert m.id in (low if m.confidence == "low" else trusted)
-    assert "step time, by model" in low
+    assert "step time, by" in low
     assert list(tmp_path.iterdir()) == []
 
 
 def test_groups_alone_are_one_table(tmp_path):
     told = validate("--by", "software", folder=tmp_path)
-    assert told.startswith("step time, by software")
+    assert told.split()[:4] == ["step", "time,", "by", "software"]
     assert "v8-0219" not in told
     assert "nanotron (low)" in told
 

@@ -6,7 +6,8 @@ import math
 
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
-from amped.estimation.uncertainty import TIME_LAW, Ground, Validated, alike
+from amped.estimation.uncertainty import TIME_LAW, alike
+from amped.estimation.validated import Ground, Validated
 from amped.report import human
 from amped.report.page.content import SHARE, Column, Section, Table, said, table
 from amped.report.page.numbers import numbers
@@ -66,8 +67,7 @@ def accuracy(e: Estimation) -> Section:
 
 def nearest(e: Estimation) -> list[Validated]:
     """The validated runs of the class that the error band comes from, the nearest in size first."""
-    _, runs = alike(e.ground, law=TIME_LAW)
-    return sorted(runs, key=lambda run: _distance(run.ground, e.ground))[:NEAREST_SHOWN]
+    return sorted(alike(e.ground, law=TIME_LAW), key=lambda run: _distance(run.ground, e.ground))[:NEAREST_SHOWN]
 
 
 def _distance(one: Ground, other: Ground) -> float:

@@ -1,0 +1,120 @@
+"""The errors of validated runs, with what they depend on: what amped knows of how good it is.
+
+They are in `validation_residuals.csv`, which `amped validate --residuals` writes; nothing is estimated again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from functools import cached_property, lru_cache
+from typing import Any
+
+from amped.base.files import shipped_text
+from amped.base.record import dataclass
+
+FILE = "validation_residuals.csv"
+STEP_TIME = "step_time"
+DENSE, MIXTURE = "dense", "mixture of experts"
+# The errors in fits that have not seen something.
+WITHOUT = ("without_source", "without_accelerator")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The properties of a configuration that its error depends on.
+
+    Attributes:
+        accelerator, software: the names of the rows, empty if there is none.
+        generation: the generation of the accelerator.
+        precision: the precision of matrix products.
+        number_of_nodes: the number of servers.
+        number_of_accelerators: the number of accelerators on all servers.
+    """
+
+    accelerator: str
+    generation: str
+    software: str
+    precision: str
+    number_of_experts: float
+    number_of_nodes: float
+    number_of_accelerators: float
+    number_of_parameters: float
+    context: float
+
+    @cached_property
+    def experts(self) -> str:
+        """Whether the network is dense or a mixture of experts, in words."""
+        return MIXTURE if self.number_of_experts > 1 else DENSE
+
+
+@dataclass(frozen=True)
+class Validated:
+    """One validated run.
+
+    Attributes:
+        source: who published it.
+        confidence: how well its inputs are known.
+        error_fraction: the error of the quantity, predicted / measured - 1.
+        without_source, without_accelerator: the same error where its source, or all runs on its accelerator, were left out
+            of the fit; None if that moves nothing.
+    """
+
+    id: str
+    source: str
+    confidence: str
+    error_fraction: float
+    ground: Ground
+    quantity: str = STEP_TIME
+    without_source: float | None = None
+    without_accelerator: float | None = None
+
+    @property
+    def size_without_source(self) -> float:
+        """The size of its error where its source was left out of the fit."""
+        return error_size(self.error_fraction if self.without_source is None else self.without_source)
+
+    @property
+    def size_without_accelerator(self) -> float:
+        """The size of its error where its accelerator was left out of the fit."""
+        return error_size(self.error_fraction if self.without_accelerator is None else self.without_accelerator)
+
+
+def error_size(error_fraction: float) -> float:
+    """The size of an error as a logarithm, so that half and twice are as far off."""
+    return abs(math.log(1 + error_fraction))
+
+
+@lru_cache(maxsize=1)
+def validated() -> tuple[Validated, ...]:
+    """The validated runs that come with amped."""
+    return tuple(_run(line) for line in csv.DictReader(io.StringIO(shipped_text("lookup_tables", FILE))))
+
+
+def _run(line: dict[str, str]) -> Validated:
+    values = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
+    ground, error = Ground(**values), float(line["error_fraction"])  # type: ignore[arg-type]
+    without = (float(line[name]) if line[name] else None for name in WITHOUT)
+    return Validated(line["id"], line["source"], line["confidence"], error, ground, line["quantity"], *without)
+
+
+def as_file(runs: Sequence[Validated]) -> str:
+    """The runs as the file that `validated` reads."""
+    stream = io.StringIO()
+    texts = ("id", "source", "quantity", "confidence")
+    writer = csv.DictWriter(
+        stream, [*texts, "error_fraction", *WITHOUT, *(f.name for f in fields(Ground))], lineterminator="\n"
+    )
+    writer.writeheader()
+    for run in runs:
+        writer.writerow({name: getattr(run, name) for name in texts} | _numbers(run))
+    return stream.getvalue()
+
+
+def _numbers(run: Validated) -> dict[str, Any]:
+    errors = {name: getattr(run, name) for name in ("error_fraction", *WITHOUT)}
+    told: dict[str, Any] = {name: "" if error is None else f"{error:.5f}" for name, error in errors.items()}
+    return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
