@@ -22,7 +22,7 @@ def attention(
     forward = Traffic(scores + values, entries * WIDE, rows * widths[1] * WIDE)
     work = forward if phase == "forward" else (forward * 2)._replace(flops=fused_backward_flops(scores, values))
     made = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
-    return made.with_heads((widths[0] + widths[1]) / 2, pairs / rows, edges, 0.0)
+    return made.with_heads(widths, pairs / rows, edges, 0.0)
 
 
 def attention_operator(c: Columns) -> Operator:

@@ -119,6 +119,10 @@ class Collective(Record):
         return replace(self, group=group, volume=volume)
 
 
+# The widths of keys and of values together up to which the blocks of an attention are as large as for heads of 128.
+NARROW_HEADS = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
@@ -136,7 +140,8 @@ class Operator(Record):
         kernels: the number of kernels that the host launches for a call.
         count: the number of calls in a layer, on average over the layers.
         panels: the number of parts in which the inner dimension k of a product arrives.
-        width: the width of a head of a fused attention.
+        width: the width of a head of a fused attention; the narrower one of keys and of values.
+        wide: 1 if keys and values of a fused attention together have more than 256 entries for a head, else 0.
         keys: the keys to which a query of a fused attention attends, on average.
         edges: the edges of the mask of a fused attention: 0 without a mask, 1 with a causal mask, 2 with a window.
         dropped: 1 if a fused attention has dropout, else 0.
@@ -161,6 +166,7 @@ class Operator(Record):
     count: Any
     panels: Any = 1.0
     width: Any = 1.0
+    wide: Any = 0.0
     keys: Any = 1.0
     edges: Any = 0.0
     dropped: Any = 0.0
@@ -183,9 +189,10 @@ class Operator(Record):
         name = f"{self.name}_again"
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
 
-    def with_heads(self, width: Any, keys: Any, edges: Any, dropped: Any) -> Operator:
-        """A copy of this fused attention with these heads, this mask, and with or without dropout."""
-        return replace(self, width=width, keys=keys, edges=edges, dropped=dropped)
+    def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:
+        """A copy of this fused attention with heads of these widths (keys, values), this mask, and maybe with dropout."""
+        narrower, wide = np.minimum(*widths), 1.0 * (widths[0] + widths[1] > NARROW_HEADS)
+        return replace(self, width=narrower, wide=wide, keys=keys, edges=edges, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +319,13 @@ class AttentionRamp(Record):
         length: the keys that a query costs besides those to which it attends.
         edge_length: the keys beyond an edge of the mask that a kernel computes for each query.
         width: the width of a head at which the exponentials take as long as the products.
+        wide: the rate for heads whose keys and values together have more than 256 entries, as a share of that for others.
     """
 
     length: Any
     edge_length: Any
     width: Any
+    wide: Any = 1.0
 
 
 @dataclass(frozen=True, slots=True)

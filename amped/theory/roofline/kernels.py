@@ -198,15 +198,16 @@ def fused_time(o, c):
 
         time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
         more = length + edges·edge_length,
-        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − dropped·(1 − dropout_fraction)).
+        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − w·(1 − wide))·(1 − d·(1 − dropout_fraction)).
 
     There are m rows of queries (of all heads and sequences) and n keys; with its mask, a query attends to `keys` of
     them. Each query costs `more` keys than those: the kernel starts and ends for each block of queries, and beyond the
     `edges` of the mask it computes scores that it discards, because it computes whole blocks. `length`, `edge_length`
     and the width r are fields of the `AttentionRamp` of the pass, the others of `FusedAttention`. `sustained` is the
     rate over long sequences for heads of the width 128, at which kernels are measured. The time of the exponentials
-    does not depend on the width. `block` is 1 forward and 0.5 backward: at the end all cores wait for the last block of
-    queries, which matters if few heads and sequences give few blocks. `dropped` is 1 with dropout.
+    does not depend on the width, which is the narrower one of keys and of values. `block` is 1 forward and 0.5 backward:
+    at the end all cores wait for the last block of queries, which matters if few heads and sequences give few blocks.
+    w is 1 for heads that are wide, and d is 1 with dropout.
 
     Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over cores); arXiv
     2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273, section 3
@@ -217,7 +218,7 @@ def fused_time(o, c):
     passes = {"forward": (a.forward_rate, a.forward_ramp), "input_gradient": (a.backward_rate, a.backward_ramp)}
     rate, ramp = passes[o.phase]
     reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / o.width)
-    reached = reached * (1 - o.dropped * (1 - a.dropout_fraction))
+    reached = reached * (1 - o.wide * (1 - ramp.wide)) * (1 - o.dropped * (1 - a.dropout_fraction))
     waiting = BLOCKS[o.phase] * a.waiting_rows / o.m
     more = ramp.length + o.edges * ramp.edge_length
     return o.flops * (1 + more / o.keys + waiting) / reached + o.m * o.n * a.softmax_time

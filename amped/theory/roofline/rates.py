@@ -184,6 +184,7 @@ def attention_ramps(
     attention_edge_length,
     kernel_head_ramp,
     kernel_backward_head_ramp,
+    wide_head_backward_fraction,
 ):
     """What short sequences, masks and narrow heads cost a fused attention in the forward and in the backward pass.
 
@@ -191,7 +192,13 @@ def attention_ramps(
     """
     return (
         AttentionRamp("forward", attention_ramp_length, attention_edge_length, kernel_head_ramp),
-        AttentionRamp("backward", attention_backward_ramp_length, attention_edge_length, kernel_backward_head_ramp),
+        AttentionRamp(
+            "backward",
+            attention_backward_ramp_length,
+            attention_edge_length,
+            kernel_backward_head_ramp,
+            wide_head_backward_fraction,
+        ),
     )
 
 

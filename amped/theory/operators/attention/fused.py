@@ -60,7 +60,7 @@ def fused_attention_operators(
         Work(forward, backward, inputs * kept_attention_input_fraction + statistics),
     )
     pair = streamed("fused_attention", *shape, work, count=fused_attentions_per_layer, after=EXCHANGED)
-    heads = ((scores.k + values.n) / 2, scores.n * mask.share, mask.edges)
+    heads = ((scores.k, values.n), scores.n * mask.share, mask.edges)
     return tuple(o.with_heads(*heads, 1.0 * (dropout > 0)) for o in pair)
 
 
