@@ -94,8 +94,8 @@ def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> O
     work = Traffic(*np.array([work_of(r, device) for r in records], dtype=np.float64).T)
     width, dropped = np.array([[r["params"].get(n) or 0.0 for n in ("head_dimension", "dropout")] for r in records]).T
     edges = np.array([1.0 * (kind == "fused_attention" and masked(r["params"])) for r in records])
-    made = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work)
-    return made.with_heads(np.maximum(width, 1.0), n * (1 - edges / 2), edges, 1.0 * (dropped > 0))
+    made, heads = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work), np.maximum(width, 1.0)
+    return made.with_heads((heads, heads), n * (1 - edges / 2), edges, 1.0 * (dropped > 0))
 
 
 def _sizes(record: Record) -> tuple[float, float, float, float]:

@@ -190,7 +190,7 @@ class Operator(Record):
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
 
     def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:
-        """A copy of this fused attention with heads of these widths (keys, values), this mask, and maybe with dropout."""
+        """A copy of this fused attention with heads of these widths (keys, values), with this mask and with dropout."""
         narrower, wide = np.minimum(*widths), 1.0 * (widths[0] + widths[1] > NARROW_HEADS)
         return replace(self, width=narrower, wide=wide, keys=keys, edges=edges, dropped=dropped)
 
@@ -319,7 +319,7 @@ class AttentionRamp(Record):
         length: the keys that a query costs besides those to which it attends.
         edge_length: the keys beyond an edge of the mask that a kernel computes for each query.
         width: the width of a head at which the exponentials take as long as the products.
-        wide: the rate for heads whose keys and values together have more than 256 entries, as a share of that for others.
+        wide: the rate for heads whose keys and values together have over 256 entries, as a share of the others.
     """
 
     length: Any

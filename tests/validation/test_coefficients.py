@@ -29,7 +29,7 @@ SELECTED_BY = {
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
         "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
         "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows", "attention_head_ramp",
-        "attention_backward_head_ramp", "flash_2_head_ramp", "flash_2_backward_head_ramp", "attention_backward_ramp_length", "attention_edge_length",
+        "attention_backward_head_ramp", "wide_head_backward_fraction", "flash_2_head_ramp", "flash_2_backward_head_ramp", "attention_backward_ramp_length", "attention_edge_length",
         "clock_spread_fraction", "cache_intensity", "tile_latency", "split_product_time", "exposed_store_fraction",
         "energy_of_operand_byte", "tile_quantization", "exposed_operand_fraction",
     },
