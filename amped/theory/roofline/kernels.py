@@ -198,7 +198,7 @@ def fused_time(o, c):
 
         time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
         more = length + edges·edge_length,
-        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − w·(1 − wide))·(1 − d·(1 − dropout_fraction)).
+        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − w·(1 − wide))·(1 − d·(1 − dropped)).
 
     There are m rows of queries (of all heads and sequences) and n keys; with its mask, a query attends to `keys` of
     them. Each query costs `more` keys than those: the kernel starts and ends for each block of queries, and beyond the
