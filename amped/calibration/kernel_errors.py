@@ -30,6 +30,8 @@ SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "numb
 # The fixed times that are tried, as shares of the shortest measured time. BESIDE: a time in addition to the work, from
 # zero to nearly all of it. FLOORS: a least time of a call, from all of it to somewhat more.
 BESIDE, FLOORS = np.concatenate([[0.0], np.linspace(0.03, 0.98, 39)]), np.linspace(1.0, 1.2, 9)
+# With fewer rows, a scale and a fixed time would repeat them.
+FEWEST_SEEN = 4
 # The text that stands for the accelerator's name in a mean over all accelerators.
 EVERY = "all"
 # Kernels that replace one that a library does not have for the accelerator: they are listed, but not scored.
@@ -85,7 +87,7 @@ def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) ->
     except AmpedError as error:
         return KernelErrors(*head, reason=one_line(error))
     seen, kept = ~own.kept_out, own.kept_out
-    if not seen.any() or not kept.any():
+    if np.sum(seen) < FEWEST_SEEN or not kept.any():
         alone = float(np.mean(np.abs(told.law / own.times - 1)))
         return KernelErrors(*head, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
     return compared(own, name, library(told.at(seen), own.times[seen]), told, kept)

@@ -69,6 +69,13 @@ FAMILIES = (
         {"bfloat16": "attention_forward_efficiency"},
         {},
     ),
+    KernelFamily(
+        "training_attention_backward",
+        {"attention_backward_ramp_length": (300.0, 5.0, 2000.0), "attention_backward_head_ramp": (60.0, 1.0, 400.0),
+         "wide_head_backward_fraction": (0.9, 0.3, 1.0)},
+        {"bfloat16": "attention_backward_efficiency"},
+        {},
+    ),
 )  # fmt: skip
 SHARE = (0.7, 0.02, 1.0)
 # How strongly a coefficient is drawn to its start: one that is off by the factor e costs as much as an error of 20 % in one

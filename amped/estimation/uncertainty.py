@@ -45,11 +45,11 @@ class ErrorLaw:
         classes: classes of runs, from the nearest to the widest, each by the properties that its runs share.
         kin: the property that the error depends on most.
         of_new_kin: classes of runs for a new kin. Those of one generation are too few to tell about it.
+        fewest: the fewest runs that a class needs. From nine on, the quantile is not the largest error.
         unknown: what is said where no run has the kin.
         one_source: what is said where all runs of the kin are of one source, so that without it the kin is unknown to a
             fit; empty if nothing is fitted to the quantity.
         least_of_new: whether the band of a new kin is wider than that of each known one.
-        fewest: the fewest runs that a class needs. From nine on, the quantile is not the largest error.
     """
 
     quantity: str

@@ -122,22 +122,38 @@ def attention_time(c: Columns, machine: Predictor) -> Any:
     return timed(made, replace(machine, rates=rates)) + prepared * share / bandwidth
 
 
-def peak_attention_operator(phase: str) -> Callable[[Columns], Operator]:
-    """A function for a causal attention in one of its passes."""
+def training_operator(c: Columns, phase: str) -> Operator:
+    """One pass of an attention of training, with or without a causal mask, which may have a window."""
+    batch, tokens, heads, groups = (floats(c[name]) for name in ("batch", "tokens", "heads", "key_value_heads"))
+    widths, window = (floats(c["key_width"]), floats(c["value_width"])), floats(c["window"])
+    is_masked = 1.0 * (np.asarray(c["mask"]) == "causal")
+    seen = np.where(window > 0, np.minimum(window, tokens), tokens)
+    rows, keys = batch * heads * tokens, batch * groups * tokens
+    pairs = rows * (seen - is_masked * seen**2 / (2 * tokens))
+    entries = rows * widths[0] + keys * (widths[0] + widths[1])
+    return attention(rows, seen, widths, pairs, entries, phase, is_masked * (1.0 + (seen < tokens)))
 
-    def made(c: Columns) -> Operator:
-        batch, tokens, heads = (floats(c[name]) for name in ("batch", "seq_len", "head_num"))
-        widths = floats(c["qk_head_dim"]), floats(c["v_head_dim"])
-        rows, keys = batch * heads * tokens, batch * c["kv_head_num"] * tokens
-        entries = rows * widths[0] + keys * (widths[0] + widths[1])
-        return attention(rows, tokens, widths, rows * tokens / 2, entries, phase)
 
-    return made
+def training_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
+    """A function for the time of one pass of an attention of training."""
+    return lambda c, machine: timed(training_operator(c, phase), machine)
+
+
+# The columns of an attention of training, by those of SimuMax's table, which has causal masks without a window.
+OF_PEAK = {"batch": "batch", "tokens": "seq_len", "heads": "head_num", "key_value_heads": "kv_head_num",
+           "key_width": "qk_head_dim", "value_width": "v_head_dim"}  # fmt: skip
+
+
+def peak_operator(c: Columns, phase: str) -> Operator:
+    """One pass of an attention of SimuMax's table."""
+    every = len(c["batch"])
+    plain = {"window": np.zeros(every), "mask": np.full(every, "causal")}
+    return training_operator({name: c[own] for name, own in OF_PEAK.items()} | plain, phase)
 
 
 def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
-    """A function for the time of a causal attention in one of its passes."""
-    return lambda c, machine: timed(peak_attention_operator(phase)(c), machine)
+    """A function for the time of one pass of an attention of SimuMax's table."""
+    return lambda c, machine: timed(peak_operator(c, phase), machine)
 
 
 def peak_attention_flops(products: float) -> Callable[[Columns], Any]:

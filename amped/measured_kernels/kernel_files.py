@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from amped.base.errors import FileError, Problem
 from amped.base.files import exists, files_below, is_folder, parse_json, read_text
-from amped.measured_kernels import aiconfigurator, nccl_tests, simumax
+from amped.measured_kernels import aiconfigurator, cudnn, nccl_tests, simumax
 from amped.measured_kernels.bench_results import SCHEMA, not_a_result
 from amped.measured_kernels.found_rows import FileRead, FoundRows
 from amped.measured_kernels.kinds import KINDS
@@ -32,12 +32,16 @@ class Tool(NamedTuple):
     read: Callable[[str, Path], FoundRows]
 
 
-def _has_heads(text: str) -> bool:
-    return aiconfigurator.fits(text.partition("\n")[0].strip().split(","))
+def _heads(text: str) -> list[str]:
+    return text.partition("\n")[0].strip().split(",")
 
 
 # The surest marks first.
-TEXTS = (Tool(_has_heads, aiconfigurator.read_text), Tool(nccl_tests.fits, nccl_tests.read))
+TEXTS = (
+    Tool(lambda text: aiconfigurator.fits(_heads(text)), aiconfigurator.read_text),
+    Tool(lambda text: cudnn.fits(_heads(text)), cudnn.read),
+    Tool(nccl_tests.fits, nccl_tests.read),
+)
 
 
 def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
@@ -153,4 +157,4 @@ def _reader_of_json(text: str, path: Path) -> Reader | str:
 
 
 def _tools() -> str:
-    return ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, simumax.TOOL))
+    return ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, simumax.TOOL))

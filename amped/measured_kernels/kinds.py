@@ -17,6 +17,7 @@ from amped.measured_kernels.attention import (
     attention_time,
     peak_attention_flops,
     peak_attention_time,
+    training_attention_time,
 )
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.latent_attention import latent_attention_time
@@ -236,6 +237,7 @@ def _are(column: Any, text: str) -> Array:
 
 
 PRODUCT = ("m", "n", "k")
+TRAINING = ("batch", "tokens", "heads", "key_value_heads", "key_width", "value_width", "mask", "window")
 OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak_tflops")}
 ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
 KINDS = {
@@ -245,6 +247,8 @@ KINDS = {
     "grouped_products": KernelKind(("ng", "M", "N", "K", "stage"), grouped_time, **OF_PEAK,
                                    seconds=share_of_peak(lambda c: 2.0 * c["ng"] * c["M"] * c["N"] * c["K"])),
     "attention_forward": KernelKind(("batch", "tokens", "heads", "key_value_heads", "head_dimension", "window"), attention_time),
+    "training_attention_forward": KernelKind(TRAINING, training_attention_time("forward")),
+    "training_attention_backward": KernelKind(TRAINING, training_attention_time("input_gradient")),
     "attention_forward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("forward"), **OF_PEAK,
                                             seconds=share_of_peak(peak_attention_flops(2.0))),
     "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("input_gradient"), **OF_PEAK,

@@ -33,6 +33,7 @@ TEXTS = (
     "distribution",
     "collective",
     "element",
+    "mask",
 )
 WINDOW = "window"
 # One shape of this many is kept out of every fit.

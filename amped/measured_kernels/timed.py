@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from amped.base.errors import FileError
 from amped.base.files import exists, files_below, is_file, is_folder
 from amped.measured_kernels.attention import (
     attention_operator,
-    peak_attention_operator,
+    peak_operator,
     prepared_bytes,
+    training_operator,
 )
 from amped.measured_kernels.bench_results import is_bench_result, read_bench_result, results_of
 from amped.measured_kernels.kernel_files import SUFFIXES, read_kernels
@@ -68,7 +69,8 @@ def _attention(
 
     def parts(own: MeasuredKernels, _: float) -> Iterator[Part]:
         c = own.columns
-        yield (phase,), made(c), (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else _all(own)
+        whole = (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else _all(own)
+        yield (phase,), made(c), whole & (c["mask"] == "causal") if "mask" in c else whole
 
     return parts
 
@@ -84,8 +86,10 @@ PARTS: Mapping[str, Callable[[MeasuredKernels, float], Iterator[Part]]] = {
     "grouped_products": _groups,
     "attention_forward": _attention(FORWARD, attention_operator),
     "latent_attention_forward": _latent,
-    "attention_forward_of_peak": _attention(FORWARD, peak_attention_operator(FORWARD)),
-    "attention_backward_of_peak": _attention(INPUT, peak_attention_operator(INPUT)),
+    "training_attention_forward": _attention(FORWARD, partial(training_operator, phase=FORWARD)),
+    "training_attention_backward": _attention(INPUT, partial(training_operator, phase=INPUT)),
+    "attention_forward_of_peak": _attention(FORWARD, partial(peak_operator, phase=FORWARD)),
+    "attention_backward_of_peak": _attention(INPUT, partial(peak_operator, phase=INPUT)),
 }
 
 
@@ -154,7 +158,7 @@ def _record(
     """Kernels of one kind; of those that ran one shape, the fastest."""
     count = len(own)
     whole = made.mapped(lambda value: np.broadcast_to(np.asarray(value, dtype=np.float64), count))
-    sides = np.stack([whole.m, whole.n, whole.k, whole.batch, whole.width], axis=-1)
+    sides = np.stack([whole.m, whole.n, whole.k, whole.batch, whole.both_widths], axis=-1)
     place = _fastest(sides, own.times, np.flatnonzero(where))
     converting = (
         quantizing_time(own.columns, cores, frequency) if "software" in own.columns and "m" in own.columns else 0.0

@@ -119,10 +119,6 @@ class Collective(Record):
         return replace(self, group=group, volume=volume)
 
 
-# The widths of keys and of values together up to which the blocks of an attention are as large as for heads of 128.
-NARROW_HEADS = 256
-
-
 @dataclass(frozen=True, slots=True)
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
@@ -141,7 +137,7 @@ class Operator(Record):
         count: the number of calls in a layer, on average over the layers.
         panels: the number of parts in which the inner dimension k of a product arrives.
         width: the width of a head of a fused attention; the narrower one of keys and of values.
-        wide: 1 if keys and values of a fused attention together have more than 256 entries for a head, else 0.
+        both_widths: the widths of a head of a fused attention in keys and in values, added.
         keys: the keys to which a query of a fused attention attends, on average.
         edges: the edges of the mask of a fused attention: 0 without a mask, 1 with a causal mask, 2 with a window.
         dropped: 1 if a fused attention has dropout, else 0.
@@ -166,7 +162,7 @@ class Operator(Record):
     count: Any
     panels: Any = 1.0
     width: Any = 1.0
-    wide: Any = 0.0
+    both_widths: Any = 2.0
     keys: Any = 1.0
     edges: Any = 0.0
     dropped: Any = 0.0
@@ -191,8 +187,8 @@ class Operator(Record):
 
     def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:
         """A copy of this fused attention with heads of these widths (keys, values), with this mask and with dropout."""
-        narrower, wide = np.minimum(*widths), 1.0 * (widths[0] + widths[1] > NARROW_HEADS)
-        return replace(self, width=narrower, wide=wide, keys=keys, edges=edges, dropped=dropped)
+        narrower, both = np.minimum(*widths), widths[0] + widths[1]
+        return replace(self, width=narrower, both_widths=both, keys=keys, edges=edges, dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)

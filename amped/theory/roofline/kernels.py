@@ -23,6 +23,8 @@ ONE = np.ones(1)
 BLOCKS = {"forward": 1.0, "input_gradient": 0.5}
 # The width of a head at which attention kernels are measured. Source: `kernel_efficiencies`, conventions.
 MEASURED_WIDTH = 128
+# The widths of keys and of values together up to which the blocks of a backward pass are as large as for heads of 128.
+NARROW_HEADS = 256
 # The least k of a part, and the factor that makes a split with less deep parts too slow to be the fastest.
 LEAST_DEPTH = 512
 TOO_SHALLOW = 1e9
@@ -198,7 +200,7 @@ def fused_time(o, c):
 
         time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
         more = length + edges·edge_length,
-        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·(1 − w·(1 − wide))·(1 − d·(1 − dropped)).
+        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·wide·dropped.
 
     There are m rows of queries (of all heads and sequences) and n keys; with its mask, a query attends to `keys` of
     them. Each query costs `more` keys than those: the kernel starts and ends for each block of queries, and beyond the
@@ -207,7 +209,8 @@ def fused_time(o, c):
     rate over long sequences for heads of the width 128, at which kernels are measured. The time of the exponentials
     does not depend on the width, which is the narrower one of keys and of values. `block` is 1 forward and 0.5 backward:
     at the end all cores wait for the last block of queries, which matters if few heads and sequences give few blocks.
-    w is 1 for heads that are wide, and d is 1 with dropout.
+    `wide` is the share of the `AttentionRamp` if the two widths add up to more than 256, and `dropped` is the
+    `dropout_fraction` of an attention with dropout; else they are 1.
 
     Source: arXiv 2307.08691, section 4.1 (rates that grow with the length) and 3.2 (blocks over cores); arXiv
     2407.08608, section 3.1 (exponentials and products) and figure 5 (widths of heads); arXiv 2410.00273, section 3
@@ -218,10 +221,10 @@ def fused_time(o, c):
     passes = {"forward": (a.forward_rate, a.forward_ramp), "input_gradient": (a.backward_rate, a.backward_ramp)}
     rate, ramp = passes[o.phase]
     reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / o.width)
-    reached = reached * (1 - o.wide * (1 - ramp.wide)) * (1 - o.dropped * (1 - a.dropout_fraction))
-    waiting = BLOCKS[o.phase] * a.waiting_rows / o.m
-    more = ramp.length + o.edges * ramp.edge_length
-    return o.flops * (1 + more / o.keys + waiting) / reached + o.m * o.n * a.softmax_time
+    wide = 1 - (o.both_widths > NARROW_HEADS) * (1 - ramp.wide)
+    reached = reached * wide * (1 - o.dropped * (1 - a.dropout_fraction))
+    more = (ramp.length + o.edges * ramp.edge_length) / o.keys + BLOCKS[o.phase] * a.waiting_rows / o.m
+    return o.flops * (1 + more) / reached + o.m * o.n * a.softmax_time
 
 
 def grouped_time(o, c):

@@ -1,0 +1,105 @@
+"""Reads the results of cuDNN's attention benchmark: one attention of training in a line, in one pass or in both.
+
+Source: NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training and benchmark/attention_training (the columns of results).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from amped.base.errors import FileError, Problem, quoted
+from amped.measured_kernels.found_rows import FoundRows, without_vendor
+
+TOOL = "cuDNN's attention benchmark"
+# Every result has these columns.
+ABOUT = ("backend", "data_type", "attn_mask", "q_seqlen", "kv_seqlen", "head_dim_qk", "head_dim_vo", "gpu_name")
+SHAPE = {"batch": "batch_size", "tokens": "q_seqlen", "heads": "num_q_heads", "key_value_heads": "num_kv_heads",
+         "key_width": "head_dim_qk", "value_width": "head_dim_vo"}  # fmt: skip
+MASKS = {"top_left": "causal", "no_mask": "none"}
+FORMATS = ("bfloat16", "float16")
+KINDS_OF_PASSES = {"fwd": "training_attention_forward", "bwd": "training_attention_backward"}
+Cells = Mapping[str, str]
+
+
+def fits(heads: Sequence[str]) -> bool:
+    """Whether columns are those of such a result."""
+    return set(ABOUT) <= set(heads)
+
+
+def read(text: str, path: Path) -> FoundRows:
+    """The kernels of a result.
+
+    Raises:
+        FileError: for a damaged line, with its number.
+    """
+    found, reader = FoundRows(TOOL), csv.DictReader(io.StringIO(text))
+    for cells in reader:
+        try:
+            _take(cells, found)
+        except (ValueError, TypeError) as error:
+            place = f"line {reader.line_num}"
+            raise FileError(Problem(str(error), place, "correct it, or take it out"), file=str(path)) from None
+    return found
+
+
+def _take(cells: Cells, found: FoundRows) -> None:
+    """Takes the passes of a line, or leaves it out.
+
+    Raises:
+        ValueError, TypeError: for a cell that is no number, or that is missing.
+    """
+    why = _left_because(cells)
+    if why is not None:
+        found.leave(why)
+        return
+    for name, milliseconds in _passes(cells):
+        found.add(KINDS_OF_PASSES[name], **_row(cells, name), time_us=milliseconds * 1e3)
+
+
+def _left_because(cells: Cells) -> str | None:
+    """Why amped cannot compare a line; None if it can."""
+    if cells.get("success") == "False" or cells.get("skipped") == "True":
+        return "the kernel did not run"
+    if cells["data_type"] not in FORMATS:
+        return f"attention of training in {cells['data_type']}: amped has a law of 16 bits"
+    if cells["attn_mask"] not in MASKS:
+        return f"the mask {cells['attn_mask']}"
+    return "more keys than queries" if cells["q_seqlen"] != cells["kv_seqlen"] else None
+
+
+def _passes(cells: Cells) -> Iterator[tuple[str, float]]:
+    """The passes of a line with their milliseconds: newer results have a line for each pass."""
+    if "time_ms" in cells:
+        yield cells["profile_pass"], _positive(cells, "time_ms")
+        return
+    wanted = cells.get("profile_pass", "both")
+    yield from ((name, _positive(cells, f"{name}_time_ms")) for name in KINDS_OF_PASSES if wanted in (name, "both"))
+
+
+def _row(cells: Cells, name: str) -> dict[str, object]:
+    """A line in the columns of amped's table."""
+    deterministic = name == "bwd" and cells.get("deterministic_bwd") == "True"
+    return {
+        "accelerator": without_vendor(cells["gpu_name"]), "software": cells["backend"],
+        "kernel": " ".join([cells.get("cudnn_backend_version") or "", *(["deterministic"] if deterministic else [])]).strip(),
+        "mask": MASKS[cells["attn_mask"]], "window": int(cells.get("sliding_window_size") or 0),
+        **{column: int(_positive(cells, own)) for column, own in SHAPE.items()},
+    }  # fmt: skip
+
+
+def _positive(cells: Cells, column: str) -> float:
+    """The number of a cell.
+
+    Raises:
+        ValueError: if it is no number above 0.
+    """
+    try:
+        value = float(cells[column])
+    except (TypeError, ValueError, KeyError):
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"column '{column}': {quoted(str(cells.get(column)))} is no number above 0")
+    return value
