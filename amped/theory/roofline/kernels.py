@@ -207,8 +207,9 @@ def fused_time(o, c):
     `edges` of the mask it computes scores that it discards, because it computes whole blocks. `length`, `edge_length`
     and the width r are fields of the `AttentionRamp` of the pass, the others of `FusedAttention`. `sustained` is the
     rate over long sequences for heads of the width 128, at which kernels are measured. The time of the exponentials
-    does not depend on the width, which is the narrower one of keys and of values. `block` is 1 forward and 0.5 backward:
-    at the end all cores wait for the last block of queries, which matters if few heads and sequences give few blocks.
+    does not depend on the width, which is the narrower one of keys and of values. `block` is 1 forward and 0.5
+    backward: at the end all cores wait for the last block of queries, which matters if few heads and sequences give few
+    blocks.
     `wide` is the share of the `AttentionRamp` if the two widths add up to more than 256, and `dropped` is the
     `dropout_fraction` of an attention with dropout; else they are 1.
 

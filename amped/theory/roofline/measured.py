@@ -21,8 +21,9 @@ BY_LAW = (np.inf, 1.0)
 def sides_of(o, share):
     """The numbers by which shapes are compared: m, n, k and the number of products, except for a fused attention.
 
-    For a fused attention they are the rows of queries, the number of keys, the width of a head in keys and values, and the share of the
-    scores that is computed. By this share a causal attention differs from an attention to all keys.
+    For a fused attention they are the rows of queries, the number of keys, the widths of a head in keys and in values
+    together, and the share of the scores that is computed. By this share a causal attention differs from an attention
+    to all keys.
 
     Source: definition.
     """
