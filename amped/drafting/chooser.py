@@ -1,7 +1,7 @@
 """What nobody gave, chosen as an engineer would who knows the model and the machine.
 
-What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds; for it, and
-for the fastest ones of half and of twice as many stages, chunks of layers are tried (`chunks.py`). `amped explore` searches more.
+What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds; and with
+two or four chunks of layers on each pipeline stage (`chunks.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
-from amped.drafting.chunks import in_chunks
+from amped.drafting.chunks import TRIED, in_chunks
 from amped.drafting.fastest import fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.exploration.search_space import MICROBATCH, space_of, wholes
+from amped.exploration.search_space import MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Tables, system_with, user_tables
@@ -42,15 +42,22 @@ SOFTWARE_BY_VENDOR = {
     "Google": "MaxText",
     "AWS": "NeuronX Distributed",
 }
+# From this length on, sequences are also split over so many accelerators; shorter ones seldom gain by it. Assumed.
+LONG_CONTEXT, CONTEXT_DEGREES = 32_768, (1, 2, 4, 8, 16)
+CONTEXT_KIND, CONTEXT = "context", "context_parallel_degree"
 # What every search of the space holds: nobody trains without them where they can be had.
 TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
 MAPPED = (
     "tensor_parallel_degree", "pipeline_parallel_degree", "expert_parallel_degree",
     "expert_tensor_parallel_degree", "microbatch_size", "virtual_pipeline_stages", "activation_recomputation",
-    "zero_stage", "pipeline_layout",
+    "zero_stage", "context_parallel_degree",
 )  # fmt: skip
-# The space of mappings to choose from.
+# The space of mappings to choose from; and what is not tried, in words.
 SPACE = "quick"
+NOT_TRIED = (
+    f"placement (by its order), overlap, schedule, virtual stages but {', '.join(f'{n:g}' for n in TRIED)}, context degree below "
+    f"{LONG_CONTEXT:,} tokens, offload, precisions; {SHARED}; micro-batch above 4"
+)
 Values = Mapping[str, object]
 # What chooses some values around a scenario.
 Step = Callable[[Scenario], Iterator[tuple[str, object]]]
@@ -171,7 +178,7 @@ def _odd_part(number: Any) -> int:
 
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits; where none does, the one that lacks least memory."""
-    tried = _microbatches(scenario)
+    tried = _tried(scenario)
     found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE).settings
     yield from ((name, found[name]) for name in MAPPED if name in found)
 
@@ -186,10 +193,16 @@ def is_tried(name: str, value: object) -> bool:
     return name in (*wholes(tuple(kind for kind in PLACED if kind not in OF_TOKENS)), "expert_parallel_degree")
 
 
-def _microbatches(scenario: Scenario) -> dict[str, tuple[object, ...]]:
-    """The micro-batches that are tried: powers of two, more of them where sequences are short."""
-    if {MICROBATCH, MICROBATCHES} & scenario.sources.given.keys():
-        return {}
+def _tried(scenario: Scenario) -> dict[str, tuple[object, ...]]:
+    """The micro-batches that are tried, powers of two, more of them where sequences are short; and context degrees.
+
+    Sequences that are long are split, too: over as many accelerators as divide them.
+    """
+    own, found = scenario.sources.given.keys(), dict[str, tuple[object, ...]]()
     context = run(plan(scenario.catalogue, ("context",), scenario.sources), scenario.sources.given).number("context")
-    largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
-    return {MICROBATCH: tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))}
+    if not {MICROBATCH, MICROBATCHES} & own:
+        largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
+        found[MICROBATCH] = tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))
+    if context >= LONG_CONTEXT and not any(name in own for name in (CONTEXT, *parts((CONTEXT_KIND,)))):
+        found[CONTEXT] = CONTEXT_DEGREES
+    return found

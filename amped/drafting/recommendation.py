@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amped.base.errors import AmpedError, ConfigError
 from amped.configuring.scenario import Scenario, asked_again
-from amped.drafting.chooser import SPACE, completed
+from amped.drafting.chooser import NOT_TRIED, SPACE, completed
 from amped.drafting.fastest import fastest
 from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.search_space import space_of, wholes
@@ -17,6 +17,8 @@ from amped.theory.quantity import SYSTEM
 
 # How many sizes of the machine are tried for each doubling; and how many doublings, from the smallest possible size.
 SIZES, DOUBLINGS = 16, 8
+# A smaller machine uses its accelerators better, but by less than this factor within a doubling. Assumed.
+BETTER = 1.25
 # The FLOPs of a model count all attention scores; a causal network computes at least half of them.
 LEAST_COMPUTED = 0.5
 # A mapping that is possible for any network if memory does not matter: one accelerator does all.
@@ -106,13 +108,22 @@ def _of_system(asked: Scenario, limits: Limits) -> Recommendation:
     for sizes in _doublings(asked, limits):
         if limits.deadline and not _in_time(filter(None, map(at, reversed(sizes))), limits.deadline):
             continue
-        for size in sizes:
+        for size in _worth_trying(sizes, filter(None, tried.values()), limits.deadline):
             found = at(size)
             if found and found.keeps(limits):
                 smaller = tuple(sorted(each for each in tried if each <= size))
-                row, held = found.estimate.to_dict(), space_of(SPACE).held
+                row = found.estimate.to_dict()
+                held = NOT_TRIED if _is_open(asked) else space_of(SPACE).held
                 return Recommendation(_system(asked), smaller, row, found.settings, held)
     return Recommendation(_system(asked), tuple(sorted(tried)), None, {}, "")
+
+
+def _worth_trying(sizes: Sequence[int], known: Iterable[_Size], deadline: float | None) -> list[int]:
+    """The sizes that could be in time if they use their accelerators better than all that were tried, by `BETTER`."""
+    used = [e["training_time"] * e["number_of_accelerators"] for e in (each.estimate for each in known)]
+    if deadline is None or not used:
+        return [*sizes]
+    return [size for size in sizes if size * deadline * BETTER >= min(used)]
 
 
 def _in_time(largest_first: Iterator[_Size], deadline: float) -> bool:

@@ -61,8 +61,14 @@ AT_ONCE = 131_072
 MOST_BEST, MOST_IN_A_ROUND = 32, 600_000
 
 
-def laid_out(known: Catalogue, sources: Sources) -> Sources:
+def laid_out(known: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
     """The sources with the layout of the stages in them, if the pipeline needs one.
+
+    Args:
+        known: the formulas.
+        sources: what is given.
+        is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one, which takes a
+            fifth of the time to find.
 
     Raises:
         MappingError: for a layout or a pattern with wrong sums, or if the user chose the kinds of layers.
@@ -78,7 +84,7 @@ def laid_out(known: Catalogue, sources: Sources) -> Sources:
     slots = numbers["layers"] + numbers[MODULES] + SLOTS
     if LAYOUT not in sources.given and max(numbers[STAGES], numbers[STAGES] * numbers[CHUNKS] / MOST_CHUNKS) > slots:
         return sources  # a rule reports that a stage has nothing; to balance thousands of empty chunks takes minutes
-    return _Pipeline(known, _patterned(sources, numbers), choices, numbers).laid_out()
+    return _Pipeline(known, _patterned(sources, numbers), choices, numbers, is_compared).laid_out()
 
 
 def without_own_layout(sources: Sources) -> Sources:
@@ -139,6 +145,7 @@ class _Pipeline:
     sources: Sources
     choices: Mapping[str, str]
     numbers: Mapping[str, int]
+    is_compared: bool
 
     def laid_out(self) -> Sources:
         """The sources with the layout."""
@@ -272,7 +279,7 @@ class _Pipeline:
         trial = self._trial()
         if trial is not None and TIMES[0] in trial.cells:
             row = self._timed(trial)  # else, in the closed form, there are no times by kind: all layers count alike
-        if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS:
+        if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS or not self.is_compared:
             return balanced(row, self.stages, homes)
         starts = [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS]
         return self._quickest(trial, [*starts, _dealt(self.numbers["layers"], len(homes))])

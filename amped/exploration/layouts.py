@@ -54,14 +54,18 @@ def layouts(
         if _are_alike(sources, machine[2]) and (not space.networks or sources.given["layers"] % (stages * chunks) == 0):
             even = True
             continue
+        is_searched = _is_searched(stages, chunks, sources, sweeps)
+        if not is_searched and sources.given.get("layers", 0.0) % (stages * chunks):
+            continue  # it needs a layout
         try:
-            each = [_laid_out(known, e, seen) for e in _examples(sources, stages, chunks, machine, sweeps)]
+            examples = _examples(sources, stages, chunks, machine, sweeps)
+            each = [_laid_out(known, e, seen, not space.balanced) for e in examples]
         except MappingError as error:  # the config gives a layout with another number of stages
             refused = error
             continue
         if LAYOUT not in each[0].given or not (space.networks or _is_wanted(sources, each[0])):
             even = True
-        elif _is_searched(stages, chunks, sources, sweeps):
+        elif is_searched:
             found |= {(stages, chunks, laid.choices[LAYOUT]): _held(sources, laid, stages, chunks) for laid in each}
     if refused and not (found or even):
         raise refused
@@ -111,11 +115,11 @@ def _is_wanted(sources: Sources, laid: Sources) -> bool:
     return bool(sources.given.keys() & {LAYOUT, *ENDS}) or KINDS in laid.choices
 
 
-def _laid_out(known: Catalogue, example: Sources, seen: Seen) -> Sources:
+def _laid_out(known: Catalogue, example: Sources, seen: Seen, is_compared: bool) -> Sources:
     fullest = replace(example, choices={**example.choices, RECOMPUTATION: "full"})
     key = repr(sorted(fullest.given.items())) + repr(sorted(fullest.choices.items()))
     if key not in seen:
-        seen[key] = laid_out(known, fullest)
+        seen[key] = laid_out(known, fullest, is_compared)
     return seen[key]
 
 

@@ -29,6 +29,7 @@ class Space:
         policies: further names and their values.
         pruned: whether values of policies that are shown to be no better are left out (`dominance.py`).
         held: what is not searched, in words.
+        balanced: whether stages have the balanced layout; else the best one of many.
     """
 
     every_placement: bool
@@ -39,6 +40,7 @@ class Space:
     policies: Mapping[str, tuple[object, ...]]
     pruned: bool
     held: str
+    balanced: bool = False
 
 
 POLICIES = {
@@ -69,7 +71,7 @@ SPACES = {
     "quick": Space(False, 4, 0, False, True,
         {"activation_recomputation": RECOMPUTATION, "zero_stage": (1.0, 3.0)}, True,
         f"placement (by its order), overlap, schedule, virtual stages, context degree, offload, precisions; {SHARED}; "
-        f"micro-batch above 4; {LAYOUTS}"),
+        f"micro-batch above 4; {LAYOUTS}", balanced=True),
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
         "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch: context and "
         "expert degrees, stages with unequal numbers of like layers, virtual stages, schedule, recomputation, ZeRO stage, "

@@ -27,7 +27,12 @@ def recommendation(
     """
     asked = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
     asked += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
-    yield Text(f"{title}: the fewest accelerators that train it {' and '.join(asked)}\n", style="bold")
+    order = (
+        " of each system, the cheapest first"
+        if len(found) > 1 and all("cost" in each.row for each in found if each.row)
+        else ""
+    )
+    yield Text(f"{title}: the fewest accelerators that train it {' and '.join(asked)}{order}\n", style="bold")
     if any(each.row for each in found):
         yield table(HEADS, [_line(each) for each in found if each.row], ("mapping",))
     for each in found:
@@ -62,8 +67,8 @@ def _tried(each: Recommendation) -> str:
     """Which sizes were tried, in sentences."""
     if len(each.sizes) == 1:
         return "One size was tried, in whole nodes: the smallest that could be fast enough at its peak rate."
-    return (f"{len(each.sizes)} sizes were tried, from {each.sizes[0]:,} accelerators to this one, in whole nodes. No smaller size that was tried "
-            "is enough.")  # fmt: skip
+    return (f"{len(each.sizes)} sizes of {each.system} were tried, from {each.sizes[0]:,} accelerators to this one, in whole nodes. No smaller "
+            "size that was tried is enough.")  # fmt: skip
 
 
 def _settings(each: Recommendation, words: Sequence[str]) -> str:

@@ -221,9 +221,12 @@ def _unsearched(e: Estimation) -> Iterator[str]:
     """What the chooser leaves out and might gain here; `amped explore` tries it."""
     if not is_chosen(e):
         return
+    from amped.drafting.chooser import LONG_CONTEXT  # an estimate of a whole config needs no chooser
+
+    is_untried = e["context"] < LONG_CONTEXT
     named = [
-        *(["virtual stages of other mappings"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
-        *(["context parallelism"] if not e["fits_in_memory"] or e["recomputation_time"] else []),
+        *(["more virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
+        *(["context parallelism"] if is_untried and (not e["fits_in_memory"] or e["recomputation_time"]) else []),
         *(["offload"] if not e["fits_in_memory"] else []),
     ]
     if named:

@@ -66,9 +66,9 @@ BY_CANONICAL = {control.canonical: control.name for control in CONTROLS}
 ROWS, DROPPED = ("model", "system", "software"), "network"
 # What a search finds; the page holds it, so that a slider that moves searches nothing. A layout belongs to one number of stages
 # and chunks, and an estimate finds it by itself.
-SEARCHED = tuple(BY_CANONICAL.get(name, name) for name in MAPPED if name != LAYOUT)
+SEARCHED = tuple(BY_CANONICAL.get(name, name) for name in MAPPED)
 # What *best mapping* searches anew.
-SEARCHED_ANEW = (*SEARCHED, "cp", LAYOUT)
+SEARCHED_ANEW = (*SEARCHED, LAYOUT)
 # The largest degree and number of accelerators on a slider; how many times the batch is halved and doubled; the powers of two of
 # sequences, and the most chunks.
 MOST_DEGREE, MOST_ACCELERATORS, AROUND = 64, 2**15, 5

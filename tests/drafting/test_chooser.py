@@ -138,8 +138,8 @@ def test_why_keeps_the_layout_of_the_stages_and_one_that_is_found_anew_is_no_slo
 
 def test_why_marks_a_change_that_the_chooser_does_not_try():
     told = printed("why", "--model", "DeepSeek V3", "--system", "DGX H100", "--gpus", "512").splitlines()
-    (graphs,) = (line for line in told if "cuda_graph_scope" in line)
-    assert graphs.endswith("(only if asked)")
+    (chunks,) = (line for line in told if "virtual_pipeline_stages" in line)
+    assert chunks.endswith("(only if asked)")
     assert not any("if asked" in line for line in printed("why", "--model", "Llama 3 8B", "--gpus", "8").splitlines())
 
 
