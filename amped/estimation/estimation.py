@@ -56,7 +56,7 @@ MAPPING_ECHO = (
     "number_of_microbatches_per_minibatch", "virtual_pipeline_stages", "context", "tokens_to_train",
     *OFFLOADS,
     *(f"{place}_node_{kind}_parallel_degree" for kind in PARALLELISMS for place in ("intra", "inter")),
-    "scale_up_domain_size", "number_of_used_fast_domain_places",
+    "scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places",
 )  # fmt: skip
 # Details for reports: lists of operators and collectives, and what they are compared with.
 DETAILS = (

@@ -87,6 +87,9 @@ def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
     return f"{shown}{chunks}{zero}{again}, micro-batch {of['microbatch_size']:g}"
 
 
+DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places")
+
+
 def is_chosen(e: Estimation) -> bool:
     """Whether amped chose what nobody gave."""
     origins = e.scenario.sources.origins.values()
@@ -109,7 +112,16 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     cost, energy = (_optional(e, name) for name in ("cost", "energy"))
     known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
-    yield "TRAINING", f"{tokens} tokens: {', '.join(known)}", ""
+    yield "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(known)}", ""
+
+
+def _of_parameters(e: Estimation) -> str:
+    """How the tokens were chosen, if nobody gave them and the row of the model does not say how many it saw."""
+    origin, row = e.scenario.sources.origins.get("tokens_to_train"), e.scenario.sources.rows.get(NETWORK)
+    is_assumed = isinstance(origin, Given) and origin.where == CHOSEN
+    if not is_assumed or (row is not None and row.columns.get("training_tokens")):
+        return ""
+    return f" ({e['tokens_to_train'] / e['number_of_parameters']:g} a parameter, assumed)"
 
 
 def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
@@ -206,15 +218,23 @@ def assumed(e: Estimation) -> str:
 
 def notes(e: Estimation) -> list[str]:
     """What the user should be told of an estimate, in sentences that begin with "note" or "warning"."""
-    used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
-    idle = [f"layers by stage {layout}"] if layout else []
-    if used < places and used < e["number_of_accelerators"]:
-        idle.append(f"{used:g} of the {places:g} accelerators of each fast domain are used: degrees do not fill it")
+    laid = [f"layers by stage {layout}"] if layout else []
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    told = [*idle, *unknown, *_unsearched(e), *e.notices]
+    told = [*laid, *_idle(e), *unknown, *_unsearched(e), *e.notices]
     return [notice if notice.startswith("warning") else f"note: {notice}" for notice in told]
+
+
+def _idle(e: Estimation) -> Iterator[str]:
+    """Which accelerators of a fast domain have nothing to do, or work for another part of the mapping."""
+    places, usable, used = (e[name] for name in DOMAIN)
+    if used >= min(places, e["number_of_accelerators"]):
+        return
+    if usable < places:
+        yield f"a run gets {usable:g} of the {places:g} accelerators of each fast domain (launched_domain_size)"
+    if used < min(usable, e["number_of_accelerators"]):
+        yield f"degrees fill only {used:g} of the {usable:g} places of a fast domain; other groups are on other places"
 
 
 def _unsearched(e: Estimation) -> Iterator[str]:

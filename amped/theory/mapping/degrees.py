@@ -123,15 +123,28 @@ def number_of_accelerators(KIND_parallel_degree):
 
 
 @quantity("count", category=SYSTEM, when_given=("number_of_nodes",))
-def number_of_accelerators__of_nodes(number_of_nodes, number_of_accelerators_per_node):
-    """The number of accelerators that train: all of the given servers. Source: definition."""
-    return number_of_nodes * number_of_accelerators_per_node
+def number_of_accelerators__of_nodes(
+    number_of_nodes, number_of_accelerators_per_node, launched_domain_size, scale_up_domain_size
+):
+    """The number of accelerators that train: all of the given servers.
+
+    If they are more than a fast domain, only those that a launcher gives to a run (64 of the 72 of an NVL72).
+
+    Source: definition; the system's row (segments).
+    """
+    whole = number_of_nodes * number_of_accelerators_per_node
+    launched = np.minimum(launched_domain_size / scale_up_domain_size, 1)
+    return whole * np.where(whole <= scale_up_domain_size, 1, launched)
 
 
 @quantity("count", category=SYSTEM, replaces=("number_of_accelerators",))
-def number_of_nodes(number_of_accelerators, number_of_accelerators_per_node):
-    """The number of servers that the accelerators need. Source: definition."""
-    return np.ceil(number_of_accelerators / number_of_accelerators_per_node)
+def number_of_nodes(number_of_accelerators, number_of_accelerators_per_node, usable_domain_size, scale_up_domain_size):
+    """The number of servers that the accelerators need, if each gives only its usable ones to a run.
+
+    Source: definition; the system's row (segments).
+    """
+    used = number_of_accelerators_per_node * usable_domain_size / scale_up_domain_size
+    return np.ceil(number_of_accelerators / used)
 
 
 # --- layers of a stage, on average -----------------------------------------------------------------------------------

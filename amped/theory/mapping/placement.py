@@ -92,7 +92,7 @@ def intra_node_stage_accelerators(intra_node_KIND_parallel_degree):
 
 @quantity("count")
 def number_of_used_fast_domain_places(intra_node_stage_accelerators, intra_node_pipeline_parallel_degree):
-    """The number of accelerators of a fast domain that the run uses; the others are idle. Source: definition."""
+    """The number of places of a fast domain that one group of degrees fills. Source: definition."""
     return intra_node_stage_accelerators * intra_node_pipeline_parallel_degree
 
 
