@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +24,10 @@ OUTPUTS = frozenset(
     )
 )  # fmt: skip
 EXAMPLE = "Example: "
+# What the library that checks types says of a text that is no whole number.
+NO_NUMBER = "Input should be a valid integer, unable to parse string as an integer"
+# The words of a command; a blank in quotes is no end of a word.
+WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 # The range of a number, as it stands behind a default or alone.
 RANGE = r"(?:[-\d.]+<=?)?x[<>]=?[-\d.]+"
 
@@ -107,7 +110,8 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
 
 def _misused(told: str, verb: str) -> ConfigError:
     """The error for a wrong value of an option or too many words, in the words of typer."""
-    return ConfigError(told.replace("Value error, ", "").removesuffix("."), f"`{verb} --help` says what it takes")
+    plain = told.replace("Value error, ", "").replace(NO_NUMBER, "it is no whole number, as 4096 or 4,096")
+    return ConfigError(plain.removesuffix("."), f"`{verb} --help` says what it takes")
 
 
 def _is_parameter(option: str) -> bool:
@@ -140,7 +144,7 @@ def _command(example: str, formatter: Any) -> Iterator[str]:
         yield indent + example
         return
     line = ""
-    for part in _parts(shlex.split(example, posix=False)):
+    for part in _parts(WORDS.findall(example)):
         if line and len(line) + len(part) + 3 > width:
             yield f"{indent}{line} \\"
             line = f"  {part}"

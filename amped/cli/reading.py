@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin
 
 UNREAD = object()
+# A whole number of up to nine digits, maybe in groups of three.
+WHOLE = re.compile(r"[0-9]{1,9}|[0-9]{1,3}(,[0-9]{3}){1,2}")
 
 
 def read_plainly(parameters: list[Any]) -> list[Any]:
@@ -38,8 +41,8 @@ def _plain(kind: Any, value: Any) -> Any:
     """The value of a type, or `UNREAD` where that needs more than a look."""
     if kind in (str, int, float) and type(value) is kind:
         return value
-    if kind is int and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        return int(value)
+    if kind is int and isinstance(value, str) and WHOLE.fullmatch(value):
+        return int(value.replace(",", ""))
     if get_origin(kind) is Literal and value in get_args(kind):
         return value
     if kind == list[str] and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):

@@ -138,6 +138,10 @@ def _read(text: str | None, unit: str, option: str) -> float | None:
 
     if text is None:
         return None
+    if unit == "s" and re.fullmatch(r"\s*[\d.]+\s*", text):
+        raise ConfigError(
+            f"{option} {text.strip()}: this number has no unit", f'write it, as in {option} "{text.strip()} days"'
+        )
     plain, scale = text.strip().lstrip("$").strip(), 1.0
     for word, size in WORDS.items():
         plain, count = re.subn(rf"\b{word}\b\s*", "", plain)

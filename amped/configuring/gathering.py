@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,12 @@ NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
 OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
 # The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
+# Quantities of machines, by the end of their names, with a unit that people have in mind; in amped's own unit, none is below
+# a million.
+LARGE_UNITS, LEAST_LARGE = (
+    {"memory_capacity": "GB", "bandwidth": "GB/s", "flop_rate": "TFLOP/s", "frequency": "GHz"},
+    1e6,
+)
 
 
 def is_row(tables: Tables, name: str, text: str) -> bool:
@@ -98,6 +105,7 @@ class _Builder:
                 self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {own[name].where}"))
             else:
                 own[name] = Entry(name, written_name, where, "value", written)
+                self.notices += _without_unit(name, written, self.catalogue[name].mark.unit)
         for name, entry in own.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
                 self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
@@ -348,3 +356,11 @@ def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> Lo
         cell = f"{row.table}, row '{row.name}', column '{column}'"
         told = [Problem(f"{cell}: {p.what}" if where else p.what, where or cell, p.advice) for p in error.problems]
         raise TableError(told, file=row.file) from None
+
+
+def _without_unit(name: str, written: object, unit: str) -> Iterator[str]:
+    """A warning of a number that is too small for its unit, as whoever writes it has another unit in mind."""
+    meant = next((own for end, own in LARGE_UNITS.items() if name.endswith(end)), None)
+    with suppress(ValueError, TypeError):
+        if meant and 0 < float(str(written)) < LEAST_LARGE:
+            yield f'warning: {name} = {written} is {written} {unit}; for another unit, write it: {name}="{written} {meant}"'

@@ -17,9 +17,14 @@ from amped.base.record import dataclass
 from amped.configuring.sources import Sources
 from amped.engine.kinds import Kinds
 from amped.theory.catalogue import Catalogue, Formula, Quantity
+from amped.theory.quantity import ACCELERATOR, SYSTEM
 
 # How many plans are remembered; a plan takes some tens of kilobytes.
 MOST_PLANS = 256
+# Of a long chain of names that need one another, so many are told from its beginning.
+NEEDERS = 3
+# Who lacks values of these categories lacks a machine; and what chooses a peak rate.
+MACHINE, PRECISION = (SYSTEM, ACCELERATOR), "matrix_precision"
 
 
 @dataclass(frozen=True)
@@ -153,11 +158,12 @@ class _Walk:
         return ResolveError(f"these need each other: {told}", advice="give the value of one of them")
 
     def chain(self, name: str) -> str:
-        """In words: which name needed this one, which name needed that one, and so on."""
+        """In words: which name needed this one, which name needed that one, and so on; of many, the first and the last ones."""
         needers = []
         while name := self.needed_by[name]:
             needers.append(name)
-        return f", needed by {' ← '.join(needers)}" if needers else ""
+        shown = [*needers[:NEEDERS], "…", needers[-1]] if len(needers) > NEEDERS + 2 else needers
+        return f", needed by {' ← '.join(shown)}" if shown else ""
 
 
 def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optional: Sequence[str] = ()) -> Plan:
@@ -233,4 +239,13 @@ def _missing(quantity: Quantity, needed: str, formula: Formula | None, choices: 
     summary = quantity.summary.rstrip(".")
     what = f"'{name}' is missing{needed}: {summary[:1].lower()}{summary[1:]}"
     place = f"in {quantity.category}" if quantity.category else "in the config"
-    return Problem(what, advice=f"give it {place}, with --set {name}=…, or choose a table row that has it")
+    return Problem(what, advice=f"{_who_has(quantity, choices)}; or give it {place}, with --set {name}=…")
+
+
+def _who_has(quantity: Quantity, choices: Mapping[str, str]) -> str:
+    """Where to take the value of a missing input from, other than to write it."""
+    if quantity.category not in MACHINE:
+        return "choose a table row that has it"
+    is_peak = quantity.name == f"{choices.get(PRECISION)}_peak_flop_rate"
+    other = f", or choose another {PRECISION} than {choices.get(PRECISION)}" if is_peak else ""
+    return f"name a machine that has it: --system, and `amped list systems`{other}"

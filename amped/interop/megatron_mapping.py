@@ -123,6 +123,22 @@ def write_optimizer(out: Outgoing) -> None:
         out.lose("optimizer", f"{kind}: every run of Megatron-LM has an optimizer; adam is written")
 
 
+def read_steps(own: Reading) -> dict[str, Any]:
+    """The steps of the training: told themselves, or the sequences of the training over those of a batch."""
+    steps = own.keys.number("train_iters", "number_of_steps")
+    samples, batch = own.keys.number("train_samples", "number_of_steps"), own.values.get("batch_size")
+    if steps is None and samples and batch:
+        steps = -(-samples // int(batch))
+    return {"number_of_steps": steps} if steps else {}
+
+
+def write_steps(out: Outgoing) -> None:
+    """The steps of the training."""
+    steps = out.get("number_of_steps")
+    if steps:
+        out.write("steps of the training", train_iters=round(steps))
+
+
 def read_offload(own: Reading) -> dict[str, Any]:
     """What the host keeps."""
     on = own.keys.flag("optimizer_cpu_offload", "optimizer_offload")
@@ -377,7 +393,7 @@ def write_attention(out: Outgoing) -> None:
 
 RULES = {
     "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients), "states": Rule(read_states, write_states),
-    "optimizer": Rule(read_optimizer, write_optimizer), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
+    "optimizer": Rule(read_optimizer, write_optimizer), "steps": Rule(read_steps, write_steps), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
     "stages": Rule(read_stages, write_stages), "context": Rule(read_context, write_context), "sharding": Rule(read_sharding, write_sharding),
     "recomputation": Rule(read_recomputation, write_recomputation), "overlap": Rule(read_overlap, write_overlap), "attention": Rule(read_attention, write_attention),
 }  # fmt: skip

@@ -19,6 +19,8 @@ from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 # The columns of the screen, of the word that each line begins with, and of the bar of a whole step.
 WIDTH, WORD, BAR = 100, 11, 25
 MOST_NOTES = 4
+# The most lines of a note, and what stands at the end of one that is cut.
+NOTE_LINES, MORE = 2, " … (--full)"
 # What is shown of the parts of a step: its name on the screen, in the order of the screen; the rest is computation.
 PARTS = {
     "recomputation_time": "recomputed", "optimizer_time": "optimizer",
@@ -199,7 +201,9 @@ def _notes(e: Estimation) -> Iterator[Line]:
         yield from _lines("", f"anchored on {e.anchored_on}", "")
     told = notes(e)
     for notice in told[:MOST_NOTES]:
-        yield ((shorten(notice, WIDTH, placeholder=" …"), "bold" if notice.startswith("warning") else "dim"),)
+        style = "bold" if notice.startswith("warning") else "dim"
+        short = shorten(notice, NOTE_LINES * WIDTH - len(MORE), placeholder=MORE)
+        yield from (((line, style),) for line in wrap(short, WIDTH, break_on_hyphens=False))
     if len(told) > MOST_NOTES:
         yield ((f"{len(told) - MOST_NOTES} further notes: --full", "dim"),)
 

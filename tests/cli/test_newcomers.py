@@ -96,3 +96,54 @@ def test_the_machine_that_was_taken_is_named():
 
 def test_a_deadline_may_be_in_weeks():
     assert "in 14 days" in printed("recommend", "--model", "Llama 3 8B", "--deadline", "2 weeks")
+
+
+def test_a_whole_number_may_have_groups_of_three_and_a_wrong_one_is_told():
+    assert "1,024 H100 SXM" in printed("estimate", *MODEL[:2], "--gpus", "1,024")
+    for wrong in ("1,02", "128k", "1,024,000,000"):
+        code, told = refused("estimate", *MODEL[:2], "--gpus", wrong)
+        assert (code, "it is no whole number, as 4096 or 4,096" in told) == (2, True)
+
+
+def test_a_number_that_is_too_small_for_its_unit_is_doubted():
+    told = printed("estimate", *MODEL, "--set", "memory_capacity=96")
+    assert 'warning: memory_capacity = 96 is 96 byte; for another unit, write it: memory_capacity="96 GB"' in told
+    assert "for another unit" not in printed("estimate", *MODEL, "--set", "memory_capacity=96e9")
+
+
+def test_a_deadline_needs_a_unit():
+    code, told = refused("recommend", *MODEL[:2], "--deadline", "90")
+    assert (code, 'write it, as in --deadline "90 days"' in told) == (2, True)
+
+
+def test_tokens_that_nobody_gave_are_called_assumed():
+    assert "tokens (20 a parameter, assumed): " in printed("estimate", "--model", "Mixtral 8x7B", "--gpus", "16")
+    assert "assumed" not in printed("estimate", *MODEL).split("ASSUMED")[0]
+    assert (
+        "assumed"
+        not in printed("estimate", "--model", "Mixtral 8x7B", "--gpus", "16", "--tokens", "1T").split("ASSUMED")[0]
+    )
+
+
+def test_who_names_no_machine_is_told_how_to():
+    code, told = refused("estimate", "minimal", "--precision", "fp4", "--accelerator", "A100 SXM 80GB")
+    assert code == 2
+    assert "name a machine that has it: --system, and `amped list systems`, or choose another matrix_precision" in told
+
+
+def test_racks_of_which_a_run_gets_a_part_are_counted_by_that_part():
+    """A launcher gives 64 of the 72 accelerators of a rack to a run; a run that fits into one rack may use all."""
+    asked = ("estimate", "--model", "Llama 3 8B", "--system", "GB200 NVL72", "--json")
+    for size, number, nodes in (
+        ("--gpus=2048", 2048, 32),
+        ("--nodes=32", 2048, 32),
+        ("--gpus=72", 72, 1),
+        ("--nodes=1", 72, 1),
+    ):
+        found = json.loads(printed(*asked, size))
+        assert (found["number_of_accelerators"], found["number_of_nodes"]) == (number, nodes)
+
+
+def test_an_example_is_not_broken_inside_of_quotes():
+    told = printed("explore", "--help")
+    assert '--vary system="DGX H100,DGX B200"' in told

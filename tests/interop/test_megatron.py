@@ -65,6 +65,14 @@ def test_a_script_is_read_with_its_variables_and_arrays() -> None:
     )
 
 
+def test_sequences_of_a_training_are_steps() -> None:
+    """122,070,312 sequences in batches of 512 are 238,419 steps, the last one not full."""
+    start = "python pretrain_gpt.py --num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 1024"
+    more = "--max-position-embeddings 1024 --micro-batch-size 1 --global-batch-size 512"
+    assert values_of(f"{start} {more} --train-samples 122070312")["number_of_steps"] == 238_419
+    assert values_of(f"{start} {more} --train-iters 100")["number_of_steps"] == 100
+
+
 def test_other_commands_are_not_run_and_told() -> None:
     found = megatron.read(SCRIPT, "launch.sh")
     assert "a command, not run: mkdir -p /tmp/out" in [line.what for line in found.report.ignored]
