@@ -39,12 +39,15 @@ def import_file(
     from amped.interop.as_config import as_config
     from amped.interop.models import named_model
     from amped.interop.recognition import read_file
+    from amped.interop.sections import NO_SIZES
 
     options.refuse_existing(output, "--output")
     found = read_file(file, form)
     if strict:
         found.refuse_unsupported()
     text = as_text(as_config(found, named_model(model)))
+    if model is not None:
+        found.report.defaulted[:] = [line for line in found.report.defaulted if line != NO_SIZES]
     _tell(found, as_json, output is not None)
     if output is not None:
         typer.echo(f"written to {write_atomically(output, text)}", err=as_json)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Reading
+from amped.interop.records import Imported, Reading, Told
 from amped.interop.sections import as_json, flat, read_sections
 
 FORM, SOFTWARE, VERSION = "deepspeed", "Megatron-DeepSpeed", "DeepSpeed 0.19.8"
@@ -169,8 +170,10 @@ RULES = {
 
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
-    """The training of a DeepSpeed JSON."""
-    return read_sections(FORM, flat(raw, file), file, RULES, SOFTWARE)
+    """The training of a DeepSpeed JSON. Its row of software has the attention of 2021; programs of today have a fused one."""
+    found = read_sections(FORM, flat(raw, file), file, RULES, SOFTWARE)
+    found.report.defaulted.append(Told("flash_attention", "the program says it; a fused attention is taken"))
+    return replace(found, values={**found.values, "flash_attention": True})
 
 
 IN_THE_PROGRAM = {"pipeline_parallel_degree": 1, "activation_recomputation": "none", "tensor_parallel_strategy": "1d"}

@@ -77,6 +77,10 @@ def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tupl
             yield f"{before}{name}", value
 
 
+# What is told of a file without a network.
+NO_SIZES = Told("", "the file does not say the sizes of the network: give --model NAME or PATH")
+
+
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted keys as sections."""
     found: dict[str, Any] = {}
@@ -101,7 +105,7 @@ def read_sections(
     report = Report()
     values, told = read_keys(form, Keys(given, places), report, rules)
     if "layers" not in values:
-        report.defaulted.append(Told("", "the file does not say the sizes of the network: give --model NAME or PATH"))
+        report.defaulted.append(NO_SIZES)
     return Imported(form, file, file, values, told, report, software)
 
 

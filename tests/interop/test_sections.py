@@ -289,3 +289,15 @@ def test_formats_by_torch_s_names_are_megatron_s(tmp_path: Path) -> None:
     found = read_file(path)
     assert found.values["optimizer_state_precision"] == 16
     assert "--exp-avg-dtype" not in {line.key for line in found.report.unsupported}
+
+
+def test_a_deepspeed_file_has_the_attention_of_today_and_is_not_asked_for_a_model_that_is_given(tmp_path):
+    """The row of its software has the attention of 2021, with which the scores of 8,192 tokens take most of the memory."""
+    path = tmp_path / "ds.json"
+    path.write_text(
+        '{"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}', "utf-8"
+    )
+    told = amped("import", path, "--model", "Llama 3 8B", "-o", tmp_path / "own.json", folder=tmp_path).stdout
+    assert "flash_attention: the program says it; a fused attention is taken" in told
+    assert "give --model" not in told
+    assert '"flash_attention": {"value": true' in (tmp_path / "own.json").read_text("utf-8")
