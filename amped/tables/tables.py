@@ -33,6 +33,8 @@ from amped.tables.table_files import (
 )
 
 SHIPPED_FOLDER = "amped/lookup_tables/"
+# What helps where the table has no row of a network.
+OTHER_MODELS = "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
 LISTED = {
     ACCELERATORS: "accelerators",
     MODELS: "models",
@@ -166,7 +168,8 @@ class Tables:
         needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
         shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
-        raise TableError(f"table {table} has no row {quoted(name)}{needed}", hint or shown)
+        other = f" {OTHER_MODELS}" if table == MODELS and not needed else ""
+        raise TableError(f"table {table} has no row {quoted(name)}{needed}", f"{hint or shown}{other}")
 
     def _stack(self, table: str) -> list[tuple[str, Rows]]:
         """The layers of a table, the shipped one first."""
