@@ -34,7 +34,9 @@ from amped.tables.table_files import (
 
 SHIPPED_FOLDER = "amped/lookup_tables/"
 # What helps where the table has no row of a network.
-OTHER_MODELS = "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
+OTHER_MODELS = (
+    "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
+)
 LISTED = {
     ACCELERATORS: "accelerators",
     MODELS: "models",

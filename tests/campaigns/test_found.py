@@ -68,6 +68,15 @@ FOUND = {
         },
         1,
     ),
+    "gradients beside tensor messages of unequal stages": (
+        "switches",
+        {
+            "given": {"model": "Gemma 2 27B", "tensor_parallel_degree": 8, "pipeline_parallel_degree": 4, "context_parallel_degree": 2,
+                      "zero_stage": 2},
+            "switches": ["overlap_data_communication", "overlap_tensor_communication"],
+        },
+        2,
+    ),
     "unequal stages of mixtures that are alike": (
         "explorations",
         {"values": {"number_of_experts": 4, "layers": 6, "memory_capacity": "40 GB"}},

@@ -126,10 +126,17 @@ def free_forward_time_per_layer(
 
 
 @quantity("s")
+def backward_window_time_per_layer(
+    resident_backward_time_per_layer, exposed_offload_communication_time_per_layer, forward_copy_wait_time_per_layer
+):
+    """The time of a backward pass of a layer, with its waits for messages and offload copies. Source: definition."""
+    copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
+    return resident_backward_time_per_layer + copies
+
+
+@quantity("s")
 def free_backward_time_per_layer(
-    resident_backward_time_per_layer,
-    exposed_offload_communication_time_per_layer,
-    forward_copy_wait_time_per_layer,
+    backward_window_time_per_layer,
     backward_offload_link_time_per_layer,
     link_backward_time_per_layer,
     tensor_backward_communication_time_per_layer,
@@ -141,6 +148,5 @@ def free_backward_time_per_layer(
 
     Source: definition.
     """
-    copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
     others = link_backward_time_per_layer - gradients_have_own_links * tensor_backward_communication_time_per_layer
-    return np.maximum(resident_backward_time_per_layer + copies - others - backward_offload_link_time_per_layer, 0)
+    return np.maximum(backward_window_time_per_layer - others - backward_offload_link_time_per_layer, 0)

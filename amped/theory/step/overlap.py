@@ -27,16 +27,23 @@ def largest_stage_layer_passes(
 
 @quantity("s")
 def free_forward_time(
-    compute_forward_time, largest_stage_layer_passes, free_forward_time_per_layer, forward_time_per_layer
+    compute_forward_time,
+    bottleneck_stage_layer_passes,
+    largest_stage_layer_passes,
+    forward_pass_time_per_layer,
+    free_forward_time_per_layer,
+    forward_time_per_layer,
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
-    Every stage has as much time as the bottleneck stage computes; the stage with most layers has the busiest links.
+    Every stage has as much time as the bottleneck stage computes and waits; the stage with most layers has the busiest
+    links.
 
     Source: definition.
     """
-    layers = largest_stage_layer_passes * (free_forward_time_per_layer - forward_time_per_layer)
-    return np.maximum(compute_forward_time + layers, 0)
+    waits = bottleneck_stage_layer_passes * (forward_pass_time_per_layer - forward_time_per_layer)
+    busy = largest_stage_layer_passes * (forward_pass_time_per_layer - free_forward_time_per_layer)
+    return np.maximum(compute_forward_time + waits - busy, 0)
 
 
 @quantity("s")
@@ -44,20 +51,24 @@ def free_backward_time(
     compute_backward_time,
     weight_update_time,
     recomputation_time,
+    bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
+    backward_window_time_per_layer,
     free_backward_time_per_layer,
     backward_time_per_layer,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
 
-    Every stage has as much time as the bottleneck stage computes; the stage with most layers has the busiest links.
+    Every stage has as much time as the bottleneck stage computes and waits; the stage with most layers has the busiest
+    links.
 
     Source: definition.
     """
     computed = compute_backward_time + weight_update_time + recomputation_time
-    layers = largest_stage_layer_passes * (free_backward_time_per_layer - backward_time_per_layer)
-    return np.maximum(computed + layers + offload_fill_time, 0)
+    waits = bottleneck_stage_layer_passes * (backward_window_time_per_layer - backward_time_per_layer)
+    busy = largest_stage_layer_passes * (backward_window_time_per_layer - free_backward_time_per_layer)
+    return np.maximum(computed + waits - busy + offload_fill_time, 0)
 
 
 @quantity("s")
