@@ -31,10 +31,8 @@ OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_m
 ANY_ACCELERATOR = "default"
 # Quantities of machines, by the end of their names, with a unit that people have in mind; in amped's own unit, none is below
 # a million.
-LARGE_UNITS, LEAST_LARGE = (
-    {"memory_capacity": "GB", "bandwidth": "GB/s", "flop_rate": "TFLOP/s", "frequency": "GHz"},
-    1e6,
-)
+LARGE_UNITS = {"memory_capacity": "GB", "bandwidth": "GB/s", "flop_rate": "TFLOP/s", "frequency": "GHz"}
+LEAST_LARGE = 1e6
 
 
 def is_row(tables: Tables, name: str, text: str) -> bool:

@@ -1,7 +1,7 @@
 """What nobody gave, chosen as an engineer would who knows the model and the machine.
 
-What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds; and with
-two or four chunks of layers on each pipeline stage (`chunks.py`). `amped explore` searches more.
+What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds, and of
+the same with a few numbers of chunks of layers on each pipeline stage (`chunks.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations

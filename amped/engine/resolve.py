@@ -24,7 +24,7 @@ MOST_PLANS = 256
 # Of a long chain of names that need one another, so many are told from its beginning.
 NEEDERS = 3
 # Who lacks values of these categories lacks a machine; and what chooses a peak rate.
-MACHINE, PRECISION = (SYSTEM, ACCELERATOR), "matrix_precision"
+OF_MACHINES, PRECISION = (SYSTEM, ACCELERATOR), "matrix_precision"
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _Walk:
         return ResolveError(f"these need each other: {told}", advice="give the value of one of them")
 
     def chain(self, name: str) -> str:
-        """In words: which name needed this one, which name needed that one, and so on; of many, the first and the last ones."""
+        """In words: which name needed this one, which needed that one, and so on; of many, the first ones and the last."""
         needers = []
         while name := self.needed_by[name]:
             needers.append(name)
@@ -244,7 +244,7 @@ def _missing(quantity: Quantity, needed: str, formula: Formula | None, choices: 
 
 def _who_has(quantity: Quantity, choices: Mapping[str, str]) -> str:
     """Where to take the value of a missing input from, other than to write it."""
-    if quantity.category not in MACHINE:
+    if quantity.category not in OF_MACHINES:
         return "choose a table row that has it"
     is_peak = quantity.name == f"{choices.get(PRECISION)}_peak_flop_rate"
     other = f", or choose another {PRECISION} than {choices.get(PRECISION)}" if is_peak else ""

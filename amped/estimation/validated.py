@@ -95,8 +95,8 @@ def validated() -> tuple[Validated, ...]:
 
 
 def _run(line: dict[str, str]) -> Validated:
-    values = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
-    ground, error = Ground(**values), float(line["error_fraction"])  # type: ignore[arg-type]
+    values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
+    ground, error = Ground(**values), float(line["error_fraction"])
     without = (float(line[name]) if line[name] else None for name in WITHOUT)
     return Validated(line["id"], line["source"], line["confidence"], error, ground, line["quantity"], *without)
 

@@ -17,6 +17,8 @@ from amped.interop.rest import tell_rest
 MOST_KEYS = 20_000
 # A line of YAML or TOML is no wider than this before its comment.
 WIDTH = 56
+# What is told of a file without a network.
+NO_SIZES = Told("", "the file does not say the sizes of the network: give --model NAME or PATH")
 
 
 def parse_toml(text: str, file: str) -> dict[str, Any]:
@@ -75,10 +77,6 @@ def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tupl
             yield from _leaves(value, f"{before}{name}.", depth + 1)
         else:
             yield f"{before}{name}", value
-
-
-# What is told of a file without a network.
-NO_SIZES = Told("", "the file does not say the sizes of the network: give --model NAME or PATH")
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,16 +5,16 @@ Source: ai-dynamo/aiconfigurator, collector/helper.py (`log_perf`, the first col
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amped.base.errors import FileError, Problem, quoted
+from amped.base.errors import quoted
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
 from amped.measured_kernels.kinds import BYTES
+from amped.measured_kernels.rows_of_tools import Cells, placed, positive, rows_of_text
 
 TOOL = "aiconfigurator"
 # Milliseconds, and who measured what: every table has these columns.
@@ -66,7 +66,6 @@ FORMS = {
 # Columns that older tables do not have, and what they mean then.
 OLDER = {"window_size": 0, "head_dim": 128, "kernel_source": "", "step": 0, "beam_width": 1, "distribution": "balanced"}
 COUNT = re.compile(r"\d+(\.0+)?")
-Cells = Mapping[str, Any]
 
 
 def fits(heads: Sequence[str]) -> bool:
@@ -80,11 +79,7 @@ def read_text(text: str, path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged line, with its number.
     """
-    reader = csv.reader(text.splitlines())
-    heads = next(reader)
-    return _read(
-        ((reader.line_num, _cells(heads, own, reader.line_num, path)) for own in reader if own), heads, "line", path
-    )
+    return _read(*rows_of_text(text, path), path)
 
 
 def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
@@ -94,34 +89,18 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
         FileError: for a damaged row, with its number.
     """
     rows = (dict(zip(columns, own, strict=True)) for own in zip(*columns.values(), strict=True))
-    return _read(enumerate(rows, 1), list(columns), "row", path)
+    return _read(list(columns), ((f"row {number}", cells) for number, cells in enumerate(rows, 1)), path)
 
 
-def _cells(heads: Sequence[str], own: Sequence[str], number: int, path: Path) -> Cells:
-    """The cells of a line by the names of their columns.
-
-    Raises:
-        FileError: for a line with too few or too many.
-    """
-    if len(own) != len(heads):
-        raise FileError(Problem(f"has {len(own)} of {len(heads)} columns", f"line {number}", "write the line again, or take it out"),
-                        file=str(path))  # fmt: skip
-    return dict(zip(heads, own, strict=True))
-
-
-def _read(rows: Iterator[tuple[int, Cells]], heads: Sequence[str], place: str, path: Path) -> FoundRows:
-    """The kernels of some rows, of which each has its number."""
+def _read(heads: Sequence[str], rows: Iterator[tuple[str, Cells]], path: Path) -> FoundRows:
+    """The kernels of some rows, of which each has its place."""
     found = FoundRows(TOOL)
     kind = next((name for name, form in FORMS.items() if {form.format, *form.shape.values()} <= {*heads, *OLDER}), None)
-    for number, cells in rows:
-        try:
+    for place, cells in rows:
+        with placed(place, path):
             why = _left_because(kind, cells)
             if why is None and kind is not None:
                 found.add(kind, **_row(kind, cells))
-        except ValueError as error:
-            raise FileError(
-                Problem(str(error), f"{place} {number}", "correct it, or take it out"), file=str(path)
-            ) from None
         if why is not None:
             found.leave(why)
     return found
@@ -162,7 +141,7 @@ def _row(kind: str, cells: Cells) -> dict[str, object]:
         found["element"] = written
     else:
         found |= {"software": f"{cells['framework']} {cells['version']}", "precision": FORMATS[written]}
-    return found | {"time_us": _time(cells)}
+    return found | {"time_us": positive(cells, LATENCY) * 1e3}
 
 
 def _number(cells: Cells, column: str, least: int = 0) -> int:
@@ -175,18 +154,3 @@ def _number(cells: Cells, column: str, least: int = 0) -> int:
     if not COUNT.fullmatch(written) or int(float(written)) < least:
         raise ValueError(f"column '{column}': {quoted(written)} is no whole number from {least}")
     return int(float(written))
-
-
-def _time(cells: Cells) -> float:
-    """The microseconds of a row.
-
-    Raises:
-        ValueError: if its time is no number above 0.
-    """
-    try:
-        milliseconds = float(cells[LATENCY])
-    except (TypeError, ValueError):
-        milliseconds = 0.0
-    if not 0 < milliseconds < float("inf"):
-        raise ValueError(f"column '{LATENCY}': {quoted(str(cells[LATENCY]))} is no number above 0")
-    return milliseconds * 1e3

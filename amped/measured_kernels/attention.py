@@ -140,15 +140,15 @@ def training_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
 
 
 # The columns of an attention of training, by those of SimuMax's table, which has causal masks without a window.
-OF_PEAK = {"batch": "batch", "tokens": "seq_len", "heads": "head_num", "key_value_heads": "kv_head_num",
-           "key_width": "qk_head_dim", "value_width": "v_head_dim"}  # fmt: skip
+SIMUMAX_COLUMNS = {"batch": "batch", "tokens": "seq_len", "heads": "head_num", "key_value_heads": "kv_head_num",
+                   "key_width": "qk_head_dim", "value_width": "v_head_dim"}  # fmt: skip
 
 
 def peak_operator(c: Columns, phase: str) -> Operator:
     """One pass of an attention of SimuMax's table."""
     every = len(c["batch"])
     plain = {"window": np.zeros(every), "mask": np.full(every, "causal")}
-    return training_operator({name: c[own] for name, own in OF_PEAK.items()} | plain, phase)
+    return training_operator({name: c[own] for name, own in SIMUMAX_COLUMNS.items()} | plain, phase)
 
 
 def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:

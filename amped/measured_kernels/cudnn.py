@@ -5,13 +5,11 @@ Source: NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training and benchmark/a
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from amped.base.errors import FileError, Problem, quoted
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
+from amped.measured_kernels.rows_of_tools import Cells, placed, positive, rows_of_text
 
 TOOL = "cuDNN's attention benchmark"
 # Every result has these columns.
@@ -21,7 +19,6 @@ SHAPE = {"batch": "batch_size", "tokens": "q_seqlen", "heads": "num_q_heads", "k
 MASKS = {"top_left": "causal", "no_mask": "none"}
 FORMATS = ("bfloat16", "float16")
 KINDS_OF_PASSES = {"fwd": "training_attention_forward", "bwd": "training_attention_backward"}
-Cells = Mapping[str, str]
 
 
 def fits(heads: Sequence[str]) -> bool:
@@ -35,13 +32,10 @@ def read(text: str, path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged line, with its number.
     """
-    found, reader = FoundRows(TOOL), csv.DictReader(io.StringIO(text))
-    for cells in reader:
-        try:
+    found, (_, rows) = FoundRows(TOOL), rows_of_text(text, path)
+    for place, cells in rows:
+        with placed(place, path):
             _take(cells, found)
-        except (ValueError, TypeError) as error:
-            place = f"line {reader.line_num}"
-            raise FileError(Problem(str(error), place, "correct it, or take it out"), file=str(path)) from None
     return found
 
 
@@ -49,7 +43,7 @@ def _take(cells: Cells, found: FoundRows) -> None:
     """Takes the passes of a line, or leaves it out.
 
     Raises:
-        ValueError, TypeError: for a cell that is no number, or that is missing.
+        ValueError: for a cell that is no number.
     """
     why = _left_because(cells)
     if why is not None:
@@ -73,10 +67,10 @@ def _left_because(cells: Cells) -> str | None:
 def _passes(cells: Cells) -> Iterator[tuple[str, float]]:
     """The passes of a line with their milliseconds: newer results have a line for each pass."""
     if "time_ms" in cells:
-        yield cells["profile_pass"], _positive(cells, "time_ms")
+        yield cells["profile_pass"], positive(cells, "time_ms")
         return
     wanted = cells.get("profile_pass", "both")
-    yield from ((name, _positive(cells, f"{name}_time_ms")) for name in KINDS_OF_PASSES if wanted in (name, "both"))
+    yield from ((name, positive(cells, f"{name}_time_ms")) for name in KINDS_OF_PASSES if wanted in (name, "both"))
 
 
 def _row(cells: Cells, name: str) -> dict[str, object]:
@@ -86,20 +80,5 @@ def _row(cells: Cells, name: str) -> dict[str, object]:
         "accelerator": without_vendor(cells["gpu_name"]), "software": cells["backend"],
         "kernel": " ".join([cells.get("cudnn_backend_version") or "", *(["deterministic"] if deterministic else [])]).strip(),
         "mask": MASKS[cells["attn_mask"]], "window": int(cells.get("sliding_window_size") or 0),
-        **{column: int(_positive(cells, own)) for column, own in SHAPE.items()},
+        **{column: int(positive(cells, own)) for column, own in SHAPE.items()},
     }  # fmt: skip
-
-
-def _positive(cells: Cells, column: str) -> float:
-    """The number of a cell.
-
-    Raises:
-        ValueError: if it is no number above 0.
-    """
-    try:
-        value = float(cells[column])
-    except (TypeError, ValueError, KeyError):
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ValueError(f"column '{column}': {quoted(str(cells.get(column)))} is no number above 0")
-    return value

@@ -28,6 +28,8 @@ PARTS = {
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip
 LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
+# The places of a fast domain: all, those that an accelerator may take, and those that the run uses.
+DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places")
 # A line of the screen: its texts, each with its style.
 Line = Sequence[tuple[str, str]]
 
@@ -87,9 +89,6 @@ def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
     mode = (of.choices if isinstance(of, Estimation) else of).get("activation_recomputation", "none")
     again = "" if mode == "none" else f", {mode.replace('_', ' ')} recomputation"
     return f"{shown}{chunks}{zero}{again}, micro-batch {of['microbatch_size']:g}"
-
-
-DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places")
 
 
 def is_chosen(e: Estimation) -> bool:
