@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from amped.base.errors import quoted
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
 from amped.measured_kernels.rows_of_tools import Cells, placed, positive, rows_of_text
 
@@ -65,11 +66,18 @@ def _left_because(cells: Cells) -> str | None:
 
 
 def _passes(cells: Cells) -> Iterator[tuple[str, float]]:
-    """The passes of a line with their milliseconds: newer results have a line for each pass."""
-    if "time_ms" in cells:
-        yield cells["profile_pass"], positive(cells, "time_ms")
+    """The passes of a line with their milliseconds: newer results have a line for each pass.
+
+    Raises:
+        ValueError: for an unknown pass, or a time that is no number.
+    """
+    wanted, of_one = cells.get("profile_pass", "both"), "time_ms" in cells
+    known = (*KINDS_OF_PASSES, *(() if of_one else ("both",)))
+    if wanted not in known:
+        raise ValueError(f"column 'profile_pass': {quoted(str(wanted))} is none of {', '.join(known)}")
+    if of_one:
+        yield wanted, positive(cells, "time_ms")
         return
-    wanted = cells.get("profile_pass", "both")
     yield from ((name, positive(cells, f"{name}_time_ms")) for name in KINDS_OF_PASSES if wanted in (name, "both"))
 
 

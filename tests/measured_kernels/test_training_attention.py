@@ -130,6 +130,17 @@ def test_a_damaged_line_is_told_with_its_number(tmp_path):
         read_all(result(tmp_path, line(), line(times="0.5,fast")))
 
 
+@pytest.mark.parametrize(("own", "heads", "told"), [
+    (line()[:40], BOTH, "line 2.*has 7 of 21 columns"),
+    (line(of="sideways"), BOTH, "line 2.*'profile_pass': 'sideways' is none of fwd, bwd, both"),
+    (line(of="both", times="0.5"), ONE, "line 2.*'profile_pass': 'both' is none of fwd, bwd"),
+    (line(), BOTH.replace("num_q_heads", "heads"), "line 2.*'num_q_heads': .* is no number above 0"),
+])  # fmt: skip
+def test_a_line_that_is_cut_or_has_another_pass_is_told(tmp_path, own, heads, told):
+    with pytest.raises(FileError, match=f"(?s){told}"):
+        read_all(result(tmp_path, own, heads=heads))
+
+
 def test_estimates_take_a_measured_attention_of_their_widths_only(tmp_path):
     """A head of 192 and 128 is another shape than one of 128 and 128."""
     narrow = line(sure="False", times="0.4,1.2").replace(",192,128,", ",128,128,")
