@@ -79,6 +79,7 @@ def test_errors_before_after_and_of_networks_left_out_are_told(told):
     assert [line for line in told["warnings"] if "does not hold" in line] == []
 
 
+@pytest.mark.thorough
 def test_networks_left_out_are_predicted_by_fits_that_have_not_seen_them(runs, told):
     """By hand: four fits, each to the rows of three networks and no others, and the errors of the fourth."""
     every, bases = zip(*(observed(m) for m in read_measurements(runs)), strict=True)
@@ -155,6 +156,7 @@ def test_the_table_fits_the_page(tmp_path, tmp_path_factory):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_fit_at_its_bound_and_far_from_what_was_known_says_so(tmp_path):
     slow = measured(tmp_path, runs=RUNS[:8], gemm_sustained_fraction=0.2)
     printed = amped("calibrate", "--table", slow, "--dry-run", folder=tmp_path).stdout

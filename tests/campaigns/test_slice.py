@@ -6,6 +6,7 @@ from tests.campaigns.kinds import KINDS
 from tests.campaigns.running import Tally, next_case
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS)
 def test_a_slice_of_a_campaign(name: str) -> None:
     kind, tally = KINDS[name], Tally()

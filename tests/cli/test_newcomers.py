@@ -94,6 +94,7 @@ def test_the_machine_that_was_taken_is_named():
     assert "mapping" not in told
 
 
+@pytest.mark.thorough
 def test_a_deadline_may_be_in_weeks():
     assert "in 14 days" in printed("recommend", "--model", "Llama 3 8B", "--deadline", "2 weeks")
 

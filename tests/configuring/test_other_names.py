@@ -146,6 +146,7 @@ def test_verbs_that_take_a_config_take_short_names(verb) -> None:
     assert missing == (list(SOUGHT_OPTIONS) if verb == "recommend" else [])
 
 
+@pytest.mark.thorough
 def test_the_command_that_recommend_prints_is_a_command() -> None:
     told = printed("recommend", "--model", "Llama 3 8B", "--system", "DGX H100", "--deadline", "30 days", "--tp", "2")
     assert told.count("tensor_parallel_degree=2") == 1

@@ -125,6 +125,7 @@ def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
     assert "DOES NOT FIT" not in told
 
 
+@pytest.mark.thorough
 def test_why_keeps_the_layout_of_the_stages_and_one_that_is_found_anew_is_no_slower():
     from amped.configuring.scenario import asked_again, read_scenario
 
@@ -136,6 +137,7 @@ def test_why_keeps_the_layout_of_the_stages_and_one_that_is_found_anew_is_no_slo
         assert again["step_time"] <= each.step_time * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 def test_why_marks_a_change_that_the_chooser_does_not_try():
     told = printed("why", "--model", "DeepSeek V3", "--system", "DGX H100", "--gpus", "512").splitlines()
     (chunks,) = (line for line in told if "virtual_pipeline_stages" in line)

@@ -16,6 +16,7 @@ def chosen(model, system, number, **more):
     return estimated(completed(given))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "system", "number"),
     [
@@ -47,6 +48,7 @@ def test_chunks_and_stages_that_are_given_are_kept():
     assert chosen(*asked, pipeline_schedule="zero_bubble_h1")["virtual_pipeline_stages"] == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "system", "number", "more"),
     [

@@ -31,6 +31,7 @@ CHANGES = {"bf16_peak_flop_rate": 2, "memory_bandwidth": 4, "inter_accelerator_b
            "kernel_overhead_time": 0.5, "context": 0.5}  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", HALF)
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_a_better_machine_and_less_work_are_never_slower_with_layouts_found_anew(model, chunks):

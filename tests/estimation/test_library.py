@@ -55,6 +55,7 @@ def test_an_estimate_is_frozen_and_shows_itself():
     assert sum(estimate.breakdown.values()) == pytest.approx(estimate["step_time"], rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_explain_and_explore_answer_in_python():
     tree = amped.explain("step_time")
     assert tree.value == amped.estimate()["step_time"]

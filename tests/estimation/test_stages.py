@@ -71,6 +71,7 @@ def test_text_that_is_no_layout_says_why(layout, told):
 # --- layers that do not divide ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("base", "stages", "chunks"), [
     (DENSE, 16, 8), (DENSE, 16, 1), (DENSE, 4, 1), (MIXTURE, 8, 1), (MIXTURE, 16, 1), (MIXTURE, 16, 2),
 ])  # fmt: skip

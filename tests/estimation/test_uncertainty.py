@@ -243,6 +243,7 @@ def test_the_file_reads_back_as_it_was_written(monkeypatch):
     assert list(validated.__wrapped__()) == kept
 
 
+@pytest.mark.thorough
 def test_the_shipped_errors_are_those_that_validate_gives_now(tmp_path, monkeypatch):
     """Else: amped validate --residuals > errors.csv && mv errors.csv lookup_tables/validation_residuals.csv"""
     from amped.estimation import validated as module

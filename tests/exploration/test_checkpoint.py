@@ -85,6 +85,7 @@ def test_killed_and_resumed_the_answer_is_the_same_and_no_finished_part_is_done_
     assert exactly(found) == exactly(alone(folder))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
 def test_an_interrupt_ends_with_its_code_and_a_bar_was_on_the_terminal(
     folder: Path, kept: Path, how: signal.Signals, code: int

@@ -35,6 +35,7 @@ def every_row(folder: Path, kind: str, workers: int) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_two_processes_write_what_one_writes_and_a_worker_that_dies_writes_no_row_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -152,6 +152,7 @@ class TestEveryCandidate:
         assert verb("explore", "-c", small, "--keep-all", "--output", tmp_path / f"every.{kind}") == 130
         assert list(tmp_path.iterdir()) == [small]
 
+    @pytest.mark.thorough
     def test_memory_stays_as_it_is_however_many_rows_there_are(self, tmp_path):
         run = """
 import re, sys

@@ -42,6 +42,7 @@ def test_what_is_advised_is_possible(changed):
     assert amped.estimate(**DENSE | {"gpus": 12, "tp": 8} | changed)["step_time"] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("split", [{"pp": 32}, {"pp": 8, "vp": 7}, {"pp": 16, "vp": 4}])
 def test_stages_and_chunks_that_do_not_divide_the_layers_are_possible(split):
     assert amped.estimate(**DENSE, gpus=256, tp=8, **split).choices["pipeline_layout"]

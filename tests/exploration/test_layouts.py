@@ -34,6 +34,7 @@ def test_layers_that_do_not_divide_are_laid_out_and_those_that_do_need_no_layout
         assert places <= MOST_SEARCHED_CHUNKS
 
 
+@pytest.mark.thorough
 def test_rows_with_a_layout_are_bit_for_bit_the_estimate_that_they_say() -> None:
     for config, machine in ((DENSE, MACHINE), (network(), question("DGX H100"))):
         found = amped.explore(config, **machine, top=EVERYTHING)

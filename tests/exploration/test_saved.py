@@ -53,6 +53,7 @@ SPACES = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SPACES)
 def test_an_estimate_of_a_winner_is_its_row_to_the_last_digit(name: str, tmp_path: Path) -> None:
     config, overrides, vary, options = SPACES[name]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import amped
 from amped.exploration.search_space import PARTS, SPACES
@@ -43,6 +44,7 @@ def test_the_ranking_is_that_of_trying_everything() -> None:
     assert times[0] == keys[0][0]
 
 
+@pytest.mark.thorough
 def test_no_mapping_that_leaves_more_places_empty_would_win_where_the_domain_does_not_divide_the_machine() -> None:
     """Twelve accelerators and domains of eight: four or six of them lie together, of which neither divides the other."""
     roomy = {"number_of_accelerators": 12, "memory_capacity": "80 GB"}

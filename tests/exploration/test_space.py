@@ -109,6 +109,7 @@ def test_the_space_of_degrees_names_what_it_does_not_search() -> None:
     assert "layouts but the one that amped finds" in explore(SMALL, space="quick", top=1).held
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("space", ["degrees", "default"])
 def test_unequal_stages_of_mixtures_are_searched_where_those_of_dense_layers_are(space: str) -> None:
     found = [

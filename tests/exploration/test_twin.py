@@ -43,6 +43,7 @@ def searched(system: str) -> Exploration:
     return amped.explore(network(), top=1, **question(system))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_loop_over_estimates_finds_the_same_optimum(system: str) -> None:
     held: dict[str, Any] = HELD[system]
@@ -62,6 +63,7 @@ def test_no_candidate_of_a_random_sample_is_better_than_the_optimum(system: str)
     assert searched(system).best[0]["step_time"] <= min(times)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("system", [*SYSTEMS][1:2])
 def test_the_full_space_has_the_optimum_of_the_default_one_and_every_switch(system: str) -> None:
     """What is pruned there is no better: the same space with every value listed, of which none is pruned, has no other."""

@@ -102,6 +102,7 @@ def stored(cell):
     return "".join("".join(out["text"]) for out in cell["outputs"] if out["output_type"] == "stream")
 
 
+@pytest.mark.thorough
 def test_the_notebooks_cells_run_and_print_what_is_stored(notebook, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = mpl.get_backend()

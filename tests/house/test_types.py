@@ -19,6 +19,7 @@ def test_the_annexe_is_checked_under_its_installed_name():
     assert [m for m in spared if m.startswith("amped")] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not LINK.is_dir(), reason="this checkout has no symbolic links")
 def test_a_wrong_call_into_the_annexe_is_told(tmp_path):
     page = tmp_path / "page.py"

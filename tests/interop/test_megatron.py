@@ -301,6 +301,7 @@ def test_errors_are_ampeds() -> None:
             megatron.read(text, "f")
 
 
+@pytest.mark.thorough
 def test_recommend_has_a_launch_line_too(tmp_path: Path) -> None:
     done = amped(
         "recommend",

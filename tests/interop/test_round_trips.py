@@ -23,6 +23,7 @@ def test_shipped_configs_come_back(form: str) -> None:
         assert (name, {field: pair for field, pair in trip.differing.items() if field not in trip.lost}) == (name, {})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", READ_BACK)
 def test_drawn_mappings_come_back(form: str) -> None:
     kept, lost, silent = Counter[str](), Counter[str](), Counter[str]()

@@ -104,6 +104,7 @@ def test_the_counter_peaks_at_the_activations_of_the_estimate(given):
         assert peaks[last] == pytest.approx(of_stage(e, "last", "activation_bytes"), rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_of_a_step_of_very_many_passes_the_first_and_the_last_micro_batches_are_shown():
     e, step = traced(batch_size=131072)
     assert e["number_of_microbatches_per_minibatch"] == 4096

@@ -72,6 +72,7 @@ def test_the_plot_is_written_beside_the_other_outputs(tmp_path):
     assert f"written to {path.relative_to(tmp_path)}" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "of"), [("default", "step_time"), ("mixtral-8x7b", "cost"), ("amped-style", "energy"),
                                           ("minimal", "exposed_expert_communication_time")])  # fmt: skip
 def test_nothing_in_the_plot_is_written_over_something_else(monkeypatch, name, of):

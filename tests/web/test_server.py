@@ -128,6 +128,7 @@ def test_wrong_options_are_told(tmp_path: Path) -> None:
     assert amped("app", "--port", "x", folder=tmp_path).returncode == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_also_while_it_searches_and_nothing_is_left(by: signal.Signals) -> None:
     with serving("--model", "DeepSeek V3", "--gpus", "2048") as one:

@@ -119,6 +119,7 @@ class TestOnAProcessor:
             assert (shares["attention"] > 0) == fused
 
 
+@needs_torch
 @pytest.mark.parametrize(("name", "kind"), [
     ("aten::addmm", "products"), ("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NTT", "products"), ("sm90_xmma_gemm_bf16bf16", "products"),
     ("flash_fwd_kernel", "attention"), ("aten::_scaled_dot_product_flash_attention_for_cpu", "attention"),
@@ -196,6 +197,7 @@ def test_a_file_that_is_no_anchor_is_refused(tmp_path, changes, told):
         read_anchor(path)
 
 
+@needs_torch
 def test_a_gpu_is_timed_by_its_kernels_and_its_host_by_itself(monkeypatch):
     """A timer that answers what a GPU would: the parts in their order, and the host's time of a launched pass."""
     from amped.kernels import anchoring

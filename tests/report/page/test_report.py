@@ -66,6 +66,7 @@ def test_every_number_is_that_of_json_with_all_its_digits(config: str, values: d
     assert {name: found for (_, name), found in every.items()} == {n: [v] for n, v in e.to_dict().items()}
 
 
+@pytest.mark.thorough
 def test_every_number_of_configs_that_chance_draws_is_that_of_json() -> None:
     """Twenty networks on machines with mappings that amped chooses; what cannot be trained there is drawn again."""
     tables, chance, compared = user_tables(None), random.Random(20261123), 0
@@ -91,6 +92,7 @@ def test_a_whole_page_names_at_least_forty_numbers_and_each_is_that_of_json() ->
     assert {(name, value) for (_, name), values in found.items() for value in values} == {*told.items()}
 
 
+@pytest.mark.thorough
 def test_configs_side_by_side_keep_their_own_numbers() -> None:
     configs = ("default", "megatron-145.6B")
     page = read(page_of(*configs))

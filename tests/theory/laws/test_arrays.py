@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import pytest
 
 from amped.theory.catalogue import Formula, catalogue
 from amped.theory.records import STRUCTURE, Record, TimedKernels
@@ -106,6 +107,7 @@ def flat(result: object, length: int) -> list[bytes]:
     return [b"".join(column[i].tobytes() for column in columns) for i in range(length)]
 
 
+@pytest.mark.thorough
 def test_every_formula_called_with_arrays_equals_the_scalar_calls_bit_for_bit() -> None:
     unequal, called = [], set()
     with np.errstate(all="ignore"):

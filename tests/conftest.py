@@ -1,0 +1,69 @@
+"""Which tests run: without an option all that are not `thorough`; `--left-out` runs what the run before it left out.
+
+A run leaves out the thorough tests, and those that skip because an extra is missing. So an environment that is exactly the README's
+runs its command first, and after the extras are installed `--left-out` runs the rest, each test once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Where the cache of pytest keeps what a run skipped: nodes of its tree of tests, files among them.
+SKIPPED_NODES = "amped/skipped_nodes"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options = parser.getgroup("amped")
+    options.addoption("--thorough", action="store_true", help="run the thorough tests, too")
+    options.addoption("--left-out", action="store_true", help="run only what the run before left out")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Selection(config))
+
+
+def is_named(item: pytest.Item, arguments: list[str]) -> bool:
+    """Whether the command names the test's file or the test itself: then it runs also if it is thorough."""
+    files = {Path(argument.partition("::")[0]).name for argument in arguments}
+    return item.path.name in files
+
+
+class Selection:
+    """The tests of one run, and what it skipped."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.skipped_nodes: set[str] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        kept = list(self._kept(items))
+        self.config.hook.pytest_deselected(items=[item for item in items if item not in {*kept}])
+        items[:] = kept
+
+    def _kept(self, items: list[pytest.Item]) -> Iterator[pytest.Item]:
+        skipped_before = set(self.config.cache.get(SKIPPED_NODES, [])) if self.config.cache else set()
+        for item in items:
+            is_thorough = item.get_closest_marker("thorough") is not None
+            if self.config.option.left_out:
+                was_skipped = item.nodeid in skipped_before or item.nodeid.partition("::")[0] in skipped_before
+                is_kept = is_thorough or was_skipped
+            else:
+                is_kept = not is_thorough or self.config.option.thorough or is_named(item, self.config.args)
+            if is_kept:
+                yield item
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped:
+            self.skipped_nodes.add(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.skipped_nodes.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        is_worker = hasattr(self.config, "workerinput")
+        if not is_worker and not self.config.option.left_out and self.config.cache:
+            self.config.cache.set(SKIPPED_NODES, sorted(self.skipped_nodes))
