@@ -115,7 +115,7 @@ def test_the_more_leaves_the_less_stays(mapping: dict[str, object], kind: str) -
 def test_the_largest_micro_batch_fits_and_a_larger_one_does_not(
     mapping: dict[str, object], offload: dict[str, object]
 ) -> None:
-    alone = {"pipeline_parallel_degree": 1, "memory_capacity": 60e9, "batch_size": 5040}
+    alone = {"pipeline_parallel_degree": 1, "memory_capacity": 60e9, "batch_size": 5040, "host_memory_capacity": 1e15}
     shape = mapping | {"data_parallel_degree": 1, "microbatch_size": 1}
     largest = int(run(shape, offload, **alone)["largest_microbatch_size"])
     for size in (largest, largest + 1):
