@@ -155,7 +155,7 @@ def test_a_yaml_of_automodel(tmp_path: Path) -> None:
     [
         ("model:\n  a: !!python/object/apply:os.system [touch ran]\n", "line 2"),
         ("model:\n  - [1\n", "line 3"),
-        ("model: &a [*a]\nx: !mine 3\n", "line 2"),
+        ("model: [1]\nx: !mine 3\n", "line 2"),
         ("[training]\nseq_len = = 3\n", "line 2"),
         ("[parallelism]\ntensor_parallel_degree = 'two'\n", "tensor_parallel_degree"),
         ("distributed:\n  tp_size: many\n", "tp_size"),
@@ -173,7 +173,7 @@ def test_a_wrong_file_is_refused_with_its_place_and_nothing_runs(tmp_path: Path,
 
 def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
     levels = "".join(f"x{n}: &x{n} {{{', '.join(f'k{i}: *x{n - 1}' for i in range(9))}}}\n" for n in range(1, 9))
-    with pytest.raises(Exception, match="more than 20,000 keys"):
+    with pytest.raises(Exception, match="line 8: has more than 500,000 values when its aliases are written out"):
         found(tmp_path, f"model: {{a: 1}}\nx0: &x0 {{y: 1}}\n{levels}")
 
 
