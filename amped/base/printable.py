@@ -10,7 +10,7 @@ OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def printable(text: str) -> str:
-    """The text with an escape, as `\\x1b`, for each character that would do something on a terminal; ends of lines stay."""
+    """The text with an escape (backslash, x, two digits) for each character that would do something on a terminal; ends of lines stay."""
     if text.isprintable():
         return text
     return "".join(_escape(letter) if unicodedata.category(letter) in OBEYED else letter for letter in text)
