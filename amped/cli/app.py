@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from amped.base.errors import AmpedError, WrongResultError
 from amped.base.files import NO_SPACE
+from amped.base.printable import printable
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.help import Page
@@ -209,7 +210,7 @@ def main(*first: str) -> None:
     try:
         built(*_needed(words))(words)
     except AmpedError as error:
-        typer.echo(f"amped: {error}", err=True)
+        typer.echo(f"amped: {printable(str(error))}", err=True)
         sys.exit(2)
     except WrongResultError as error:
         typer.echo(f"amped: this result is wrong, and not by your mistake: {error}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amped.base.printable import printable
 from amped.configuring.config_writing import schema_uri
 from amped.interop.records import Imported
 from amped.tables.table_files import MODELS, SOFTWARE
@@ -26,9 +27,10 @@ def as_config(found: Imported, model: str | Imported | None = None) -> dict[str,
         sections[NETWORK] = {**_row(MODELS, model), **sections[NETWORK]}
     for each in (*([model] if isinstance(model, Imported) else []), found):
         for name, value in each.values.items():
-            entry = {"value": value, "description": f"from {each.told.get(name, each.source)}"}
+            entry = {"value": value, "description": printable(f"from {each.told.get(name, each.source)}")}
             sections[known[name].category or MAPPING]["parameters"][name] = entry
-    return {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}", **sections}
+    about = printable(f"{found.name}; imported by amped from {found.source}")
+    return {"$schema": schema_uri(), "description": about, **sections}
 
 
 def _row(table: str, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from amped.configuring.settings import setting
 from amped.estimation.estimation import Estimation
 from amped.interop import megatron_mapping, megatron_model
 from amped.interop.fields import fields, table
-from amped.interop.outgoing import Outgoing, heading, written
+from amped.interop.outgoing import HEAD_IS_YOURS, Outgoing, heading, torchrun, written
 from amped.interop.records import Imported, Keys, Report, Told
 from amped.interop.sections import read_keys
 from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, script_of
@@ -184,31 +184,29 @@ def _drop_refused_switches(out: Outgoing) -> None:
 
 def write(e: Estimation) -> str:
     """A launch script: the flags with their reasons, what cannot be expressed first; no paths of data."""
-    return script(e, fields_of(e))
+    out = fields_of(e)
+    ready = [HEAD_IS_YOURS] if out.fields["nnodes"] > 1 else []
+    return "\n".join([*heading(out, VERSION, e), *ready, *arguments(out), f"{torchrun(out)} {PROGRAM}", ""])
 
 
-def script(e: Estimation, out: Outgoing) -> str:
-    """The launch script of a configuration whose arguments are known."""
+# The start of the program with the arguments of a script.
+PROGRAM = 'pretrain_gpt.py "${ARGS[@]}"'
+
+
+def arguments(out: Outgoing) -> list[str]:
+    """The lines of a script that set the environment and the arguments, each with its reason."""
     flags = [(_written_flag(name, value), out.why[name]) for name, value in out.fields.items() if name not in LAUNCHED]
+    demanded = table(FORM)["of_the_program"]
+    flags += [(row["flag"], row["why"]) for row in demanded if row.get("with", "nnodes") in out.fields]
     width = max(len(flag) for flag, _ in flags)
-    body = [f"  {flag:<{width}}  # {why}" for flag, why in flags]
-    start = f"torchrun --nnodes {out.fields['nnodes']} --nproc-per-node {out.fields['nproc_per_node']}"
-    return "\n".join(
-        [
-            *heading(out, VERSION, e),
-            *environment(out),
-            "ARGS=(",
-            *body,
-            ")",
-            f'{start} pretrain_gpt.py "${{ARGS[@]}}"',
-            "",
-        ]
-    )
+    return [*environment(out), "ARGS=(", *(f"  {flag:<{width}}  # {why}" for flag, why in flags), ")"]
 
 
 def environment(out: Outgoing) -> list[str]:
-    """The environment that the overlap of tensor or context parallelism needs before Blackwell."""
+    """The environment that tensor or context parallelism needs before Blackwell; Megatron-FSDP refuses it."""
     parallel = out.get("tensor_parallel_degree", 1) > 1 or out.get("context_parallel_degree", 1) > 1
+    if "use_megatron_fsdp" in out.fields:
+        return []
     told = "messages start in order, beside products (not needed from Blackwell on)"
     return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {told}"] if parallel else []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layouts import Layout
-from amped.interop.outgoing import Outgoing, Rule, servers
+from amped.interop.outgoing import OF_A_HOST, Outgoing, Rule, servers
 from amped.interop.records import Reading
 
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
@@ -38,9 +38,17 @@ def read_precision(own: Reading) -> dict[str, Any]:
     return {"matrix_precision": half}
 
 
+def _written_format(out: Outgoing) -> str:
+    """The format of products that is written: experts are not shared out in fp16."""
+    form, shared_out = str(out.get("matrix_precision", "bf16")), out.get("expert_parallel_degree", 1) > 1
+    return "bf16" if form == "fp16" and shared_out and out.get("number_of_experts", 1) > 1 else form
+
+
 def write_precision(out: Outgoing) -> None:
     """The format of matrix products, with its recipe."""
-    form = str(out.get("matrix_precision", "bf16"))
+    form = _written_format(out)
+    if form != out.get("matrix_precision", form):
+        out.lose("matrix_precision", "fp16: Megatron-LM shares out experts in bf16 only, which is written")
     if form == "fp4":
         out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
     elif form == "fp8":
@@ -69,7 +77,7 @@ def write_gradients(out: Outgoing) -> None:
     """The format in which gradients are added up."""
     if out.get("gradient_precision", 4) >= 4:
         out.write("gradients are added up in fp32", accumulate_allreduce_grads_in_fp32=True)
-    elif out.get("matrix_precision") != "fp16":
+    elif _written_format(out) != "fp16":
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
 
 
@@ -95,10 +103,17 @@ def read_states(own: Reading) -> dict[str, Any]:
     return {"optimizer_state_precision": BITS.get(mean, 32)}
 
 
+def _states_have_a_format(out: Outgoing) -> bool:
+    """Whether Megatron-LM lets the format of states be chosen: it is an Adam whose states replicas share out."""
+    return out.get("optimizer", "adam") != "sgd" and out.get("zero_stage", 0) > 0
+
+
 def write_states(out: Outgoing) -> None:
     """States that are narrower than fp32."""
     form = {1: "fp8", 2: "bf16"}.get(out.get("optimizer_state_precision", 4))
-    if form:
+    if form and not _states_have_a_format(out):
+        out.lose("optimizer_state_precision", f"{form}: only Adam with shared states (ZeRO 1) has states below fp32")
+    elif form:
         out.write(
             f"the optimizer's states are {form}",
             use_precision_aware_optimizer=True,
@@ -153,11 +168,14 @@ def read_offload(own: Reading) -> dict[str, Any]:
 
 def write_offload(out: Outgoing) -> None:
     """What the host keeps: a share of the states, whole layers of activations."""
-    if out.get("optimizer_offload", 0):
+    if out.get("optimizer_offload", 0) and not _states_have_a_format(out):
+        out.lose("optimizer_offload", "Megatron-LM offloads the states of Adam where replicas share them (ZeRO 1)")
+    elif out.get("optimizer_offload", 0):
         out.write(
             "the host keeps optimizer states",
             optimizer_cpu_offload=True,
             optimizer_offload_fraction=out.get("optimizer_offload"),
+            use_precision_aware_optimizer=True,
         )
     share, own = out.get("activation_offload", 0), out.get("layers", 0) / out.get("pipeline_parallel_degree", 1)
     if share:
@@ -191,7 +209,9 @@ def write_machine(out: Outgoing) -> None:
     nodes, each = servers(out)
     out.write("servers", nnodes=nodes)
     out.write("accelerators of a server", nproc_per_node=each)
-    if each != out.get("number_of_accelerators_per_node", each) and nodes > 1:
+    if OF_A_HOST in out.values:
+        out.idle.add("number_of_accelerators_per_node")  # the rack's, which no program is told
+    elif each != out.get("number_of_accelerators_per_node", each) and nodes > 1:
         out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
 
 
@@ -371,6 +391,8 @@ def write_overlap(out: Outgoing) -> None:
     chunks, over = out.get("virtual_pipeline_stages", 1) > 1, out.get("overlap_pipeline_communication")
     if out.get("pipeline_parallel_degree", 1) == 1:
         out.idle.add("overlap_pipeline_communication")
+    elif chunks and not over and out.get("pipeline_parallel_degree", 1) == 2:
+        out.lose("overlap_pipeline_communication", "Megatron-LM waits for messages of chunks from 3 stages on")
     elif chunks and not over:
         out.write("the pipeline's messages are waited for", overlap_p2p_comm=False)
     elif over and not chunks:

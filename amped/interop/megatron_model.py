@@ -279,7 +279,8 @@ def write_experts(out: Outgoing) -> None:
         "the shared experts together",
         moe_shared_expert_intermediate_size=out.get("shared_experts_feedforward_dimension") or None,
     )
-    out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
+    if out.get("matrix_precision", "bf16") not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
+        out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
     marks = mixture_marks(out)
     if 0 < sum(marks) < len(marks):
         out.write(

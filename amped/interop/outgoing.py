@@ -10,7 +10,7 @@ from amped.configuring.sources import Given
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import fields, table
 from amped.interop.records import Reading, Told
-from amped.theory.quantity import MAPPING, NETWORK
+from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 
 
 @dataclass
@@ -58,14 +58,36 @@ def heading(out: Outgoing, version: str, e: Estimation) -> list[str]:
 
 def run_line(out: Outgoing, what: str) -> str:
     """The comment that says how to start what the file describes."""
+    where = f"; on every server, with {HEAD} the name of the first" if servers(out)[0] > 1 else ""
+    return f"# run{where}: {torchrun(out)} {what}"
+
+
+# The variable with the server at which the others meet, and the line that asks for it.
+HEAD = "HEAD"
+HEAD_IS_YOURS = (
+    f': "${{{HEAD}:?is the name of the first server, and yours to set}}"  # start this script on every server'
+)
+
+
+def torchrun(out: Outgoing, job: str = "amped") -> str:
+    """How torchrun starts the processes of a server; several servers meet at the first one, under the name of the job."""
     nodes, each = servers(out)
-    return f"# run: torchrun --nnodes {nodes} --nproc-per-node {each} {what}"
+    meeting = f' --rdzv-id {job} --rdzv-backend c10d --rdzv-endpoint "${HEAD}:29500"' if nodes > 1 else ""
+    return f"torchrun --nnodes {nodes} --nproc-per-node {each}{meeting}"
+
+
+# The column of a system whose node, a rack, is several hosts.
+OF_A_HOST = "accelerators_per_host"
 
 
 def servers(out: Outgoing) -> tuple[int, int]:
-    """How many servers, and the accelerators of each that train: the most that divide all of them."""
+    """How many servers, and the accelerators of each that train: the most that divide all of them.
+
+    A server is a host; of a rack with one fast network, that is one of its trays.
+    """
     total = int(out.get("number_of_accelerators", 1))
-    most = min(int(out.get("number_of_accelerators_per_node", 1)), total)
+    node = int(out.get("number_of_accelerators_per_node", 1))
+    most = min(node, int(out.get(OF_A_HOST, node)), total)
     each = next(number for number in range(most, 0, -1) if total % number == 0)
     return total // each, each
 
@@ -98,6 +120,9 @@ def outgoing(e: Estimation) -> Outgoing:
             values[name] = _plain(e[name], known[name].mark.unit)
         elif name in sources.given and isinstance(sources.given[name], float):
             values[name] = _plain(sources.given[name], known[name].mark.unit)
+    system = sources.rows.get(SYSTEM)
+    if system is not None and OF_A_HOST in system.columns:
+        values[OF_A_HOST] = system.columns[OF_A_HOST]
     return Outgoing(values, frozenset(sources.origins))
 
 

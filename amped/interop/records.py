@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, TypeGuard, overload
 
 from amped.base.errors import AmpedError, ConfigError, Problem, collected, quoted
+from amped.base.printable import printable
 from amped.base.record import dataclass
 from amped.configuring.values import read_value
 from amped.theory.catalogue import catalogue
@@ -26,7 +27,7 @@ class Told:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.what}" if self.key else self.what
+        return printable(f"{self.key}: {self.what}" if self.key else self.what).replace("\n", "\\n")
 
 
 @dataclass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
-from amped.base.errors import FileError, Problem
+from amped.base.errors import LONGEST_QUOTE, FileError, Problem
 from amped.base.extras import from_extra
 from amped.interop.fields import plain_values
 from amped.interop.outgoing import Outgoing, Rule
@@ -15,6 +17,10 @@ from amped.interop.records import Imported, Keys, Reading, Report, Told
 from amped.interop.rest import tell_rest
 
 MOST_KEYS = 20_000
+# What a YAML file may be with every alias and merge key written out, and how deep a value is nested at most.
+MOST_NODES, DEEPEST = 500_000, 50
+# A key of TOML with more parts than any config has; tomllib takes the square of them.
+LONG_KEY = re.compile(r"""(?<![\w."'-])(?:[\w"'-]++\s*+\.\s*+){100}""")
 # A line of YAML or TOML is no wider than this before its comment.
 WIDTH = 56
 # What is told of a file without a network.
@@ -27,8 +33,13 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
     Raises:
         FileError: with the line.
     """
+    if long := LONG_KEY.search(text):
+        line = text.count("\n", 0, long.start()) + 1
+        raise FileError(Problem("a key has more than 100 parts", f"line {line}"), file=file)
     try:
         return tomllib.loads(text)
+    except RecursionError:
+        raise FileError(Problem(f"a value is nested deeper than {DEEPEST} levels", "line 1"), file=file) from None
     except tomllib.TOMLDecodeError as error:
         raise FileError(
             Problem(f"is not valid TOML: {error}", "line 1" if "line" not in str(error) else ""), file=file
@@ -39,11 +50,16 @@ def parse_yaml(text: str, file: str) -> Any:
     """The value of a YAML file of plain values; tags, which would make objects, are refused.
 
     Raises:
-        FileError: with the line.
+        FileError: with the line; also for aliases that would make the file larger than any config is.
     """
     yaml = from_extra("yaml", "interop", "a YAML file")
     try:
-        return yaml.safe_load(text)
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _size_written_out(root, file, {})
+        return loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "cannot be read"
@@ -53,6 +69,29 @@ def parse_yaml(text: str, file: str) -> Any:
         ) from None
     except (RecursionError, ValueError) as error:
         raise FileError(Problem(f"is not plain YAML: {error}", "line 1"), file=file) from None
+
+
+def _size_written_out(node: Any, file: str, sizes: dict[int, int]) -> int:
+    """The values below a node of YAML, each alias counted as what it stands for.
+
+    Args:
+        node: a node as PyYAML composes it; an alias is the node itself once more.
+        file: its name, for messages.
+        sizes: the sizes of the nodes so far, by identity.
+
+    Raises:
+        FileError: with the line, for more values than any config has; a node inside itself has no end.
+    """
+    if isinstance(node.value, str):
+        return 1
+    if id(node) not in sizes:
+        sizes[id(node)] = MOST_NODES  # until it is known, which is never if it is inside itself
+        inner = chain.from_iterable(node.value) if node.id == "mapping" else node.value
+        sizes[id(node)] = 1 + sum(_size_written_out(each, file, sizes) for each in inner)
+    if sizes[id(node)] > MOST_NODES:
+        told = f"has more than {MOST_NODES:,} values when its aliases are written out"
+        raise FileError(Problem(told, f"line {node.start_mark.line + 1}"), file=file)
+    return sizes[id(node)]
 
 
 def flat(nested: Any, file: str, before: str = "") -> dict[str, Any]:
@@ -65,6 +104,9 @@ def flat(nested: Any, file: str, before: str = "") -> dict[str, Any]:
         raise FileError(Problem("is no object of sections", "line 1"), file=file)
     found: dict[str, Any] = {}
     for place, value in _leaves(nested, before, 0):
+        if _is_deeper(value, DEEPEST):
+            told = f"a value is nested deeper than {DEEPEST} levels"
+            raise FileError(Problem(told, place[:LONGEST_QUOTE]), file=file)
         found[place] = value
         if len(found) > MOST_KEYS:
             raise FileError(Problem(f"has more than {MOST_KEYS:,} keys", "line 1"), file=file)
@@ -77,6 +119,12 @@ def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tupl
             yield from _leaves(value, f"{before}{name}.", depth + 1)
         else:
             yield f"{before}{name}", value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and sections of a value are nested deeper than some levels."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:

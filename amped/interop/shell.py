@@ -20,6 +20,10 @@ COMMAND = re.compile(r"\$\(|`")
 ARGUMENT = re.compile(r"^\W*(?:[\w:./ \[\]-]*?[\s:\]])?([a-z]\w+) \.{2,} ?(.*?)\s*$")
 HEADER = re.compile(r"^#SBATCH\s+--?([\w-]+)[=\s]+(\S+)")
 LONGEST_STATEMENT = 400  # lines
+# No text with its variables replaced is longer: the longest argument that Linux passes on (MAX_ARG_STRLEN).
+LONGEST_TEXT = 131_072
+# What all replacements of a script may put in, and what one costs beside its length: characters.
+MOST_WORK, WORK_OF_A_REPLACEMENT = 20_000_000, 100
 
 
 @dataclass(frozen=True)
@@ -67,29 +71,73 @@ def script_of(text: str, file: str, wanted: str) -> Script:
     Raises:
         FileError: with the line, for a quote that does not end, or a value that only a command would give.
     """
-    known: dict[str, str] = {}
-    found = Script()
+    variables, found = Variables(file), Script()
     for number, line in enumerate(text.splitlines(), 1):
         if match := HEADER.match(line.strip()):
             found.launcher.append(Flag(f"--{match[1]}", (match[2],), number))
     for number, statement in _statements(text, file):
+        variables.line = number
         match = ASSIGNED.fullmatch(statement.strip())
         if match is not None:
-            value = _expanded(match[3].strip(), known, 0)
-            before = known.get(match[1], "") + " " if match[2] else ""
-            known[match[1]] = before + (value[1:-1] if value.startswith("(") and value.endswith(")") else value)
+            variables.assign(match[1], match[3].strip(), appended=bool(match[2]))
             continue
-        _follow(statement, number, file, known, wanted, found)
+        _follow(statement, number, variables, wanted, found)
     return found
 
 
-def _follow(statement: str, number: int, file: str, known: dict[str, str], wanted: str, found: Script) -> None:
+@dataclass
+class Variables:
+    """The variables of a script, at the line that is read, and how much work their replacements were so far."""
+
+    file: str
+    values: dict[str, str] = field(default_factory=dict)
+    line: int = 1
+    work: int = 0
+
+    def assign(self, name: str, written: str, appended: bool) -> None:
+        """Gives a variable its value: a text, or the words of an array."""
+        value = self.expanded(written)
+        before = self.values.get(name, "") + " " if appended else ""
+        self.values[name] = before + (value[1:-1] if value.startswith("(") and value.endswith(")") else value)
+
+    def expanded(self, text: str, inside: frozenset[str] = frozenset()) -> str:
+        """A text with its variables replaced. Unknown ones stay as they are written, and so does one inside its own value.
+
+        Raises:
+            FileError: with the line, for a text that grows beyond all use.
+        """
+        length = len(text)
+
+        def value(match: re.Match[str]) -> str:
+            nonlocal length
+            name = match[1] or match[3]
+            written = match[2] if name in inside else self.values.get(name, match[2])
+            if written is None:
+                return match[0]
+            replaced = self.expanded(written, inside | {name})
+            length += len(replaced)
+            self._refuse_growth(length, len(replaced), name)
+            return replaced
+
+        return VARIABLE.sub(value, text)
+
+    def _refuse_growth(self, length: int, added: int, name: str) -> None:
+        """Refuses a text that is too long, or replacements that are too many."""
+        self.work += added + WORK_OF_A_REPLACEMENT
+        if length > LONGEST_TEXT or self.work > MOST_WORK:
+            told = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
+            if length <= LONGEST_TEXT:
+                told = f"too many variables are replaced up to here, last ${name}"
+            raise FileError(Problem(told, f"line {self.line}", "write the flags themselves"), file=self.file)
+
+
+def _follow(statement: str, number: int, variables: Variables, wanted: str, found: Script) -> None:
     """Takes the flags of a statement, if it is the launch; else notes it as not followed."""
-    written = _expanded(statement, known, 0)
+    written = variables.expanded(statement)
     if f"{wanted} " not in f"{written.replace('=', ' ')} ":
         found.others.append((number, statement.strip().split("\n")[0][:60]))
         return
-    words = _words(written, number, file)
+    words = _words(written, number, variables.file)
     program = next((i for i, word in enumerate(words) if word.endswith(".py")), -1)
     found.launcher += _flags(words[:program] if program >= 0 else [], number)
     found.flags += _flags(words[program + 1 :], number)
@@ -155,30 +203,14 @@ def _without_comment(line: str) -> str:
     return line
 
 
-def _expanded(text: str, known: dict[str, str], depth: int) -> str:
-    """A text with its variables replaced; unknown ones stay as they are written."""
-    if depth > 10:
-        return text
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[3]
-        found = known.get(name, match[2])
-        return match[0] if found is None else _expanded(found, known, depth + 1)
-
-    return VARIABLE.sub(value, text)
-
-
 def _words(text: str, number: int, file: str) -> list[str]:
     """The words of a launch; text in quotes that holds several flags is cut into them."""
     try:
         words = shlex.split(text.replace("\n", " "), comments=False)
+        cut = [shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words]
     except ValueError as error:
         raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}"), file=file) from None
-    return [
-        part
-        for word in words
-        for part in (shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word])
-    ]
+    return [part for parts in cut for part in parts]
 
 
 def _flags(words: list[str], number: int) -> list[Flag]:

@@ -6,23 +6,41 @@ import math
 
 from amped.estimation.estimation import Estimation
 from amped.interop import megatron
-from amped.interop.outgoing import servers
+from amped.interop.outgoing import HEAD, heading, servers, torchrun
 
-# A job asks for this much more time than the training is estimated to take.
-SPARE = 1.1
-SECONDS_OF_AN_HOUR = 3600
+# A job asks for this much more time than the training is estimated to take, and no job asks for more than a week: few clusters
+# let one run longer.
+SPARE, JOB = 1.1, '"$SLURM_JOB_ID"'
+MINUTE, HOUR, DAY, LONGEST = 60, 3600, 86_400, 7 * 86_400
 
 
 def write(e: Estimation) -> str:
     """A batch script: nodes and time are the estimate's, the rest is the launch of Megatron-LM."""
     out = megatron.fields_of(e)
     nodes, each = servers(out)
-    hours = math.ceil(e["training_time"] * SPARE / SECONDS_OF_AN_HOUR)
-    title, *body = megatron.script(e, out).splitlines()
-    start = body.pop().replace("torchrun", "srun torchrun", 1)
-    join = '--rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$HEAD:29500" pretrain_gpt.py'
+    title, *lost = heading(out, megatron.VERSION, e)
     return "\n".join([
         "#!/bin/bash", f"#SBATCH --nodes={nodes}", f"#SBATCH --gpus-per-node={each}", "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --time={hours}:00:00  # the estimate and a tenth; your cluster may want shorter jobs", title, *body,
-        'HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)', start.replace("pretrain_gpt.py", join, 1), "",
+        *time_limit(e["training_time"] * SPARE), title, *lost, *megatron.arguments(out),
+        f'{HEAD}=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        f"srun {torchrun(out, JOB)} {megatron.PROGRAM}", "",
     ])  # fmt: skip
+
+
+def time_limit(seconds: float) -> list[str]:
+    """The lines that ask for the time of a training: all of it, or the longest job, which goes on as the next one."""
+    if seconds <= LONGEST:
+        return [
+            f"#SBATCH --time={days_and_hours(seconds)}  # the estimate and a tenth; your cluster may want shorter jobs"
+        ]
+    return [
+        f"#SBATCH --time={days_and_hours(LONGEST)}  # few clusters allow more; the estimate and a tenth is {days_and_hours(seconds)}",
+        "#SBATCH --requeue  # yours: add --save, --load and --save-interval, and submit it until it is done",
+    ]
+
+
+def days_and_hours(seconds: float) -> str:
+    """A time as Slurm reads it, D-HH:MM:SS, up to the next minute."""
+    minutes = math.ceil(seconds / MINUTE)
+    days, rest = divmod(minutes * MINUTE, DAY)
+    return f"{days}-{rest // HOUR:02}:{rest % HOUR // MINUTE:02}:00"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -16,6 +17,8 @@ from amped.theory.quantity import MAPPING, NETWORK
 FORM, SOFTWARE, COMPILED = "torchtitan", "torchtitan", "torchtitan, compiled"
 VERSION, MAIN = "torchtitan 0.3.0", "torchtitan main of August 2026"
 P, T = "parallelism.", "training."
+# The name of a recipe: of its function and its file.
+RECIPE = "amped_recipe"
 SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "zero_bubble_v": "ZBVZeroBubble"}
 INTERLEAVED, DEFAULT_CHUNKS = "Interleaved1F1B", 2
 # What stands for the rest of the machine, and for a batch of all replicas at once.
@@ -179,6 +182,27 @@ def write_overlap(out: Outgoing) -> None:
         out.lose("overlap_data_communication", "FSDP2 always gathers and scatters beside computation")
 
 
+def read_graphs(own: Reading) -> dict[str, Any]:
+    """One graph of forward and backward passes, unless it is switched off; older releases have no such key, and no graph."""
+    off = own.keys.flag(f"{T}disable_cuda_graphs", "cuda_graph_scope", True)
+    return {"cuda_graph_scope": "none" if off else "step"}
+
+
+def write_graphs(out: Outgoing) -> None:
+    """The graph that 0.3.0 captures by default, and refuses beside pipelines and where the host waits for experts."""
+    scope = str(out.get("cuda_graph_scope", "none"))
+    refused = out.get("pipeline_parallel_degree", 1) > 1 or out.get("expert_parallel_degree", 1) > 1
+    graph = scope == "step" and not refused
+    out.write(
+        "the step is one CUDA graph" if graph else "the host launches each kernel",
+        **{f"{T}disable_cuda_graphs": not graph},
+    )
+    if scope != "none" and not graph:
+        out.lose(
+            "cuda_graph_scope", f"{scope}: torchtitan captures whole steps, without pipelines and shared-out experts"
+        )
+
+
 def read_recomputation(own: Reading) -> dict[str, Any]:
     """None, every second product (selective, op), or whole layers; a config that 0.3.0 saves names no class, but has its fields."""
     into, section = "activation_recomputation", "activation_checkpoint"
@@ -271,6 +295,7 @@ RULES = {
     "sharding": Rule(read_sharding, write_sharding), "sequence_parallel": Rule(read_sequence_parallel, write_sequence_parallel),
     "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
     "offload": Rule(read_offload, write_offload), "overlap": Rule(read_overlap, write_overlap),
+    "graphs": Rule(read_graphs, write_graphs),
     "recomputation": Rule(read_recomputation, write_recomputation), "stages": Rule(read_stages, write_stages),
 }  # fmt: skip
 
@@ -337,18 +362,41 @@ def fields_of(e: Estimation) -> Outgoing:
     elif out.fields.get("compile.enable_async_tensor_parallel"):
         out.write("products overlap messages in compiled blocks only", **{"compile.enable": True})
         out.lose("software", "torchtitan overlaps tensor parallelism only in compiled blocks: compile is switched on")
-    if model is None or model.name not in table(FORM)["models"]:
-        out.lose(
-            "model", "torchtitan trains the networks that it ships; start from the nearest of them and change its sizes"
-        )
+    network = shipped(out, model.name if model else "")
+    if model is None or model.name not in network["rows"]:
+        out.lose("model", f"torchtitan ships no such network: {network['recipe'][1]} is the nearest; change its sizes")
     return out
+
+
+def shipped(out: Outgoing, model: str) -> dict[str, Any]:
+    """The network of torchtitan that a configuration starts from: the same one, else the nearest in size of those most alike in kind."""
+    networks: list[dict[str, Any]] = table(FORM)["networks"]
+    size = _size(out.values)
+
+    def distance(network: dict[str, Any]) -> tuple[bool | float, ...]:
+        unlike = (one != other for one, other in zip(_kind(network), _kind(out.values), strict=True))
+        return (model not in network["rows"], *unlike, abs(math.log(_size(network) / size)))
+
+    return min(networks, key=distance)
+
+
+def _kind(network: Mapping[str, Any]) -> tuple[bool, ...]:
+    """What makes a network one of another kind, the heaviest first: experts, latent attention, sinks, norms of queries and keys."""
+    latent = network.get("attention_kind") == "multi_latent"
+    sinks, norms = (bool(network.get(name)) for name in ("attention_sinks", "query_key_norm"))
+    return (network.get("number_of_experts") or 1) > 1, latent, sinks, norms
+
+
+def _size(network: Mapping[str, Any]) -> float:
+    """What parameters grow with: layers times the square of the width."""
+    return float(network["layers"] * network["dimensionality"] ** 2)
 
 
 def write(e: Estimation, main: bool = False) -> str:
     """A recipe: a Python function that starts from a shipped one and sets what the mapping needs."""
     out, rows = fields_of(e), e.scenario.sources.rows
     model = rows.get(NETWORK)
-    module, start = table(FORM)["models"].get(model.name if model else "", table(FORM)["another_model"])
+    module, start = shipped(out, model.name if model else "")["recipe"]
     fields, why = _newer_names(out) if main else (out.fields, out.why)
     lines = [
         f"    config.{place} = {value!r}".ljust(72) + f"  # {why[place]}"
@@ -364,10 +412,11 @@ def write(e: Estimation, main: bool = False) -> str:
         )
     return "\n".join([
         *heading(out, MAIN if main else VERSION, e),
-        run_line(out, "-m torchtitan.train --module THIS_FILE --config amped_recipe"),
+        f"# save as {RECIPE}.py, in the folder where it starts",
+        run_line(out, f"-m torchtitan.train --module {RECIPE} --config {RECIPE}"),
         "from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC  # noqa: F401",
         f"from torchtitan.models.{module}.config_registry import {start}", "from torchtitan.trainer import Trainer", "", "",
-        "def amped_recipe() -> Trainer.Config:", f"    config = {start}()", *lines, "    return config", "",
+        f"def {RECIPE}() -> Trainer.Config:", f"    config = {start}()", *lines, "    return config", "",
     ])  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from amped.base.printable import printable
 from amped.interop.records import Imported
 
 TITLES = {
@@ -18,7 +19,7 @@ TITLES = {
 
 def import_report(found: Imported) -> Text:
     """The report of an import, a line for each key or group of keys."""
-    return Text("\n").join([Text(f"{found.name} ({found.source})", style="bold"), *_lines(found)])
+    return Text("\n").join([Text(printable(f"{found.name} ({found.source})"), style="bold"), *_lines(found)])
 
 
 def _lines(found: Imported) -> Iterator[Text]:

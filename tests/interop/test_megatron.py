@@ -219,7 +219,9 @@ def test_a_launch_line_says_why() -> None:
         re.fullmatch(r"  --tensor-model-parallel-size 8 +# accelerators that share each weight matrix", line)
         for line in lines
     )
-    assert lines[-1] == 'torchrun --nnodes 128 --nproc-per-node 8 pretrain_gpt.py "${ARGS[@]}"'
+    meeting = '--rdzv-id amped --rdzv-backend c10d --rdzv-endpoint "$HEAD:29500"'
+    assert lines[-1] == f'torchrun --nnodes 128 --nproc-per-node 8 {meeting} pretrain_gpt.py "${{ARGS[@]}}"'
+    assert any(re.fullmatch(r"  --lr 1e-4 +# yours: .*", line) for line in lines)
     assert any(line.startswith("export CUDA_DEVICE_MAX_CONNECTIONS=1") for line in lines)
     assert "data-path" not in written("llama-3-70b")
 
@@ -261,7 +263,7 @@ def test_estimate_prints_the_launch_line_under_the_screen(tmp_path: Path) -> Non
         "estimate", "--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", 64, "--for", "megatron", folder=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.index("TIME") < done.stdout.index("torchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py")
+    assert done.stdout.index("TIME") < done.stdout.index("torchrun --nnodes 8 --nproc-per-node 8 ")
 
 
 def test_export_writes_a_file_and_overwrites_none(tmp_path: Path) -> None:

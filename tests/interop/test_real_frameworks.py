@@ -4,7 +4,8 @@
 """
 
 import json
-from importlib import metadata
+import sys
+from importlib import import_module, metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,7 +124,8 @@ class TestMegatronCore:
         return {
             "TransformerConfig": chosen(**layers, virtual_pipeline_model_parallel_size=chunks),
             "DistributedDataParallelConfig": DistributedDataParallelConfig(**homes.get("DistributedDataParallelConfig", {})),
-            "OptimizerConfig": OptimizerConfig(**homes.get("OptimizerConfig", {})),
+            "OptimizerConfig": OptimizerConfig(
+                **homes.get("OptimizerConfig", {}), use_distributed_optimizer=own.get("use_distributed_optimizer", False)),
         }  # fmt: skip
 
     @pytest.mark.parametrize(
@@ -131,12 +133,14 @@ class TestMegatronCore:
         [
             {"name": "llama-3-70b"}, {"name": "megatron-145.6B"}, {"name": "minimal"}, {"name": "mixtral-8x7b"},
             {"name": "minimal", "model": "DeepSeek V3"}, {"name": "minimal", "matrix_precision": "fp8"},
-            {"name": "minimal", "zero_stage": 3}, {"name": "minimal", "optimizer_offload": 0.5},
+            {"name": "minimal", "zero_stage": 3}, {"name": "minimal", "optimizer_offload": 0.5}, {"name": "minimal", "optimizer_offload": 0.5, "zero_stage": 1},
         ],
         ids=str,
     )  # fmt: skip
-    def test_they_take_what_amped_wrote(self, changed: dict[str, Any]) -> None:
+    def test_they_take_what_amped_wrote(self, changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         need("megatron-core", "0.16.1")
+        # Transformer Engine needs a GPU: it is taken to be there, and new enough.
+        monkeypatch.setattr("megatron.core.optimizer.optimizer_config.is_te_min_version", lambda _: True)
         written = megatron.fields_of(estimate(**changed)).fields
         made = self.made(written)
         assert made["TransformerConfig"].num_layers == written["num_layers"]
@@ -194,6 +198,29 @@ class TestDeepSpeed:
         assert found.bfloat16_config.enabled == (own.choices["matrix_precision"] == "bf16")
         assert (found.zero_config.offload_optimizer is not None) == (stage == 3)
 
+    @pytest.mark.parametrize(
+        ("place", "value"),
+        [
+            (("train_batch_size",), 7), (("train_micro_batch_size_per_gpu",), 0), (("gradient_accumulation_steps",), 1), (("zero_optimization", "stage"), 4),
+            (("zero_optimization", "offload_optimizer", "device"), "attic"), (("zero_optimization", "overlap_com"), True), (("bf16", "enabled"), "perhaps"),
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_it_refuses_a_broken_line(
+        self, place: tuple[str, ...], value: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        need("deepspeed", "0.19.8")
+        own = estimate("minimal", zero_stage=3, optimizer_offload=1.0, batch_size=4096)
+        written = json.loads(TARGETS["deepspeed"].write(own))
+        self.config(json.dumps(written), int(own["data_parallel_degree"]), monkeypatch)
+        *sections, name = place
+        inner = written
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[name] = value
+        with pytest.raises((AssertionError, ValueError, TypeError)):
+            self.config(json.dumps(written), int(own["data_parallel_degree"]), monkeypatch)
+
     def test_amped_reads_the_defaults(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         need("deepspeed", "0.19.8")
         found = self.config('{"train_batch_size": 8}', 8, monkeypatch)
@@ -232,6 +259,71 @@ class TestTorchtitan:
         named = {name: out.values[name] for name in fields("torchtitan") if name in found.values and name not in lost}
         assert {name: value for name, value in named.items() if not same(canonical(name, found), value)} == {}
         assert found.values["activation_recomputation"] == recomputation
+
+    @staticmethod
+    def started(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """What torchtitan's own config manager makes of a recipe and of the line in it that says how to run it.
+
+        Its checks of the batch and of the degrees, which otherwise come with process groups, are made too.
+        """
+        manager = pytest.importorskip(
+            "torchtitan.config.manager", exc_type=ImportError, reason="torchtitan's own packages are missing"
+        )
+        from torchtitan.distributed.parallel_dims import ParallelDims
+
+        (folder / "amped_recipe.py").write_text(text, "utf-8")
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, "amped_recipe", raising=False)
+        run = next(line for line in text.splitlines() if line.startswith("# run"))
+        launch, words = (part.split() for part in run.split(" -m torchtitan.train "))
+        nodes, each = (int(launch[launch.index(flag) + 1]) for flag in ("--nnodes", "--nproc-per-node"))
+        made = manager.ConfigManager().parse_args(words)
+        degrees, training = ParallelDims.from_config(made.parallelism, nodes * each), made.training
+        assert training.global_batch_size % (training.local_batch_size * degrees.dp_replicate * degrees.dp_shard) == 0
+        return made
+
+    @pytest.mark.parametrize("name", ["Llama 3 8B", "Qwen3 30B-A3B", "DeepSeek V3", "gpt-oss-20b", "Mixtral 8x7B"])
+    def test_its_config_manager_takes_the_recipe(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        need("torchtitan", "0.3.0")
+        own = of_model(name)
+        made = self.started(TARGETS["torchtitan"].write(own), tmp_path, monkeypatch)
+        assert made.training.global_batch_size == own["batch_size"]
+        mixture = any(
+            "moe" in type(layer).__qualname__.lower() or getattr(layer, "moe", None)
+            for layer in made.model_spec.model.layers
+        )
+        assert mixture == (own["number_of_experts"] > 1)
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("config.parallelism.tensor_parallel_degree", "config.parallelism.tensor_degree"), ("config.parallelism.tensor_parallel_degree = 8", "config.parallelism.tensor_parallel_degree = 7"),
+            ("config.training.global_batch_size = 2048", "config.training.global_batch_size = 2047"), ("import llama3_70b", "import llama3_71b"),
+            ("--module amped_recipe", "--module amped_recip"), ("--config amped_recipe", "--config another"), ("FullAC.Config()", "FullAC.Confi()"),
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_its_config_manager_refuses_a_broken_line(
+        self, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        need("torchtitan", "0.3.0")
+        text = TARGETS["torchtitan"].write(estimate(activation_recomputation="full"))
+        assert old in text
+        self.started(text, tmp_path, monkeypatch)
+        with pytest.raises((AttributeError, AssertionError, ImportError, ValueError)):
+            self.started(text.replace(old, new), tmp_path, monkeypatch)
+
+    def test_its_networks_are_those_of_the_table(self) -> None:
+        need("torchtitan", "0.3.0")
+        pytest.importorskip("torchtitan.trainer", exc_type=ImportError, reason="torchtitan's own packages are missing")
+        for row in table("torchtitan")["networks"]:
+            module, start = row["recipe"]
+            if start == "llama3_405b":  # its recipe asks for torchao, which has no wheel for processors alone
+                continue
+            model = getattr(import_module(f"torchtitan.models.{module}.config_registry"), start)().model_spec.model
+            assert (len(model.layers), model.dim) == (row["layers"], row["dimensionality"])
 
     def test_drawn_mappings_are_fields_of_its_dataclasses(self) -> None:
         need("torchtitan", "0.3.0")

@@ -1,6 +1,7 @@
 """torchtitan, DeepSpeed, Megatron-Bridge and AutoModel: files in sections, in and out."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import pytest
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
-from amped.interop import torchtitan
+from amped.interop import slurm, torchtitan
 from amped.interop.exporting import TARGETS
 from amped.interop.recognition import read_file
 from amped.interop.records import Imported
 from tests.helpers.cli import amped, refused
+from tests.helpers.interop import default_of
 from tests.helpers.places import DATA
 
 TOML = """
@@ -155,7 +157,7 @@ def test_a_yaml_of_automodel(tmp_path: Path) -> None:
     [
         ("model:\n  a: !!python/object/apply:os.system [touch ran]\n", "line 2"),
         ("model:\n  - [1\n", "line 3"),
-        ("model: &a [*a]\nx: !mine 3\n", "line 2"),
+        ("model: [1]\nx: !mine 3\n", "line 2"),
         ("[training]\nseq_len = = 3\n", "line 2"),
         ("[parallelism]\ntensor_parallel_degree = 'two'\n", "tensor_parallel_degree"),
         ("distributed:\n  tp_size: many\n", "tp_size"),
@@ -173,7 +175,7 @@ def test_a_wrong_file_is_refused_with_its_place_and_nothing_runs(tmp_path: Path,
 
 def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
     levels = "".join(f"x{n}: &x{n} {{{', '.join(f'k{i}: *x{n - 1}' for i in range(9))}}}\n" for n in range(1, 9))
-    with pytest.raises(Exception, match="more than 20,000 keys"):
+    with pytest.raises(Exception, match="line 8: has more than 500,000 values when its aliases are written out"):
         found(tmp_path, f"model: {{a: 1}}\nx0: &x0 {{y: 1}}\n{levels}")
 
 
@@ -211,6 +213,27 @@ def test_a_recipe_of_torchtitan_is_python_that_sets_fields() -> None:
     assert "config.training.num_tokens_per_microbatch_per_dp_rank = 8192" in TARGETS["torchtitan@main"].write(e)
 
 
+BASES = {
+    "Llama 3 8B": "llama3_8b", "Llama 2 13B": "llama3_8b", "Llama 3.1 405B": "llama3_405b", "Qwen3 8B": "qwen3_14b", "Qwen3 30B-A3B": "qwen3_30b_a3b",
+    "Qwen3 235B-A22B": "qwen3_30b_a3b", "DeepSeek V2 Lite": "deepseek_v3_16b", "DeepSeek V3": "deepseek_v3_671b", "Kimi K2": "deepseek_v3_671b",
+    "gpt-oss-120b": "gpt_oss_120b",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", BASES)
+def test_a_recipe_starts_from_a_network_of_its_kind(model: str) -> None:
+    e = estimated(read_scenario("minimal", {"model": model}))
+    assert f"    config = {BASES[model]}()\n" in TARGETS["torchtitan"].write(e)
+
+
+def test_a_mixture_of_a_config_json_starts_from_a_mixture(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(default_of("qwen3_moe")), "utf-8")
+    asked = ("export", "--model", "./config.json", "--system", "DGX H100", "--gpus", 64, "--for", "torchtitan")
+    lines = amped(*asked, folder=tmp_path).stdout.splitlines()
+    assert "    config = qwen3_30b_a3b()" in lines
+    assert "#   model: torchtitan ships no such network: qwen3_30b_a3b is the nearest; change its sizes" in lines
+
+
 def test_every_field_of_a_recipe_is_one_of_torchtitan() -> None:
     classes = json.loads((DATA / "torchtitan_0_3_0.json").read_text("utf-8"))["classes"]
     own = {f"{section}.{name}" for section, kind in SECTIONS.items() for name in classes[kind]}
@@ -234,6 +257,28 @@ def test_a_slurm_script_asks_for_the_nodes() -> None:
     lines = TARGETS["slurm"].write(estimated(read_scenario("llama-3-70b"))).splitlines()
     assert lines[:3] == ["#!/bin/bash", "#SBATCH --nodes=128", "#SBATCH --gpus-per-node=8"]
     assert lines[-1].startswith("srun torchrun --nnodes 128")
+
+
+@pytest.mark.parametrize("system", ["GB200 NVL72", "GB300 NVL72"])
+def test_a_rack_is_started_host_by_host(system: str, tmp_path: Path) -> None:
+    """A tray of an NVL72 is a host with 4 GPUs, though 72 are in one fast network."""
+    asked = ("export", "--model", "Llama 3 70B", "--system", system, "--gpus", 256, "--for")
+    batch = amped(*asked, "slurm", folder=tmp_path).stdout
+    assert batch.splitlines()[:4] == [
+        "#!/bin/bash", "#SBATCH --nodes=64", "#SBATCH --gpus-per-node=4", "#SBATCH --ntasks-per-node=1",
+    ]  # fmt: skip
+    for form in ("slurm", "megatron", "torchtitan", "automodel", "bridge"):
+        assert "--nnodes 64 --nproc-per-node 4 " in amped(*asked, form, folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [
+    (30, ["0-00:01:00"]), (3600 * 25 + 1, ["1-01:01:00"]), (7 * 86_400, ["7-00:00:00"]), (7006 * 3600, ["7-00:00:00", "291-22:00:00"]),
+])  # fmt: skip
+def test_no_job_asks_for_more_than_a_week(seconds: float, asked: list[str]) -> None:
+    lines = slurm.time_limit(seconds)
+    assert re.findall(r"\d+-\d\d:\d\d:\d\d", "\n".join(lines)) == asked
+    assert lines[0].startswith(f"#SBATCH --time={asked[0]}  # ")
+    assert any(line.startswith("#SBATCH --requeue") for line in lines[1:]) == (len(asked) > 1)
 
 
 def test_no_file_has_paths_of_data() -> None:
