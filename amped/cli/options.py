@@ -24,6 +24,7 @@ from amped.cli.help import CONFIG, MAPPING, TRAINING
 from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
+from amped.report.width import columns
 from amped.theory.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 else:  # the verb loads the other types when it runs
     Scenario = Any
 
-# The width of tables that are not shown on a terminal; it fits a page or a mail.
-PLAIN_WIDTH = 100
 # The variables that ask for colors where there is no terminal, and the first character that is two columns wide.
 COLORING, WIDE = ("FORCE_COLOR", "TTY_COMPATIBLE"), "\u1100"
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
@@ -397,9 +396,9 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     """
     every = [tuple(line) for line in lines]
     told = ["".join(text for text, _ in line).rstrip() for line in every]
-    colored = sys.stdout.isatty() or any(map(os.environ.get, COLORING))
+    colored, room = is_terminal(sys.stdout) or any(map(os.environ.get, COLORING)), columns()
     if not colored and all(
-        len(line) <= PLAIN_WIDTH and line.isprintable() and max(line, default="") < WIDE for line in told
+        len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told
     ):
         typer.echo("\n".join(told))
         return
@@ -409,12 +408,17 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     show(Group(*(Text.assemble(*line) for line in every)))
 
 
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; a stream that was closed before amped began is none."""
+    return stream is not None and stream.isatty()
+
+
 def plain(renderable: RenderableType) -> str:
     """A renderable as plain text, without blanks at the ends of lines."""
     from rich.console import Console
 
     stream = io.StringIO()
-    Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False, markup=False).print(renderable)
+    Console(file=stream, width=columns(), color_system=None, highlight=False, markup=False).print(renderable)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
