@@ -88,6 +88,11 @@ MEASURING = {*VERB_GROUPS["Measure"], "calibrate"}
 ONE_THREAD = "OPENBLAS_NUM_THREADS", "1"
 # What is listed without the word `list`, too.
 LISTED = ("models", "systems", "accelerators", "configs", "measurements", "links", "topologies")
+# Other words for what is listed.
+LISTED_AS = {"gpus": "accelerators", "tpus": "accelerators", "devices": "accelerators", "networks": "models", "machines": "systems",
+             "clusters": "systems", "frameworks": "software"}  # fmt: skip
+# The variables in which a shell asks how a line goes on: that it asks, and the line.
+COMPLETES, COMPLETED = "_AMPED_COMPLETE", ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
 
 
@@ -165,17 +170,20 @@ def built(*verbs: str) -> typer.Typer:
 
 
 def _as_meant(words: list[str]) -> list[str]:
-    """The words of a newcomer: `amped help why` is `amped why --help`, and `amped models` is `amped list models`."""
-    if words[0] == "help":
+    """The words of a newcomer: `amped help why` is `amped why --help`, and `amped gpus` is `amped list accelerators`."""
+    if words[:1] == ["help"]:
         return [*words[1:2], "--help"]
-    return ["list", *words] if words[0] in LISTED else words
+    if words[:1] == ["list"]:
+        return ["list", *(LISTED_AS.get(word, word) for word in words[1:2]), *words[2:]]
+    return _as_meant(["list", *words]) if words and words[0] in (*LISTED, *LISTED_AS) else words
 
 
 def _needed(words: list[str]) -> Iterable[str]:
     """The verbs to load: the one that is called; any two where help is all that is asked; else all, to find what was meant."""
-    if words[0] in VERBS:
-        return words[:1]
-    return ("schema", "show") if words[0] in ("-h", "--help") else VERBS
+    typed = next(filter(None, map(os.environ.get, COMPLETED)), "").split()[1:2] if COMPLETES in os.environ else words[:1]
+    if {*typed} & VERBS.keys():
+        return typed
+    return ("schema", "show") if {*typed} & {"-h", "--help"} else VERBS
 
 
 def __getattr__(name: str) -> Any:
@@ -202,7 +210,7 @@ def main(*first: str) -> None:
     words = [*first, *sys.argv[1:]]
     if not MEASURING & {*words[:1]}:
         os.environ.setdefault(*ONE_THREAD)
-    if not words:
+    if not words and COMPLETES not in os.environ:
         questions()
         return
     words = _as_meant(words)

@@ -26,6 +26,8 @@ OUTPUTS = frozenset(
 EXAMPLE = "Example: "
 # What the library that checks types says of a text that is no whole number.
 NO_NUMBER = "Input should be a valid integer, unable to parse string as an integer"
+# What it says of a word that is no choice: the word, and the choices.
+WRONG_CHOICE = re.compile(r"'([^']*)' is not one of (.*)")
 # The words of a command; a blank in quotes is no end of a word.
 WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 # The range of a number, as it stands behind a default or alone.
@@ -111,7 +113,9 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
 def _misused(told: str, verb: str) -> ConfigError:
     """The error for a wrong value of an option or too many words, in the words of typer."""
     plain = told.replace("Value error, ", "").replace(NO_NUMBER, "it is no whole number, as 4096 or 4,096")
-    return ConfigError(plain.removesuffix("."), f"`{verb} --help` says what it takes")
+    wrong = WRONG_CHOICE.search(plain)
+    hint = did_you_mean(wrong[1], re.findall("'([^']*)'", wrong[2])) if wrong else ""
+    return ConfigError(plain.removesuffix("."), hint or f"`{verb} --help` says what it takes")
 
 
 def _is_parameter(option: str) -> bool:
@@ -119,7 +123,8 @@ def _is_parameter(option: str) -> bool:
     from amped.base.aliases import aliases
     from amped.theory.catalogue import catalogue
 
-    return aliases().canonical(option[2:].replace("-", "_")) in catalogue()
+    name = aliases().canonical(option[2:].replace("-", "_"))
+    return name in catalogue() and catalogue()[name].mark.kind != "records"
 
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:

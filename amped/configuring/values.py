@@ -33,7 +33,7 @@ def read_value(quantity: Quantity, written: object, old_style: bool = False) -> 
     mark, written = quantity.mark, _unwrapped(written)
     if mark.kind == "records":
         raise ConfigError(f"'{quantity.name}' is a list of records and cannot be given",
-                          "give the quantities it is made of")  # fmt: skip
+                          did_you_mean(quantity.name, ()) or "give the quantities it is made of")  # fmt: skip
     if quantity.is_selector:
         return _choice(quantity, written)
     if mark.unit in TEXTS:
