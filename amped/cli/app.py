@@ -180,7 +180,9 @@ def _as_meant(words: list[str]) -> list[str]:
 
 def _needed(words: list[str]) -> Iterable[str]:
     """The verbs to load: the one that is called; any two where help is all that is asked; else all, to find what was meant."""
-    typed = next(filter(None, map(os.environ.get, COMPLETED)), "").split()[1:2] if COMPLETES in os.environ else words[:1]
+    typed = (
+        next(filter(None, map(os.environ.get, COMPLETED)), "").split()[1:2] if COMPLETES in os.environ else words[:1]
+    )
     if {*typed} & VERBS.keys():
         return typed
     return ("schema", "show") if {*typed} & {"-h", "--help"} else VERBS

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists
 from amped.cli import options, sweeping
@@ -45,7 +46,7 @@ def compare(
     asking = options.Asking(None, given, lookup_tables)
     rows = [f"{kind}={rows}" for kind, rows in listed.items()] or _rows(asking, names or ())
     if vary and names and not rows:
-        raise ConfigError("configs are not compared by --vary", f"amped explore {names[0]} --vary {vary[0]}")
+        raise ConfigError("configs are not compared by --vary", command("explore", names[0], "--vary", vary[0]))
     texts = [*(vary or ()), *rows]
     if texts:
         _show_rows(asking, texts, form)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists, is_folder
 from amped.cli.help import CONFIG, MAPPING, TRAINING
@@ -40,6 +41,8 @@ COLORING, WIDE = ("FORCE_COLOR", "TTY_COMPATIBLE"), "\u1100"
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
+# A value in double quotes, as --vary takes it.
+_QUOTED = re.compile(r'^"([^"]*)"$')
 # The exit code of an answer that is not as --must asks.
 NOT_MET = 3
 
@@ -296,10 +299,11 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written) and not _is_layout(name):
+        if _LIST.fullmatch(written) and not (_is_layout(name) or _is_row(name, written)):
             told = f"--set {name} takes one value, and {written!r} is a list"
-            raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
-        found[name] = setting(written)
+            values = written.strip("[] ")
+            raise ConfigError(told, f"sweep it: {command('explore', '--vary', f'{name}={values}')}")
+        found[name] = setting(_QUOTED.sub(r"\1", written))
     return _by_amped(found)
 
 
@@ -310,6 +314,16 @@ def _by_amped(given: dict[str, object]) -> dict[str, object]:
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
+
+
+def _is_row(name: str, text: str) -> bool:
+    """Whether a name takes a row of a table, and a text with commas is one name: a list of rows has a row before its first comma."""
+    from amped.base.aliases import aliases
+    from amped.configuring.gathering import ROW_NAMES, is_row
+    from amped.tables.tables import user_tables
+
+    name = aliases().canonical(name)
+    return name in ROW_NAMES and not is_row(user_tables(), name, text.partition(",")[0].strip("[] "))
 
 
 def _is_layout(name: str) -> bool:
@@ -397,9 +411,7 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     every = [tuple(line) for line in lines]
     told = ["".join(text for text, _ in line).rstrip() for line in every]
     colored, room = is_terminal(sys.stdout) or any(map(os.environ.get, COLORING)), columns()
-    if not colored and all(
-        len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told
-    ):
+    if not colored and all(len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told):
         typer.echo("\n".join(told))
         return
     from rich.console import Group

@@ -71,7 +71,7 @@ def _choice(quantity: Quantity, written: object) -> str:
                 return option
     hint = did_you_mean(written, options) if isinstance(written, str) else ""
     raise ConfigError(f"{quoted(written)} is no choice of '{quantity.name}'",
-                      f"{hint} it is one of {', '.join(options)}".strip())  # fmt: skip
+                      f"{hint}{'' if hint.endswith('?') or not hint else ';'} it is one of {', '.join(options)}".strip())  # fmt: skip
 
 
 def _boolean(quantity: Quantity, written: object) -> float:

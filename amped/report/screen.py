@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
+from amped.base.commands import set_option
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
@@ -146,7 +147,7 @@ def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
 
 def _as_options(change: str) -> str:
     """A change in words, as the options that make it; that there is none stays as it is."""
-    return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}--set {m[2]}={m[3]}", change)
+    return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}{set_option(m[2], m[3])}", change)
 
 
 def _optional(e: Estimation, name: str) -> str:
