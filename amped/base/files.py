@@ -25,8 +25,7 @@ from amped.base.errors import FileError, Problem, quoted
 
 LARGEST_JSON_BYTES = 64_000_000
 # Characters that a terminal obeys instead of showing them: all controls but tab and line ends.
-# Characters that change what a terminal shows: those of control, and those that turn the direction of writing.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Seconds until a pipe without a writer is given up.
 PATIENCE = 10.0
 MOST_DIGITS = 400

@@ -23,7 +23,10 @@ from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.help import Page
 from amped.cli.reading import read_plainly
+from amped.cli.visible import visible
 
+# The name of the command, by whatever file it is started.
+PROGRAM = "amped"
 # The most columns of a help text; on a narrower terminal it is as wide as that.
 WIDEST = 100
 # The objects after which Python looks for garbage: a tenth of the time of a short command goes into looking before. At its end,
@@ -197,13 +200,14 @@ def __getattr__(name: str) -> Any:
 def _prepare() -> None:
     """Lets Python look for garbage rarely, and write a question mark for a letter that the output cannot have.
 
-    Such a letter is half of a pair of surrogates.
+    Such a letter is half of a pair of surrogates. Characters that turn the direction of writing are written as their numbers.
     """
     gc.set_threshold(MOST_NEW_OBJECTS)
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = map(visible, (sys.stdout, sys.stderr))
 
 
 def main(*first: str) -> None:
@@ -217,7 +221,7 @@ def main(*first: str) -> None:
         return
     words = _as_meant(words)
     try:
-        built(*_needed(words))(words)
+        built(*_needed(words))(words, prog_name=PROGRAM)
     except AmpedError as error:
         typer.echo(f"amped: {error}", err=True)
         sys.exit(2)

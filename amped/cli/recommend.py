@@ -86,7 +86,9 @@ def _show(
     from amped.drafting.recommendation import recommended
     from amped.interop.models import with_model
 
-    words, given = _words(config, given), with_model(given, lookup_tables)
+    tables = [lookup_tables] if isinstance(lookup_tables, str | Path) else lookup_tables or ()
+    words = [*_words(config, given), *(word for path in tables for word in ("--lookup-tables", str(path)))]
+    given = with_model(given, lookup_tables)
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config
     asked = [read_scenario(open_config, given | each, lookup_tables) for each in own]

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType, group
 from rich.text import Text
 
-from amped.base.commands import command
+from amped.base.commands import broken, command
 from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
 from amped.report.tables import table
+from amped.report.width import columns
 from amped.theory.parallelisms import PLACED
 
 HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
@@ -40,7 +41,7 @@ def recommendation(
             yield Text(f"{each.system}: {_none(each)}", style="bold red")
     first = found[0]
     if first.row is not None:
-        yield Text(f"\n{command('estimate', *words, *_settings(first, words))}")
+        yield Text("\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns())))
         if limits.deadline is None:
             yield Text("\nMore accelerators train faster, for about as much: --deadline says how fast it must be.")
         yield Text(f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", style="dim")

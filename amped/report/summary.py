@@ -212,4 +212,4 @@ def _kernels(e: Estimation) -> tuple[RenderableType, ...]:
     row = e.scenario.sources.rows[KERNELS]
     assumed = [column for column in row.unverified if column in e.scenario.catalogue]
     doubt = f"{len(assumed)} of its columns are assumed" if assumed else "all of it from its sources"
-    return f"  {KERNELS}", "a row", Text(f"'{row.name}', {doubt} ({command('show', row.name)}).", style="dim")
+    return f"  {KERNELS}", "a row", Text(f"{command('show', row.name)}: {doubt}.", style="dim")

@@ -39,7 +39,8 @@ class Fitting(Table):
 
     def _with(self, columns: Sequence[Column]) -> Table:
         """A table of some of the columns."""
-        part = Table(*(column.copy() for column in columns), box=None, pad_edge=False, header_style="bold")
+        copies = (column.copy() for column in columns)
+        part = Table(*copies, box=None, pad_edge=False, header_style=self.header_style, show_footer=self.show_footer)
         for row in zip(*(column.cells for column in columns), strict=True):
             part.add_row(*row)
         return part
@@ -47,7 +48,7 @@ class Fitting(Table):
 
 def _least(column: Column) -> int:
     """The width that a column needs: that of its widest line, or of its longest word where it may be wrapped."""
-    texts = [str(column.header), *map(str, column.cells)]
+    texts = [str(column.header), str(column.footer), *map(str, column.cells)]
     pieces = [piece for text in texts for piece in (text.splitlines() if column.no_wrap else text.split())]
     return max((column.min_width or 0, *map(cell_len, pieces)))
 

@@ -9,8 +9,9 @@ from textwrap import wrap
 # The most columns of a line: longer ones are hard to read. The least for which lines are composed; and the columns of a
 # file, a pipe or a mail, where nobody says how wide it is.
 MOST, LEAST, UNKNOWN = 100, 40, 80
-# What stands between phrases that keep together; a blank at which no line ends; the blanks before a unit and beside a sign.
-GAP, FIXED, BEFORE_UNIT = "     ", "\u00a0", re.compile(r"(?<=[\d±]) (?=\S)| (?=±)")
+# What stands between phrases that keep together; a blank at which no line ends; the blanks before a unit, beside a sign and
+# in an option.
+GAP, FIXED, BEFORE_UNIT = "     ", "\u00a0", re.compile(r"(?<=[\d±]) (?=\S)| (?=±)|(?<=--set) ")
 
 
 def columns() -> int:
