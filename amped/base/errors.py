@@ -144,9 +144,16 @@ def plain(name: str) -> str:
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """The text `did you mean 'X' or 'Y'?` with the nearest options, or an empty text."""
+    """The text `did you mean 'X' or 'Y'?` with the nearest options, or an empty text.
+
+    A word of the field for which amped has an answer gets that; options are compared by their letters only where it has none.
+    """
+    from amped.base.words import answers  # its file is read for a mistake only
+
     by_plain = {plain(option): option for option in options if option != word}
     asked = plain(word[:200])
+    if asked in answers() and asked not in by_plain:
+        return str(answers()[asked])
     near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)
     order = [*by_plain]  # of names that are equally near, the one that stands first
     near.sort(key=lambda key: (-difflib.SequenceMatcher(None, asked, key).ratio(), order.index(key)))

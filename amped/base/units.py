@@ -43,6 +43,12 @@ COMMON = {
 }
 # What people write behind a large count.
 LARGE_COUNTS = {"B": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+# An amount of money: a number, how many of them, and the currency.
+MONEY = re.compile(
+    r"\s*\$?\s*(\d+(?:\.\d*)?|\.\d+)\s*(k|K|M|B|T|thousand|million|billion|trillion)?\s*(?:USD|dollars?|\$)?\s*"
+)
+# Units in which nobody means a small bare number: the unit that people have in mind, and what is not small.
+COARSE, LEAST_COARSE = {"byte": "GB", "byte/s": "GB/s", "flop/s": "TFLOP/s", "Hz": "GHz"}, 1e6
 # Units that are plain numbers for pint: those of counts, flags and ratios.
 DIMENSIONLESS = ("count", "boolean", "1")
 LONGEST_TEXT = 80
@@ -112,7 +118,7 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
 @lru_cache(maxsize=4096, typed=True)  # the rows of tables are read again for every estimate
 def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
     """The result of `parse`."""
-    number, unit = _split(value, canonical)
+    number, unit = _split(_in_dollars(value) if canonical == "dollar" else value, canonical)
     if not number.is_finite():
         raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
@@ -125,6 +131,15 @@ def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
         what = "is too large" if isinstance(value, int) else "is not a finite number"
         raise UnitError(f"{quoted(value)} {what}", advice=expected(canonical))
     return result
+
+
+def _in_dollars(value: str | float) -> str | float:
+    """An amount of money as people write it, "5M USD" or "$2 million", as a number of dollars; all else as it is."""
+    match = MONEY.fullmatch(value) if isinstance(value, str) and len(value) <= LONGEST_TEXT else None
+    if match is None or match[2] is None:
+        return value if match is None else f"{match[1]} USD"
+    size = (PREFIXES | LARGE_COUNTS)[match[2]]
+    return f"{Decimal(match[1]) * Decimal(repr(size)):f} USD"
 
 
 def _split(value: str | float, canonical: str) -> tuple[Decimal, str]:

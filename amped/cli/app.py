@@ -24,7 +24,10 @@ from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.help import Page
 from amped.cli.reading import read_plainly
+from amped.cli.visible import visible
 
+# The name of the command, by whatever file it is started.
+PROGRAM = "amped"
 # The most columns of a help text; on a narrower terminal it is as wide as that.
 WIDEST = 100
 # The objects after which Python looks for garbage: a tenth of the time of a short command goes into looking before. At its end,
@@ -89,6 +92,11 @@ MEASURING = {*VERB_GROUPS["Measure"], "calibrate"}
 ONE_THREAD = "OPENBLAS_NUM_THREADS", "1"
 # What is listed without the word `list`, too.
 LISTED = ("models", "systems", "accelerators", "configs", "measurements", "links", "topologies")
+# Other words for what is listed.
+LISTED_AS = {"gpus": "accelerators", "tpus": "accelerators", "devices": "accelerators", "networks": "models", "machines": "systems",
+             "clusters": "systems", "frameworks": "software"}  # fmt: skip
+# The variables in which a shell asks how a line goes on: that it asks, and the line.
+COMPLETES, COMPLETED = "_AMPED_COMPLETE", ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
 
 
@@ -166,17 +174,22 @@ def built(*verbs: str) -> typer.Typer:
 
 
 def _as_meant(words: list[str]) -> list[str]:
-    """The words of a newcomer: `amped help why` is `amped why --help`, and `amped models` is `amped list models`."""
-    if words[0] == "help":
+    """The words of a newcomer: `amped help why` is `amped why --help`, and `amped gpus` is `amped list accelerators`."""
+    if words[:1] == ["help"]:
         return [*words[1:2], "--help"]
-    return ["list", *words] if words[0] in LISTED else words
+    if words[:1] == ["list"]:
+        return ["list", *(LISTED_AS.get(word, word) for word in words[1:2]), *words[2:]]
+    return _as_meant(["list", *words]) if words and words[0] in (*LISTED, *LISTED_AS) else words
 
 
 def _needed(words: list[str]) -> Iterable[str]:
     """The verbs to load: the one that is called; any two where help is all that is asked; else all, to find what was meant."""
-    if words[0] in VERBS:
-        return words[:1]
-    return ("schema", "show") if words[0] in ("-h", "--help") else VERBS
+    typed = (
+        next(filter(None, map(os.environ.get, COMPLETED)), "").split()[1:2] if COMPLETES in os.environ else words[:1]
+    )
+    if {*typed} & VERBS.keys():
+        return typed
+    return ("schema", "show") if {*typed} & {"-h", "--help"} else VERBS
 
 
 def __getattr__(name: str) -> Any:
@@ -188,13 +201,14 @@ def __getattr__(name: str) -> Any:
 def _prepare() -> None:
     """Lets Python look for garbage rarely, and write a question mark for a letter that the output cannot have.
 
-    Such a letter is half of a pair of surrogates.
+    Such a letter is half of a pair of surrogates. Characters that turn the direction of writing are written as their numbers.
     """
     gc.set_threshold(MOST_NEW_OBJECTS)
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = map(visible, (sys.stdout, sys.stderr))
 
 
 def main(*first: str) -> None:
@@ -203,12 +217,12 @@ def main(*first: str) -> None:
     words = [*first, *sys.argv[1:]]
     if not MEASURING & {*words[:1]}:
         os.environ.setdefault(*ONE_THREAD)
-    if not words:
+    if not words and COMPLETES not in os.environ:
         questions()
         return
     words = _as_meant(words)
     try:
-        built(*_needed(words))(words)
+        built(*_needed(words))(words, prog_name=PROGRAM)
     except AmpedError as error:
         typer.echo(f"amped: {printable(str(error))}", err=True)
         sys.exit(2)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError, FileError, did_you_mean
 from amped.base.version import __version__
 from amped.cli import options
@@ -75,7 +76,7 @@ def anchor(
     write_atomically(output, json.dumps(content, indent=1) + "\n")
     times = ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in found["seconds"].items())
     options.tell(f"{fresh['device']['name']}: {times}; written to {output}")
-    options.tell(f"use it: amped calibrate --anchor {output}")
+    options.tell(f"use it: {command('calibrate', '--anchor', output)}")
 
 
 def _function(named: str | None) -> Callable[..., Any] | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists
 from amped.cli import options, sweeping
 
+# The kinds of rows that are compared.
+KINDS = ("system", "accelerator", "model", "software")
 HINT = "The mappings are those that `amped estimate` chooses; `amped explore --vary …` searches more of each."
 
 
@@ -38,10 +41,12 @@ def compare(
     """
     options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"
+    listed = _listed(given, lookup_tables)
+    given = {name: value for name, value in given.items() if name not in listed}
     asking = options.Asking(None, given, lookup_tables)
-    rows = _rows(asking, names or ())
+    rows = [f"{kind}={rows}" for kind, rows in listed.items()] or _rows(asking, names or ())
     if vary and names and not rows:
-        raise ConfigError("configs are not compared by --vary", f"amped explore {names[0]} --vary {vary[0]}")
+        raise ConfigError("configs are not compared by --vary", command("explore", names[0], "--vary", vary[0]))
     texts = [*(vary or ()), *rows]
     if texts:
         _show_rows(asking, texts, form)
@@ -49,6 +54,18 @@ def compare(
         raise ConfigError("two configs are not compared as CSV", "--json, or rows or --vary")
     else:
         _show_configs(names or [], asking, form)
+
+
+def _listed(given: Mapping[str, object], lookup_tables: Path | None) -> dict[str, str]:
+    """The options that name several rows, as in --system "DGX H100,DGX B200"."""
+    from amped.configuring.gathering import is_row
+    from amped.tables.tables import user_tables
+
+    texts = {kind: str(given[kind]) for kind in KINDS if "," in str(given.get(kind))}
+    if not texts:
+        return {}
+    tables = user_tables(lookup_tables)
+    return {kind: text for kind, text in texts.items() if not is_row(tables, kind, text)}
 
 
 def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
@@ -60,9 +77,8 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
     if len(names) < 2 or any(name in shipped_configs() or exists(Path(name)) for name in names):
         return []
     tables = user_tables(asking.lookup_tables)
-    kinds = ("system", "accelerator", "model", "software")
-    found = {kind: sum(is_row(tables, kind, name) for name in names) for kind in kinds}
-    kind = max(kinds, key=found.__getitem__)
+    found = {kind: sum(is_row(tables, kind, name) for name in names) for kind in KINDS}
+    kind = max(KINDS, key=found.__getitem__)
     return [f'{kind}="{name}"' for name in names] if found[kind] else []
 
 

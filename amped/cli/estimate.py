@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from amped.base.errors import ConfigError
+from amped.base.errors import ConfigError, FileError, one_line
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ def estimate(
         return
     _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
-    if output_dir or save or gemm or plot or (asked.label not in UNNAMED and not as_json):
+    if output_dir or save or gemm or plot:
         _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), quiet=as_json)
+    elif asked.label not in UNNAMED and not as_json:
+        _write_if_possible(result)
     _write_timeline(result, timeline, as_json)
     _show_launch(result, form, as_json, compute_graph and not gemm)
     if must and not result["fits_in_memory"]:
@@ -181,6 +183,14 @@ def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool) 
     written = options.write(folder, *files)
     if not quiet:
         typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
+
+
+def _write_if_possible(result: Estimation) -> None:
+    """Writes the files of a run for which nobody asked; where the folder takes none, that is a note and no mistake."""
+    try:
+        _write(options.DEFAULT_FOLDER, _texts(result), quiet=False)
+    except FileError as error:
+        options.tell_notices([f"no files are written to {options.DEFAULT_FOLDER}: {one_line(error)}"])
 
 
 def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.cli import options, sweeping
 from amped.cli.help import Page
@@ -251,7 +252,7 @@ def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for:
     extras = {"--lookup-tables": asked.question.lookup_tables, "--formulas": asked.question.formulas}
     also = "".join(f" {option} {value}" for option, value in extras.items() if value is not None)
     options.tell(
-        f"the best {len(written)} are written to {folder}; run one: amped estimate --config {written[0]}{also}"
+        f"the best {len(written)} are written to {folder}; run one: {command('estimate', '--config', written[0])}{also}"
     )
 
 

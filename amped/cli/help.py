@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import typer.core
 
+from amped.base.commands import broken
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.cli.reading import read_plainly
 
@@ -26,8 +27,8 @@ OUTPUTS = frozenset(
 EXAMPLE = "Example: "
 # What the library that checks types says of a text that is no whole number.
 NO_NUMBER = "Input should be a valid integer, unable to parse string as an integer"
-# The words of a command; a blank in quotes is no end of a word.
-WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+# What it says of a word that is no choice: the word, and the choices.
+WRONG_CHOICE = re.compile(r"'([^']*)' is not one of (.*)")
 # The range of a number, as it stands behind a default or alone.
 RANGE = r"(?:[-\d.]+<=?)?x[<>]=?[-\d.]+"
 
@@ -62,7 +63,9 @@ class Page(typer.core.TyperCommand):
             plain = " ".join(paragraph.split())
             if plain.startswith(EXAMPLE):
                 with formatter.section("Example"):
-                    formatter.write("".join(f"{line}\n" for line in _command(plain.removeprefix(EXAMPLE), formatter)))
+                    indent = " " * formatter.current_indent
+                    lines = broken(plain.removeprefix(EXAMPLE), formatter.width - len(indent))
+                    formatter.write("".join(f"{indent}{line}\n" for line in lines))
             else:
                 formatter.write_paragraph()
                 with formatter.indentation():
@@ -111,7 +114,9 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
 def _misused(told: str, verb: str) -> ConfigError:
     """The error for a wrong value of an option or too many words, in the words of typer."""
     plain = told.replace("Value error, ", "").replace(NO_NUMBER, "it is no whole number, as 4096 or 4,096")
-    return ConfigError(plain.removesuffix("."), f"`{verb} --help` says what it takes")
+    wrong = WRONG_CHOICE.search(plain)
+    hint = did_you_mean(wrong[1], re.findall("'([^']*)'", wrong[2])) if wrong else ""
+    return ConfigError(plain.removesuffix("."), hint or f"`{verb} --help` says what it takes")
 
 
 def _is_parameter(option: str) -> bool:
@@ -119,7 +124,8 @@ def _is_parameter(option: str) -> bool:
     from amped.base.aliases import aliases
     from amped.theory.catalogue import catalogue
 
-    return aliases().canonical(option[2:].replace("-", "_")) in catalogue()
+    name = aliases().canonical(option[2:].replace("-", "_"))
+    return name in catalogue() and catalogue()[name].mark.kind != "records"
 
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:
@@ -134,31 +140,3 @@ def _record(option: Any, ctx: Any) -> tuple[str, str] | None:
 def _group(option: Any) -> str:
     """The group of an option: its own, or that of outputs, or the first."""
     return option.rich_help_panel or (OUTPUT if OUTPUTS & {*option.opts} else OWN)
-
-
-def _command(example: str, formatter: Any) -> Iterator[str]:
-    """The lines of a command; one that is too long is broken before an option."""
-    indent = " " * formatter.current_indent
-    width = formatter.width - len(indent)
-    if len(example) <= width:
-        yield indent + example
-        return
-    line = ""
-    for part in _parts(WORDS.findall(example)):
-        if line and len(line) + len(part) + 3 > width:
-            yield f"{indent}{line} \\"
-            line = f"  {part}"
-        else:
-            line = f"{line} {part}" if line else part
-    yield indent + line
-
-
-def _parts(words: Sequence[str]) -> list[str]:
-    """A command, with each option and its value together."""
-    parts: list[str] = []
-    for word in words:
-        if parts and not word.startswith("-") and parts[-1].startswith("-") and " " not in parts[-1]:
-            parts[-1] += f" {word}"
-        else:
-            parts.append(word)
-    return parts

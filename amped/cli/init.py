@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.cli import options
 
@@ -40,4 +41,4 @@ def init(
     size = {"number_of_nodes": nodes or 1} if gpus is None else {"number_of_accelerators": gpus}
     config = draft(row, system, size, lookup_tables)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
-    options.print_or_write(text, output, f"; next: amped estimate --config {output}")
+    options.print_or_write(text, output, f"; next: {command('estimate', '--config', output)}")

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists, is_folder
 from amped.cli.help import CONFIG, MAPPING, TRAINING
 from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
+from amped.report.width import columns
 from amped.theory.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
 else:  # the verb loads the other types when it runs
     Scenario = Any
 
-# The width of tables that are not shown on a terminal; it fits a page or a mail.
-PLAIN_WIDTH = 100
 # The variables that ask for colors where there is no terminal, and the first character that is two columns wide.
 COLORING, WIDE = ("FORCE_COLOR", "TTY_COMPATIBLE"), "\u1100"
 # The texts that --vary takes and --set does not: [1, 2], 1,2 or 1:8:x2.
 _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
+# A value in double quotes, as --vary takes it.
+_QUOTED = re.compile(r'^"([^"]*)"$')
 # The exit code of an answer that is not as --must asks.
 NOT_MET = 3
 
@@ -297,10 +299,11 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written) and not _is_layout(name):
+        if _LIST.fullmatch(written) and not (_is_layout(name) or _is_row(name, written)):
             told = f"--set {name} takes one value, and {written!r} is a list"
-            raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
-        found[name] = setting(written)
+            values = written.strip("[] ")
+            raise ConfigError(told, f"sweep it: {command('explore', '--vary', f'{name}={values}')}")
+        found[name] = setting(_QUOTED.sub(r"\1", written))
     return _by_amped(found)
 
 
@@ -311,6 +314,16 @@ def _by_amped(given: dict[str, object]) -> dict[str, object]:
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
+
+
+def _is_row(name: str, text: str) -> bool:
+    """Whether a name takes a row of a table, and a text with commas is one name: a list of rows has a row before its first comma."""
+    from amped.base.aliases import aliases
+    from amped.configuring.gathering import ROW_NAMES, is_row
+    from amped.tables.tables import user_tables
+
+    name = aliases().canonical(name)
+    return name in ROW_NAMES and not is_row(user_tables(), name, text.partition(",")[0].strip("[] "))
 
 
 def _is_layout(name: str) -> bool:
@@ -397,10 +410,8 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     """
     every = [tuple(line) for line in lines]
     told = ["".join(text for text, _ in line).rstrip() for line in every]
-    colored = sys.stdout.isatty() or any(map(os.environ.get, COLORING))
-    if not colored and all(
-        len(line) <= PLAIN_WIDTH and line.isprintable() and max(line, default="") < WIDE for line in told
-    ):
+    colored, room = is_terminal(sys.stdout) or any(map(os.environ.get, COLORING)), columns()
+    if not colored and all(len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told):
         typer.echo("\n".join(told))
         return
     from rich.console import Group
@@ -409,12 +420,17 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     show(Group(*(Text.assemble(*line) for line in every)))
 
 
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; a stream that was closed before amped began is none."""
+    return stream is not None and stream.isatty()
+
+
 def plain(renderable: RenderableType) -> str:
     """A renderable as plain text, without blanks at the ends of lines."""
     from rich.console import Console
 
     stream = io.StringIO()
-    Console(file=stream, width=PLAIN_WIDTH, color_system=None, highlight=False, markup=False).print(renderable)
+    Console(file=stream, width=columns(), color_system=None, highlight=False, markup=False).print(renderable)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # What it looks for, so that nobody gives it; and the options that would.
 SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus", "nodes")
-WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 
 
 @options.bundled(SOUGHT_OPTIONS)
@@ -87,7 +86,9 @@ def _show(
     from amped.drafting.recommendation import recommended
     from amped.interop.models import with_model
 
-    words, given = _words(config, given), with_model(given, lookup_tables)
+    tables = [lookup_tables] if isinstance(lookup_tables, str | Path) else lookup_tables or ()
+    words = [*_words(config, given), *(word for path in tables for word in ("--lookup-tables", str(path)))]
+    given = with_model(given, lookup_tables)
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config
     asked = [read_scenario(open_config, given | each, lookup_tables) for each in own]
@@ -142,12 +143,8 @@ def _read(text: str | None, unit: str, option: str) -> float | None:
         raise ConfigError(
             f"{option} {text.strip()}: this number has no unit", f'write it, as in {option} "{text.strip()} days"'
         )
-    plain, scale = text.strip().lstrip("$").strip(), 1.0
-    for word, size in WORDS.items():
-        plain, count = re.subn(rf"\b{word}\b\s*", "", plain)
-        scale *= size**count
     try:
-        found = parse(plain.strip(), unit) * scale
+        found = parse(text, unit)
     except UnitError as error:
         raise ConfigError(
             f"{option} {text!r} is not read: {error}", 'for example "30 days" or "2 million USD"'

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amped.base.aliases import aliases
+from amped.base.commands import command
 from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import read_json, shipped_json
 from amped.base.record import dataclass
@@ -68,6 +69,10 @@ class Config:
     problems: tuple[Problem, ...] = ()
 
 
+# The keys by which a config.json of Hugging Face is known.
+HUGGING_FACE = {"architectures", "model_type"}
+
+
 def shipped_configs() -> list[str]:
     """The names of the configs that come with amped."""
     from importlib import resources  # slow to load
@@ -113,7 +118,7 @@ def _raw(source: object) -> tuple[Any, str]:
     if not exists:
         if kind := row_kind(name):
             raise FileError(
-                f"is no config, but one of `amped list {kind}s`", f"amped … --{kind} {quoted(name)}", str(source)
+                f"is no config, but one of `amped list {kind}s`", command("estimate", f"--{kind}", name), str(source)
             )
         hint = did_you_mean(path.stem, shipped_configs()) or f"shipped are {', '.join(shipped_configs())}"
         raise FileError("no such file, and no shipped config of that name", hint, str(source))
@@ -137,6 +142,8 @@ def _plain(source: Mapping[str, Any]) -> Any:
 def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
     if not isinstance(raw, dict):
         raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
+    if HUGGING_FACE & raw.keys():
+        raise ConfigError("is a network of Hugging Face, and no config of amped", command("estimate", "--model", label))
     wrong = structure_problems(raw)
     if wrong:
         raise ConfigError([*wrong, *_name_problems(raw, catalogue)])

@@ -10,6 +10,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, Problem, TableError, collected, did_you_mean, quoted
 from amped.base.numbers import settable
+from amped.base.units import COARSE, LEAST_COARSE
 from amped.configuring.config import Config, Entry
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
@@ -29,10 +30,8 @@ NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
 OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
 # The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
-# Quantities of machines, by the end of their names, with a unit that people have in mind; in amped's own unit, none is below
-# a million.
-LARGE_UNITS = {"memory_capacity": "GB", "bandwidth": "GB/s", "flop_rate": "TFLOP/s", "frequency": "GHz"}
-LEAST_LARGE = 1e6
+# The ends of the names of a machine's quantities that nobody means in bytes, Hz or flop/s.
+OF_MACHINES = ("memory_capacity", "bandwidth", "flop_rate", "frequency")
 
 
 def is_row(tables: Tables, name: str, text: str) -> bool:
@@ -103,7 +102,7 @@ class _Builder:
                 self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {own[name].where}"))
             else:
                 own[name] = Entry(name, written_name, where, "value", written)
-                self.notices += _without_unit(name, written, self.catalogue[name].mark.unit)
+                self.problems += _without_unit(name, written, self.catalogue[name].mark.unit, where)
         for name, entry in own.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
                 self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
@@ -176,6 +175,8 @@ class _Builder:
 
     def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
         row = self._row(category, table, name, overriding)
+        if row is not None and self.tables.meant(table, name) != name:
+            self.notices.append(f"{quoted(name)} is read as the row '{row.name}'")
         if row is not None:
             self._use_row(category, row, overriding)
 
@@ -356,9 +357,9 @@ def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> Lo
         raise TableError(told, file=row.file) from None
 
 
-def _without_unit(name: str, written: object, unit: str) -> Iterator[str]:
-    """A warning of a number that is too small for its unit, as whoever writes it has another unit in mind."""
-    meant = next((own for end, own in LARGE_UNITS.items() if name.endswith(end)), None)
+def _without_unit(name: str, written: object, unit: str, where: str) -> Iterator[Problem]:
+    """The problem of a number that is too small for its unit, as whoever writes it has another unit in mind."""
     with suppress(ValueError, TypeError):
-        if meant and 0 < float(str(written)) < LEAST_LARGE:
-            yield f'warning: {name} = {written} is {written} {unit}; for another unit, write it: {name}="{written} {meant}"'
+        if name.endswith(OF_MACHINES) and unit in COARSE and 0 < float(str(written)) < LEAST_COARSE:
+            advice = f'write the unit: {name}="{written} {COARSE[unit]}", or "{written} {unit}" if so little is meant'
+            yield Problem(f"{written} without a unit is {written} {unit}", where, advice)

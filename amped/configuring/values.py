@@ -33,7 +33,7 @@ def read_value(quantity: Quantity, written: object, old_style: bool = False) -> 
     mark, written = quantity.mark, _unwrapped(written)
     if mark.kind == "records":
         raise ConfigError(f"'{quantity.name}' is a list of records and cannot be given",
-                          "give the quantities it is made of")  # fmt: skip
+                          did_you_mean(quantity.name, ()) or "give the quantities it is made of")  # fmt: skip
     if quantity.is_selector:
         return _choice(quantity, written)
     if mark.unit in TEXTS:
@@ -71,7 +71,7 @@ def _choice(quantity: Quantity, written: object) -> str:
                 return option
     hint = did_you_mean(written, options) if isinstance(written, str) else ""
     raise ConfigError(f"{quoted(written)} is no choice of '{quantity.name}'",
-                      f"{hint} it is one of {', '.join(options)}".strip())  # fmt: skip
+                      f"{hint}{'' if hint.endswith('?') or not hint else ';'} it is one of {', '.join(options)}".strip())  # fmt: skip
 
 
 def _boolean(quantity: Quantity, written: object) -> float:

@@ -22,7 +22,7 @@ from amped.engine.resolve import plan
 from amped.exploration.search_space import MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
-from amped.tables.tables import Tables, system_with, user_tables
+from amped.tables.tables import system_with, user_tables
 from amped.theory.parallelisms import OF_TOKENS, PLACED
 from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, NETWORK, SYSTEM
 
@@ -97,7 +97,7 @@ def without_mapping(
 def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_tables: Any, formulas: Any) -> Scenario:
     """The scenario of what is given and of what some steps choose around it, without what is swept."""
     meant, _ = aliases().all_given({**given, **swept})
-    own = _machine({aliases().canonical(name): value for name, value in meant.items()}, user_tables(lookup_tables))
+    own = {aliases().canonical(name): value for name, value in meant.items()}
     chosen: dict[str, object] = {}
     for step in steps:
         scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
@@ -118,14 +118,6 @@ def _title(scenario: Scenario) -> str:
     """The title of the results: what is trained, and on which machine."""
     named = [scenario.sources.rows[name].name for name in (NETWORK, SYSTEM) if name in scenario.sources.rows]
     return " on ".join(named)
-
-
-def _machine(own: dict[str, object], tables: Tables) -> dict[str, object]:
-    """What is given, where the name of an accelerator stands for the first system that is built with it."""
-    name = str(own.get("system"))
-    if "system" in own and not tables.has(SYSTEMS, name) and tables.has(ACCELERATORS, name):
-        return own | {"system": system_with(name, tables) or name}
-    return own
 
 
 def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:

@@ -9,6 +9,7 @@ from textwrap import shorten
 import numpy as np
 
 from amped.base.aliases import aliases
+from amped.base.commands import command
 from amped.base.errors import MappingError, ResolveError, did_you_mean
 from amped.base.numbers import digits
 from amped.configuring.scenario import Scenario, refuse_sweeps
@@ -117,7 +118,7 @@ def _candidates(word: str, known: Catalogue) -> str:
     if not found:
         return did_you_mean(word, [*known, *aliases().results]) or "`amped list parameters` shows them"
     lines = ["ask for one of these:", *(f"{name}: {_first_sentence(known[name].summary)}" for name in found[:MOST])]
-    more = f"and {len(found) - MOST} more: amped list parameters --filter {word}" if found[MOST:] else ""
+    more = f"and {len(found) - MOST} more: {command('list', 'parameters', '--filter', word)}" if found[MOST:] else ""
     return "\n    ".join([*lines, *([more] if more else [])])
 
 

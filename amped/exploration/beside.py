@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.engine.evaluate import Array, Columns
+from amped.exploration.search_space import Space
 from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS, Swept
 from amped.theory.divisors import divisors
 
@@ -29,9 +30,12 @@ class Needs(Protocol):
         """The number of routed experts of a layer."""
 
 
-def searched_beside(experts: int, one_dimension: bool, sweeps: Swept) -> tuple[str, ...]:
-    """The degrees to search for a network with this many experts, without those that the user settles."""
-    mixture = experts > 1 or "number_of_experts" in sweeps.axes
+def searched_beside(experts: int, one_dimension: bool, sweeps: Swept, space: Space) -> tuple[str, ...]:
+    """The degrees to search for a network with this many experts, without those that the user settles.
+
+    A grid of tensor parallelism has its columns searched in every space, for without them it is one dimension.
+    """
+    mixture = space.experts and (experts > 1 or "number_of_experts" in sweeps.axes)
     needed = {COLUMNS_OF_GRID: not one_dimension, EXPERT_TENSOR: mixture, EXPERTS: mixture}
     return tuple(name for name, is_needed in needed.items() if is_needed and name not in sweeps.settled)
 

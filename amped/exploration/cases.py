@@ -172,7 +172,7 @@ def _cases_of(
     sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
     for place, (accelerators, domain, experts, *given_degrees) in enumerate(sizes):
         machine: dict[str, Value] = {name: float(column[place]) for name, column in numbers.items()}
-        searched = searched_beside(experts, one_dimension, sweeps) if space.networks else ()
+        searched = searched_beside(experts, one_dimension, sweeps, space)
         dropped = {n for name in searched for n in (name, *known[name].replaces, *SETTLES[name])}
         given = {name: value for name, value in kept.items() if name not in dropped}
         sources = replace(asked.sources, given={**given, **machine, "number_of_accelerators": float(accelerators)})

@@ -14,7 +14,7 @@ import numpy as np
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.base.record import dataclass
-from amped.base.units import parse
+from amped.base.units import COARSE, LEAST_COARSE, parse
 from amped.engine.evaluate import Mask
 from amped.theory.catalogue import Catalogue
 
@@ -120,7 +120,11 @@ def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float
         return choice
     if text.casefold() in ("true", "false"):
         return float(text.casefold() == "true")
-    return parse(text, mark.unit, mark.bare)
+    number = parse(text, mark.unit, mark.bare)
+    if mark.unit in COARSE and 0 < number < LEAST_COARSE and text.replace(".", "", 1).isdigit():
+        told = f"{text} without a unit is {text} {mark.unit}"
+        raise ConfigError(told, f'write the unit: "{name} {comparison} {text} {COARSE[mark.unit]}"')
+    return number
 
 
 def _contradict(wishes: list[Wish]) -> bool:

@@ -51,7 +51,7 @@ def layouts(
     """
     found, even, refused = dict[tuple[int, int, str], Laid](), False, _no_number_of_stages(sources, machine[0])
     for stages, chunks in _sizes(machine[0], sources, sweeps, space):
-        if _are_alike(sources, machine[2]) and (not space.networks or sources.given["layers"] % (stages * chunks) == 0):
+        if _are_alike(sources, machine[2]) and (not space.experts or sources.given["layers"] % (stages * chunks) == 0):
             even = True
             continue
         is_searched = _is_searched(stages, chunks, sources, sweeps)
@@ -63,7 +63,7 @@ def layouts(
         except MappingError as error:  # the config gives a layout with another number of stages
             refused = error
             continue
-        if LAYOUT not in each[0].given or not (space.networks or _is_wanted(sources, each[0])):
+        if LAYOUT not in each[0].given or not (space.experts or _is_wanted(sources, each[0])):
             even = True
         elif is_searched:
             found |= {(stages, chunks, laid.choices[LAYOUT]): _held(sources, laid, stages, chunks) for laid in each}

@@ -24,8 +24,8 @@ class Space:
         largest_microbatch: the largest micro-batch that is tried.
         largest_context: the largest context-parallel degree that is tried; 0 if only given or listed degrees are.
         chunks: whether virtual pipeline stages are searched.
-        networks: whether degrees that only some networks and strategies have are searched: those of experts, and the
-            columns of a tensor-parallel grid.
+        experts: whether the degrees of experts are searched, where the network has any. (The columns of a tensor-parallel
+            grid are searched in every space, where the strategy has a grid.)
         policies: further names and their values.
         pruned: whether values of policies that are shown to be no better are left out (`dominance.py`).
         held: what is not searched, in words.
@@ -36,7 +36,7 @@ class Space:
     largest_microbatch: float
     largest_context: int
     chunks: bool
-    networks: bool
+    experts: bool
     policies: Mapping[str, tuple[object, ...]]
     pruned: bool
     held: str
@@ -55,7 +55,8 @@ WHERE_NOTHING_FITS = {"default": "memory"}
 LAYOUTS = (
     "layouts but the one that amped finds, up to 16 stages and 32 chunks, where layers are unlike or do not divide"
 )
-LIMITS = f"micro-batch and context degree above 16; {LAYOUTS}"
+STRATEGY = "tensor-parallel strategy and panels of SUMMA"
+LIMITS = f"{STRATEGY}; micro-batch and context degree above 16; {LAYOUTS}"
 SHARED = "expert tensor degrees between 1 and that of other layers"
 SPACES = {
     "default": Space(False, 16, 16, True, True, POLICIES, False,
@@ -71,10 +72,10 @@ SPACES = {
     "quick": Space(False, 4, 0, False, True,
         {"activation_recomputation": RECOMPUTATION, "zero_stage": (1.0, 3.0)}, True,
         f"placement (by its order), overlap, schedule, virtual stages, context degree, offload, precisions; {SHARED}; "
-        f"micro-batch above 4; {LAYOUTS}", balanced=True),
+        f"{STRATEGY}; micro-batch above 4; {LAYOUTS}", balanced=True),
     "degrees": Space(True, float("inf"), 0, False, False, {}, False,
-        "everything but the degrees of data, tensor and pipeline parallelism, their placement and the micro-batch: context and "
-        "expert degrees, stages with unequal numbers of like layers, virtual stages, schedule, recomputation, ZeRO stage, "
+        "everything but the degrees of data, tensor and pipeline parallelism (of a grid, also its columns), their placement and the "
+        f"micro-batch: {STRATEGY}, context and expert degrees, stages with unequal numbers of like layers, virtual stages, schedule, recomputation, ZeRO stage, "
         "sequence parallelism, overlap, offload, precisions"),
 }  # fmt: skip
 # Policies that change nothing if this degree is 1; then only their first value is tried.

@@ -15,6 +15,7 @@ from amped.configuring.sources import Given
 from amped.configuring.values import read_values
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.theory.catalogue import Catalogue
+from amped.theory.quantity import MAPPING
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
@@ -105,7 +106,8 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
         if (unit := scenario.catalogue[name].mark.unit) in ONE_RUN_EACH
     ]
     found.written = (*found.rows, *sweeps)
-    policies = {n: values for n, values in space.policies.items() if n not in sweeps and not is_set(scenario, n)}
+    open_policies = {n: v for n, v in space.policies.items() if n not in sweeps and not is_set(scenario, n)}
+    policies = {name: _offered(scenario, name, values) for name, values in open_policies.items()}
     for name, values in (sweeps | policies).items():
         place = "choices" if scenario.catalogue[name].is_selector else PLACES.get(name, "axes")
         getattr(found, place)[name] = values
@@ -119,6 +121,15 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     if problems:
         raise ConfigError(problems, file=scenario.label)
     return found
+
+
+def _offered(scenario: Scenario, name: str, values: tuple[object, ...]) -> tuple[object, ...]:
+    """The values of a policy that the software has: of ZeRO stages those of its row, the next one for one that it has not."""
+    software = scenario.sources.rows.get(MAPPING)
+    offered = software.columns.get("offered_zero_stages") if software and name == "zero_stage" else None
+    if not offered:
+        return values
+    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in values))
 
 
 def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amped.base.commands import command
 from amped.base.errors import AmpedError, FileError, Problem, quoted
 from amped.base.files import is_file, is_folder, parse_json, read_text
 from amped.interop import CONFIG, automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
@@ -131,7 +132,7 @@ def _object(raw: object, file: str, form: str | None) -> Imported:
     if not isinstance(raw, Mapping):
         raise FileError(f"line 1: is {quoted(raw)}, not an object", f"amped reads {_known()}", file)
     if form is None and any(category in raw for category in CATEGORIES):
-        raise FileError("is a config of amped already", f"amped estimate --config {file}", file)
+        raise FileError("is a config of amped already", command("estimate", "--config", file), file)
     if form is not None and form not in OBJECTS:
         raise FileError(Problem(f"is JSON, and {form} is not", "line 1"), file=file)
     found = form or next((name for name, each in OBJECTS.items() if each.fits(raw)), None)

@@ -14,7 +14,7 @@ from amped.interop.records import Imported, Keys, Reading
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.quantity import MAPPING, NETWORK
 
-FORM, SOFTWARE, COMPILED = "torchtitan", "torchtitan", "torchtitan, compiled"
+FORM, SOFTWARE, COMPILED = "torchtitan", "torchtitan", "torchtitan compiled"
 VERSION, MAIN = "torchtitan 0.3.0", "torchtitan main of August 2026"
 P, T = "parallelism.", "training."
 # The name of a recipe: of its function and its file.

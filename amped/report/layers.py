@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import JustifyMethod, RenderableType, group
-from rich.table import Table
 from rich.text import Text
 
 from amped.configuring.kernel_tables import NAME as MEASURED_TABLE
 from amped.estimation.breakdown import OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
+from amped.report.tables import Fitting
 
 PHASES = {"forward": "forward", "input_gradient": "gradient", "weight_gradient": "weights"}
 NUMBERS = ("GFLOP", "MB", "FLOP/B", "time us", "share", "% peak", "MUE")
@@ -33,7 +33,7 @@ def layer_table(e: Estimation) -> Iterator[RenderableType]:
     """
     yield from heading(e)
     lines = layer_lines(e)
-    table = Table(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
+    table = Fitting(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
     footers = {"operator": "one micro-batch", "time us": f"{sum(line.time for line in lines) * 1e6:,.1f}",
                "GFLOP": f"{sum(line.flops for line in lines) / 1e9:,.1f}",
                "MB": f"{sum(line.bytes for line in lines) / 1e6:,.0f}"}  # fmt: skip

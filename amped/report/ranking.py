@@ -15,6 +15,7 @@ from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
 from amped.report.axes_values import unit_of, words
+from amped.report.width import columns as width
 from amped.theory.parallelisms import OF_TOKENS
 from amped.theory.parallelisms import PLACED as PLACED_KINDS
 
@@ -25,8 +26,6 @@ SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequenc
          "flash_attention": "fused"}  # fmt: skip
 PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
 MOST_TIES = 3
-# The width of a page, a mail or a narrow terminal, in characters.
-PAGE = 98
 OTHER_BATCHES = "Batches of different size are different experiments: amped does not know whether both learn as well."
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
@@ -129,7 +128,7 @@ def _placed(row: Row, kind: str) -> str:
 def _fitting(columns: list[tuple[str, list[str]]], rows: int) -> Iterator[Table]:
     """The columns as a table; columns for which a page has no room follow in further tables, which repeat the rank."""
     while columns:
-        taken, room = [("rank", [str(rank) for rank in range(1, rows + 1)])], PAGE - 6
+        taken, room = [("rank", [str(rank) for rank in range(1, rows + 1)])], width() - 8
         while columns and (len(taken) == 1 or _width(columns[0]) < room):
             taken.append(columns.pop(0))
             room -= _width(taken[-1]) + 1

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType, group
 from rich.text import Text
 
+from amped.base.commands import broken, command
 from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
 from amped.report.tables import table
+from amped.report.width import columns
 from amped.theory.parallelisms import PLACED
 
 HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
@@ -40,7 +41,7 @@ def recommendation(
             yield Text(f"{each.system}: {_none(each)}", style="bold red")
     first = found[0]
     if first.row is not None:
-        yield Text(f"\namped estimate {shlex.join(words)} {_settings(first, words)}")
+        yield Text("\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns())))
         if limits.deadline is None:
             yield Text("\nMore accelerators train faster, for about as much: --deadline says how fast it must be.")
         yield Text(f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", style="dim")
@@ -71,13 +72,11 @@ def _tried(each: Recommendation) -> str:
             "size that was tried is enough.")  # fmt: skip
 
 
-def _settings(each: Recommendation, words: Sequence[str]) -> str:
+def _settings(each: Recommendation, words: Sequence[str]) -> list[str]:
     """The options that set the mapping; settings that `words` already hold are left out."""
     known = {word.partition("=")[0].strip() for word in words}
     plain = {
         name: settable(v) if isinstance(v, float) else str(v) for name, v in each.settings.items() if name not in known
     }
-    size = f"--gpus {plain.pop('number_of_accelerators')} "
-    return f"--system {shlex.quote(each.system)} {size}" + " ".join(
-        f"--set {shlex.quote(f'{name}={value}')}" for name, value in plain.items()
-    )
+    size = ["--system", each.system, "--gpus", str(plain.pop("number_of_accelerators"))]
+    return size + [word for name, value in plain.items() for word in ("--set", f"{name}={value}")]

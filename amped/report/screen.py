@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import shorten, wrap
+from textwrap import shorten
 from typing import Any
 
+from amped.base.commands import set_option
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
 from amped.report import human
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
+from amped.report.width import columns, wrapped
 from amped.tables.table_files import KERNELS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
-# The columns of the screen, of the word that each line begins with, and of the bar of a whole step.
-WIDTH, WORD, BAR = 100, 11, 25
+# The columns of the word that each line begins with, and of the bar of a whole step.
+WORD, BAR = 11, 25
 MOST_NOTES = 4
 # The most lines of a note, and what stands at the end of one that is cut.
 NOTE_LINES, MORE = 2, " … (--full)"
@@ -46,7 +48,7 @@ def screen(e: Estimation) -> Iterator[Line]:
 
 def _lines(word: str, text: str, style: str) -> Iterator[Line]:
     """A word, and what is said of it beside it, on as many lines as it takes."""
-    for place, line in enumerate(wrap(text, WIDTH - WORD, break_long_words=False, break_on_hyphens=False)):
+    for place, line in enumerate(wrapped(text, columns() - WORD)):
         yield (f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style)
 
 
@@ -56,11 +58,11 @@ def _lines(word: str, text: str, style: str) -> Iterator[Line]:
 def heading(e: Estimation) -> Iterator[Line]:
     """What is trained on what, and how the work is divided; in one line where both have room."""
     what, how = what_is_trained(e), how_it_is_divided(e)
-    if len(what) + len(how) + 2 <= WIDTH:
-        yield (what, "bold"), (" " * (WIDTH - len(what) - len(how)), ""), (how, "dim")
+    if len(what) + len(how) + 2 <= columns():
+        yield (what, "bold"), (" " * (columns() - len(what) - len(how)), ""), (how, "dim")
     else:
-        yield ((what, "bold"),)
-        yield from (((line, "dim"),) for line in wrap(how, WIDTH))
+        yield from (((line, "bold"),) for line in wrapped(what, columns()))
+        yield from (((line, "dim"),) for line in wrapped(how, columns()))
 
 
 def what_is_trained(e: Estimation) -> str:
@@ -145,7 +147,7 @@ def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
 
 def _as_options(change: str) -> str:
     """A change in words, as the options that make it; that there is none stays as it is."""
-    return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}--set {m[2]}={m[3]}", change)
+    return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}{set_option(m[2], m[3])}", change)
 
 
 def _optional(e: Estimation, name: str) -> str:
@@ -162,14 +164,14 @@ def shares(e: Estimation) -> dict[str, float]:
 def _where(e: Estimation) -> Iterator[Line]:
     """The parts of a step, each with its share and a bar; parts below half a percent are left out."""
     kinds = {said: kind_of(name) for name, said in PARTS.items()} | {"compute": "compute"}
-    line, room = [(f"{'WHERE':<{WORD}}", "bold")], WIDTH - WORD
+    line, room = [(f"{'WHERE':<{WORD}}", "bold")], columns() - WORD
     for said, share in shares(e).items():
         if share < LEAST_SHARE:
             continue
         told, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
         if len(told) + len(bar) + 2 > room:
             yield line
-            line, room = [(" " * WORD, "")], WIDTH - WORD
+            line, room = [(" " * WORD, "")], columns() - WORD
         line += [("  " if len(line) > 1 else "", ""), (told, ""), (bar, COLORS[kinds[said]])]
         room -= len(told) + len(bar) + 2
     yield line
@@ -179,7 +181,7 @@ def _slow_by(e: Estimation) -> Iterator[Line]:
     """The longest wait of a step, if it is worth a line."""
     told = longest_wait(e)
     if told:
-        yield (f"{'SLOW BY':<{WORD}}", "bold"), (f"{told}; `amped why` says what helps", "")
+        yield from _lines("SLOW BY", f"{told}; `amped why` says what helps", "")
 
 
 def longest_wait(e: Estimation) -> str:
@@ -201,8 +203,8 @@ def _notes(e: Estimation) -> Iterator[Line]:
     told = notes(e)
     for notice in told[:MOST_NOTES]:
         style = "bold" if notice.startswith("warning") else "dim"
-        short = shorten(notice, NOTE_LINES * WIDTH - len(MORE), placeholder=MORE)
-        yield from (((line, style),) for line in wrap(short, WIDTH, break_on_hyphens=False))
+        short = shorten(notice, NOTE_LINES * columns() - len(MORE), placeholder=MORE)
+        yield from (((line, style),) for line in wrapped(short, columns()))
     if len(told) > MOST_NOTES:
         yield ((f"{len(told) - MOST_NOTES} further notes: --full", "dim"),)
 

@@ -12,6 +12,7 @@ from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 
+from amped.base.commands import command
 from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
@@ -211,4 +212,4 @@ def _kernels(e: Estimation) -> tuple[RenderableType, ...]:
     row = e.scenario.sources.rows[KERNELS]
     assumed = [column for column in row.unverified if column in e.scenario.catalogue]
     doubt = f"{len(assumed)} of its columns are assumed" if assumed else "all of it from its sources"
-    return f"  {KERNELS}", "a row", Text(f"'{row.name}', {doubt} (amped show '{row.name}').", style="dim")
+    return f"  {KERNELS}", "a row", Text(f"{command('show', row.name)}: {doubt}.", style="dim")

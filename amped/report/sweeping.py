@@ -25,7 +25,7 @@ from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 PRICE, SIZE = "accelerator_price", "number_of_accelerators"
 # The columns that hold names, which may be wrapped; and the least width of the column of mappings.
 TEXTS = ("model", "system", "accelerator", "software")
-LEAST_MAPPING = 17
+LEAST_MAPPING = 28
 # The results of a line, with the heads of their columns; the last ones are shown if somebody described the grid.
 SHOWN = {"training_time": "training", "cost": "cost", "energy": "energy", "electricity_cost": "electricity",
          "carbon_emissions": "CO2", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip

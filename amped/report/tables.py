@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.table import Column, Table
 from rich.text import Text
 
 # A name, or another value, of at most so many characters stays on one line.
 LONGEST_NAME, LONGEST_UNWRAPPED = 30, 16
+# The blanks between two columns.
+GAP = 2
+
+
+class Fitting(Table):
+    """A table that cuts no cell: columns that have no room follow in further tables, which repeat the first column."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        """The table, or the tables that hold its columns."""
+        for columns in self._parts(options.max_width):
+            part = self if len(columns) == len(self.columns) else self._with(columns)
+            yield from Table.__rich_console__(part, console, options)
+
+    def _parts(self, room: int) -> Iterator[list[Column]]:
+        """The columns that stand side by side, the first one in each part."""
+        first, *others = self.columns
+        part, left = [first], room - _least(first)
+        for column in others:
+            if len(part) > 1 and _least(column) + GAP > left:
+                yield part
+                part, left = [first], room - _least(first)
+            part.append(column)
+            left -= _least(column) + GAP
+        yield part
+
+    def _with(self, columns: Sequence[Column]) -> Table:
+        """A table of some of the columns."""
+        copies = (column.copy() for column in columns)
+        part = Table(*copies, box=None, pad_edge=False, header_style=self.header_style, show_footer=self.show_footer)
+        for row in zip(*(column.cells for column in columns), strict=True):
+            part.add_row(*row)
+        return part
+
+
+def _least(column: Column) -> int:
+    """The width that a column needs: that of its widest line, or of its longest word where it may be wrapped."""
+    texts = [str(column.header), str(column.footer), *map(str, column.cells)]
+    pieces = [piece for text in texts for piece in (text.splitlines() if column.no_wrap else text.split())]
+    return max((column.min_width or 0, *map(cell_len, pieces)))
 
 
 def table(
@@ -25,7 +67,7 @@ def table(
         text: the heads of other columns that hold text, which is aligned to the left.
         wrapped: the heads of columns whose text may be wrapped where there is no room.
     """
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = Fitting(box=None, pad_edge=False, header_style="bold")
     for place, head in enumerate(heads):
         made.add_column(
             head,

@@ -8,6 +8,7 @@ from rich.console import RenderableType, group
 from rich.table import Table
 from rich.text import Text
 
+from amped.base.commands import set_option
 from amped.drafting.chooser import is_tried
 from amped.drafting.improvements import Improvement, Value
 from amped.estimation.estimation import Estimation
@@ -41,8 +42,10 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     more = f", of {number} that do" if number > len(changes) else ""
     yield Text(f"The single changes that gain most{more}:\n")
     table = Table.grid(padding=(0, 2))
+    for is_option in (True, False, False, False, False):
+        table.add_column(no_wrap=is_option, overflow="fold")
     for each in changes:
-        table.add_row(f"  --set {each.name}={_written(each.value)}", f"{human.duration(each.step_time)} a step",
+        table.add_row(f"  {set_option(each.name, _written(each.value))}", f"{human.duration(each.step_time)} a step",
                       f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB",
                       remark(e, each))  # fmt: skip
     yield table

@@ -14,6 +14,7 @@ from typing import Any
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
 from amped.base.record import dataclass
+from amped.tables.row_names import other_names, without_owner
 from amped.tables.table_files import (
     ABOUT,
     ACCELERATORS,
@@ -149,7 +150,21 @@ class Tables:
         Raises:
             TableError: for an unknown table or row, with near names; for rows that extend one another.
         """
-        return self._row(table, name, self._stack(table), ())
+        return self._row(table, self.meant(table, name), self._stack(table), ())
+
+    def meant(self, table: str, name: str) -> str:
+        """The name of a row that another name means: a hub's id, a release, or of a system the accelerator that it is built with.
+
+        A name that a row or an alias has, or that means nothing, stays as it is.
+
+        Raises:
+            TableError: for an unknown table.
+        """
+        if self.has(table, name):
+            return name
+        if table == SYSTEMS and self.has(ACCELERATORS, name):
+            return system_with(name, self) or name
+        return next((other for other in other_names(table, name) if self.has(table, other)), name)
 
     def _row(self, table: str, name: str, stack: list[tuple[str, Rows]], chain: tuple[str, ...]) -> Row:
         for depth in range(len(stack), 0, -1):
@@ -166,7 +181,7 @@ class Tables:
             below = stack[: depth - 1] if plain(base) == plain(found) else stack
             return _derived(self._row(table, base, below, (*chain, f"{file}:{found}")), found, rows[found], file)
         known = {n for _, rows in stack for n in (*rows, *_aliases(rows))}
-        hint = did_you_mean(name, sorted(known))
+        hint = did_you_mean(without_owner(name) if table == MODELS else name, sorted(known))
         needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
         shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""

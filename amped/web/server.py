@@ -126,7 +126,20 @@ async def _question(request: Request) -> dict[str, Any]:
         raise HTTPException(400, "a question is JSON") from None
     if not isinstance(found, Mapping):
         raise HTTPException(400, "a question is a JSON object")
+    if not _is_unicode(found):
+        raise HTTPException(400, "a question has text that is no Unicode: half a pair of UTF-16 stands alone")
     return dict(found)
+
+
+def _is_unicode(found: Any) -> bool:
+    """Whether the keys of a value, and those of all values in it, can be written as UTF-8; other texts are the reader's to judge."""
+    if isinstance(found, Mapping):
+        return all(_is_text(key) and _is_unicode(value) for key, value in found.items())
+    return not isinstance(found, list) or all(map(_is_unicode, found))
+
+
+def _is_text(key: str) -> bool:
+    return key.encode("utf-8", "replace") == key.encode("utf-8", "surrogatepass")
 
 
 def _problem(each: Problem, error: AmpedError) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class TestOnTheCommandLine:
             (("estmate",), ["No such command 'estmate'", "Did you mean 'estimate'?"]),
             (
                 ("validate", "--leave-out", "acelerator"),
-                ["'acelerator' is not one of", "`amped validate --help` says what it takes"],
+                ["'acelerator' is not one of", "did you mean 'accelerator'?"],
             ),
             (("explore", "--top", "abc"), ["Invalid value for '--top'", "`amped explore --help`"]),
         ],

@@ -13,9 +13,9 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", "8")
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("Llama 3 8B", "one of `amped list models`\n    amped … --model 'Llama 3 8B'"),
-        ("DGX H100", "one of `amped list systems`\n    amped … --system 'DGX H100'"),
-        ("H100 SXM", "one of `amped list accelerators`\n    amped … --accelerator 'H100 SXM'"),
+        ("Llama 3 8B", "one of `amped list models`\n    amped estimate --model 'Llama 3 8B'"),
+        ("DGX H100", "one of `amped list systems`\n    amped estimate --system 'DGX H100'"),
+        ("H100 SXM", "one of `amped list accelerators`\n    amped estimate --accelerator 'H100 SXM'"),
     ],
 )
 def test_a_row_that_stands_for_a_config_is_told(typed, told):
@@ -106,10 +106,10 @@ def test_a_whole_number_may_have_groups_of_three_and_a_wrong_one_is_told():
         assert (code, "it is no whole number, as 4096 or 4,096" in told) == (2, True)
 
 
-def test_a_number_that_is_too_small_for_its_unit_is_doubted():
-    told = printed("estimate", *MODEL, "--set", "memory_capacity=96")
-    assert 'warning: memory_capacity = 96 is 96 byte; for another unit, write it: memory_capacity="96 GB"' in told
-    assert "for another unit" not in printed("estimate", *MODEL, "--set", "memory_capacity=96e9")
+def test_a_number_that_is_too_small_for_its_unit_is_refused():
+    code, told = refused("estimate", *MODEL, "--set", "memory_capacity=96")
+    assert (code, 'write the unit: memory_capacity="96 GB", or "96 byte" if so little is meant' in told) == (2, True)
+    assert "FITS" in printed("estimate", *MODEL, "--set", "memory_capacity=96e9")
 
 
 def test_a_deadline_needs_a_unit():

@@ -68,7 +68,7 @@ def test_a_value_that_does_not_fit_has_a_row_that_says_so() -> None:
 
 
 def test_compare_takes_rows_by_name_whatever_stands_in_them() -> None:
-    names = ("DGX H100", "MI300X platform (8x, NDR/RoCE 400)")
+    names = ("DGX H100", "MI300X platform (8x with NDR/RoCE 400)")
     told = json.loads(printed("compare", *names, "--model", "Llama 3 8B", "--gpus", 16, "--json"))
     assert [row["system"] for row in told["best"]] == [*names]
 

@@ -9,7 +9,7 @@ from tests.helpers.cli import printed
 PAIRS = [
     ("GPT-2 XL", "DGX-1 V100", 2), ("GPT-3 175B", "DGX H100", 16), ("Llama 3 8B", "DGX A100", 4),
     ("Llama 3 70B", "DGX H200", 16), ("Llama 3.1 405B", "DGX H100", 64), ("Mixtral 8x7B", "DGX B200", 8),
-    ("BERT large", "PCIe Gen4 box", 1), ("Qwen3 32B", "MI300X platform (8x, NDR/RoCE 400)", 8),
+    ("BERT large", "PCIe Gen4 box", 1), ("Qwen3 32B", "MI300X platform (8x with NDR/RoCE 400)", 8),
     ("ViT-22B", "TPU v4 pod", 64), ("T5 3B", "Perlmutter", 16),
 ]  # fmt: skip
 

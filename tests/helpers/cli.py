@@ -69,7 +69,8 @@ def verb(*arguments: object) -> Any:
 
 def printed(*arguments: object) -> str:
     """What a verb that succeeds prints, in this process."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    words, columns = [str(argument) for argument in arguments], {"COLUMNS": "100"}
+    done = CliRunner(env=columns).invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 

@@ -102,7 +102,7 @@ def test_a_toml_of_torchtitan(tmp_path: Path) -> None:
         "overlap_forward_tensor_communication": True, "gradient_precision": 32,
     }  # fmt: skip
     assert {name: values[name] for name in expected} == expected
-    assert found(tmp_path, TOML).software == "torchtitan, compiled"
+    assert found(tmp_path, TOML).software == "torchtitan compiled"
 
 
 def test_the_names_of_main_count_tokens(tmp_path: Path) -> None:

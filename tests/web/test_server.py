@@ -73,6 +73,12 @@ def test_a_question_of_another_form_or_size_is_refused(served: Served, body: byt
     assert served.request(f"{served.path}estimate", "POST", body)[0] == status
 
 
+def test_a_key_that_is_no_unicode_is_refused_in_words(served: Served) -> None:
+    for question in (b'{"state": {"\\ud800": "x"}}', b'{"\\udfff": 1}', b'{"state": {"set": [{"\\ud800": 1}]}}'):
+        status, text, _ = served.request(f"{served.path}estimate", "POST", question)
+        assert (status, "no Unicode" in text) == (400, True)
+
+
 def test_a_wrong_value_is_told_with_its_control(served: Served) -> None:
     (problem,) = served.ask("estimate", state=LLAMA | {"tp": "3"})["problems"]
     assert problem["controls"][0] == "tp"

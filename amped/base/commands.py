@@ -1,0 +1,50 @@
+"""Commands and options as text that a shell reads as it is meant: whatever amped prints to type is made here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+# The words of a command; a blank in quotes is no end of a word.
+WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+
+
+def typed(*words: object) -> str:
+    """Words as a shell takes them, each quoted where it has a blank, a quote or another character that the shell would read."""
+    return shlex.join(map(str, words))
+
+
+def command(*words: object) -> str:
+    """A whole command of amped."""
+    return typed("amped", *words)
+
+
+def set_option(name: str, value: object) -> str:
+    """The option that gives a value."""
+    return typed("--set", f"{name}={value}")
+
+
+def broken(text: str, room: int) -> list[str]:
+    """A command as lines of at most `room` columns, where a shell goes on at the end of each; an option keeps its value."""
+    if len(text) <= room:
+        return [text]
+    lines = [""]
+    for part in _parts(WORDS.findall(text)):
+        if lines[-1] and len(lines[-1]) + len(part) + 3 > room:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    return lines
+
+
+def _parts(words: Sequence[str]) -> list[str]:
+    """A command, with each option and its value together."""
+    parts: list[str] = []
+    for word in words:
+        if parts and not word.startswith("-") and parts[-1].startswith("-") and " " not in parts[-1]:
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    return parts

@@ -1,0 +1,29 @@
+"""An output on which each character shows what it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TextIO
+
+# Characters that turn the direction of writing, so that a text reads as another one.
+TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+class Visible:
+    """A text stream that writes characters which turn the direction of writing as `\\uXXXX`; in all else the stream itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes a text."""
+        return self._stream.write(TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def visible(stream: TextIO) -> TextIO:
+    """A stream as a visible one; one that was closed before amped began stays as it is."""
+    written: Any = stream if stream is None or isinstance(stream, Visible) else Visible(stream)
+    return written

@@ -1,0 +1,37 @@
+"""Names by which other tools and hubs call what a row of a lookup table describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from amped.tables.table_files import MODELS, SOFTWARE
+
+# What follows the name of a network in the name of its checkpoint, and changes no size.
+CHECKPOINTS = frozenset(("instruct", "base", "chat", "hf", "it", "pt", "bf16", "fp8"))
+# A program with the number of its release.
+RELEASE = re.compile(r"(.*\S)[ -]v?\d+(?:\.\d+)+")
+
+
+def other_names(table: str, name: str) -> Iterator[str]:
+    """The names under which a table may have a row that is called `name` elsewhere, the nearest first."""
+    if table == MODELS:
+        yield from _of_checkpoint(name)
+    elif table == SOFTWARE and (release := RELEASE.fullmatch(name)):
+        yield release[1]
+
+
+def without_owner(name: str) -> str:
+    """The last part of a hub's id: `Meta-Llama-3-8B` of `meta-llama/Meta-Llama-3-8B`."""
+    return name.rpartition("/")[2]
+
+
+def _of_checkpoint(name: str) -> Iterator[str]:
+    """A hub's id without its owner; then without what tells checkpoints of one network apart; then without the owner's name."""
+    owner, words = name.rpartition("/")[0].casefold().split("-"), without_owner(name).split("-")
+    yield "-".join(words)
+    while len(words) > 1 and words[-1].casefold() in CHECKPOINTS:
+        words = words[:-1]
+        yield "-".join(words)
+    if len(words) > 1 and words[0].casefold() in owner:
+        yield "-".join(words[1:])
