@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from amped.cli import options
-from amped.tables.table_files import HERE
+from amped.tables.table_files import HERE, LookupTables
 
 NAME = "anchored.json"
 
 
-def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
+def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: LookupTables) -> None:
     """Fits to one measured layer, prints the coefficients, and writes the rows."""
     from amped.calibration.anchor import anchored, as_file, label, read_anchor
 

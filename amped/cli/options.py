@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from amped.cli.help import CONFIG, MAPPING, TRAINING
 from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
+from amped.tables.table_files import LookupTables, table_paths
 from amped.theory.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ OutputOption = Annotated[
     Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
 ]
 TablesOption = Annotated[
-    Path | None,
+    list[Path] | None,
     Option(
-        "--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.", rich_help_panel=CONFIG
+        "--lookup-tables", metavar="DIR", help="Your own lookup tables; repeatable, later first.", rich_help_panel=CONFIG
     ),
 ]
 ConfigArgument = Annotated[str | None, Argument(metavar="CONFIG", help="The same as --config.")]
@@ -302,6 +304,11 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
         found[name] = setting(written)
     return _by_amped(found)
+
+
+def typed_tables(lookup_tables: LookupTables) -> str:
+    """The options `--lookup-tables` that name these tables, each after a space, to be typed."""
+    return "".join(f" --lookup-tables {shlex.quote(str(path))}" for path in table_paths(lookup_tables))
 
 
 def _by_amped(given: dict[str, object]) -> dict[str, object]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
+from amped.tables.table_files import LookupTables
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -77,7 +77,7 @@ def _show(
     config: str,
     given: dict[str, object],
     systems: list[str],
-    lookup_tables: Path | None,
+    lookup_tables: LookupTables,
     limits: Limits,
     as_json: bool,
     form: str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from amped.configuring.config import Config, Entry
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
+from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
@@ -168,11 +170,18 @@ class _Builder:
 
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
         try:
-            return self.tables.row(table, name)
+            row = self.tables.row(table, name)
         except TableError as error:
             self.rowless.add(category)
             self.problems += error.at("" if overriding else f"{category}.lookup_config")
             return None
+        self._check_columns(row)
+        return row
+
+    def _check_columns(self, row: Row) -> None:
+        """Adds a problem for each column of a user's row that amped does not know."""
+        if not row.is_shipped:
+            self.problems += [replace(p, where=f"{row.file}: {p.where}") for p in unknown_columns(row, self.catalogue)]
 
     def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
         row = self._row(category, table, name, overriding)
@@ -182,8 +191,9 @@ class _Builder:
     def _use_row(self, category: str, row: Row, overriding: bool) -> None:
         """Takes a row as the one of its category, and drops what the config says in its place."""
         self.sources.rows[category] = row
+        self.notices += row.notices
         if not row.is_shipped and self.tables.ships(row.table, row.name):
-            self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row")
+            self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row{_kept(row)}")
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
         if overriding and dropped and category != MAPPING:  # a mapping may differ from software's defaults
@@ -222,7 +232,9 @@ class _Builder:
             self._take_row(KERNELS, KERNELS, named, True)
         elif entry is not None:
             with collected(self.problems, entry.where):
-                self.sources.rows[KERNELS] = self.tables.row(KERNELS, str(entry.value))
+                row = self.tables.row(KERNELS, str(entry.value))
+                self._check_columns(row)
+                self._use_row(KERNELS, row, False)
 
     def _tell_of_other_accelerator(self) -> None:
         system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
@@ -318,6 +330,12 @@ class _Builder:
         if told:
             self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
                                 f"{node:g}: {', '.join(told)} scaled accordingly")  # fmt: skip
+
+
+def _kept(row: Row) -> str:
+    """How many values a row took from the one that it corrects."""
+    count = len(row.inherited)
+    return f"; {count} columns that it does not have are those of '{row.ancestors[0]}'" if count else ""
 
 
 def _named(row: object) -> str | Mapping[str, Any]:

@@ -7,6 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from amped.tables.table_files import LookupTables
 from amped.base.errors import MappingError
 from amped.configuring.config_writing import schema_uri
 from amped.configuring.scenario import Scenario, read_scenario
@@ -43,7 +44,7 @@ MEANINGS = {
 
 
 def draft(
-    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], folder: Path | None = None
+    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], lookup_tables: LookupTables = None
 ) -> dict[str, Any]:
     """A minimal config: the rows, and all that the chooser chooses around them.
 
@@ -51,12 +52,12 @@ def draft(
         model: the name of a row, or a row of its own, whose values the config then has.
         system: the name of a row; None: the chooser's.
         size: the number of nodes or of accelerators, by name.
-        folder: a folder of lookup tables to layer over the shipped ones.
+        lookup_tables: a folder of lookup tables to layer over the shipped ones.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, folder)
+    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, lookup_tables)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
@@ -93,9 +94,9 @@ def _named(table: str, row: str) -> dict[str, Any]:
     return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": row}}
 
 
-def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:
+def filled(config: dict[str, Any], catalogue: Catalogue, lookup_tables: LookupTables = None) -> dict[str, Any]:
     """A config with every parameter spelled out as in AMPeD's own configs: looked up, calculated, or as a value."""
-    estimation = estimated(read_scenario(config, lookup_tables=folder))
+    estimation = estimated(read_scenario(config, lookup_tables=lookup_tables))
     full = deepcopy(config)
     for category in CATEGORIES:
         section = full.setdefault(category, {})

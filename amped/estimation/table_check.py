@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from amped.base.errors import AmpedError, Problem, did_you_mean, plain, quoted
+from amped.base.errors import AmpedError, Problem, plain, quoted
 from amped.base.units import DIMENSIONLESS, expected, parse
 from amped.configuring.gathering import ANY_ACCELERATOR
 from amped.configuring.sources import LookedUp, Sources
+from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -72,12 +73,10 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
     kinds = columns(row.table)
     cells = {column: value for column, value in row.columns.items() if value is not None}
     yield from row_problems(row.table, {row.name: cells}, kinds)
+    yield from unknown_columns(row, known)
     for column, value in cells.items():
         where, quantity = _where(row, column), known.get(column)
-        if quantity is None and column not in kinds:
-            yield Problem("is no column amped knows", where, did_you_mean(column, (*known, *kinds)))
-            continue
-        unit = quantity.mark.bare or quantity.mark.unit if quantity else kinds[column].get("format")
+        unit = quantity.mark.bare or quantity.mark.unit if quantity else kinds.get(column, {}).get("format")
         if unit is None:
             continue
         try:
