@@ -82,7 +82,9 @@ def estimate(
     return estimated(_asked(config, overrides, lookup_tables, formulas), Estimate)
 
 
-def _asked(config: ConfigSource | None, overrides: Mapping[str, object], tables: LookupTables, formulas: Formulas) -> Scenario:
+def _asked(
+    config: ConfigSource | None, overrides: Mapping[str, object], tables: LookupTables, formulas: Formulas
+) -> Scenario:
     """What a call describes: as the command line has it, rows without a config leave the rest to the chooser."""
     return Asking(config, overrides, tables, formulas).completed()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from amped.cli import options
-from amped.tables.table_files import HERE, LookupTables
+from amped.tables.table_files import HERE, LookupTables, table_paths
 
 NAME = "anchored.json"
 
@@ -25,6 +26,8 @@ def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: L
         options.show(anchor(found, label(content)))
     if path is not None:
         options.write_file(path, as_file(found))
-        tables = "" if path.parent == HERE else f" --lookup-tables {path}"
-        rows = f'--accelerator "{content["accelerator"]}" --software "{found.rows["software_specifications"]}"'
+        given = table_paths(lookup_tables)
+        tables = options.typed_tables(given if path.parent == HERE else (*given, path))
+        device, software = content["accelerator"], found.rows["software_specifications"]
+        rows = f"--accelerator {shlex.quote(device)} --software {shlex.quote(software)}"
         options.tell(f"use it: amped estimate{tables} {rows}")

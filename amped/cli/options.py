@@ -54,7 +54,10 @@ OutputOption = Annotated[
 TablesOption = Annotated[
     list[Path] | None,
     Option(
-        "--lookup-tables", metavar="DIR", help="Your own lookup tables; repeatable, later first.", rich_help_panel=CONFIG
+        "--lookup-tables",
+        metavar="DIR",
+        help="Your own lookup tables; repeatable, later first.",
+        rich_help_panel=CONFIG,
     ),
 ]
 ConfigArgument = Annotated[str | None, Argument(metavar="CONFIG", help="The same as --config.")]
@@ -299,7 +302,7 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written) and not _is_layout(name):
+        if _LIST.fullmatch(written) and not (_is_layout(name) or _names_a_row(name)):
             told = f"--set {name} takes one value, and {written!r} is a list"
             raise ConfigError(told, f"sweep it: amped explore --vary {name}={written.strip('[] ')}")
         found[name] = setting(written)
@@ -318,6 +321,13 @@ def _by_amped(given: dict[str, object]) -> dict[str, object]:
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
+
+
+def _names_a_row(name: str) -> bool:
+    """Whether the value of a name is the name of a row, which may have a comma; the tables tell a list of rows."""
+    from amped.configuring.gathering import ROW_NAMES
+
+    return name in ROW_NAMES
 
 
 def _is_layout(name: str) -> bool:

@@ -335,7 +335,7 @@ class _Builder:
 def _kept(row: Row) -> str:
     """How many values a row took from the one that it corrects."""
     count = len(row.inherited)
-    return f"; {count} columns that it does not have are those of '{row.ancestors[0]}'" if count else ""
+    return f"; {count} columns that it does not have are those of '{row.ancestors[0]}'" if row.ancestors else ""
 
 
 def _named(row: object) -> str | Mapping[str, Any]:

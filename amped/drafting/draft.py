@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
-from amped.tables.table_files import LookupTables
 from amped.base.errors import MappingError
 from amped.configuring.config_writing import schema_uri
 from amped.configuring.scenario import Scenario, read_scenario
@@ -16,7 +14,7 @@ from amped.drafting.chooser import completed
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.laying_out import KINDS, LAYOUT
 from amped.exploration.candidate_config import as_written
-from amped.tables.table_files import KERNELS, SOFTWARE
+from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 

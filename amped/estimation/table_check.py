@@ -137,7 +137,7 @@ def _peak_problems(row: Row) -> Iterator[Problem]:
     most = {"fp16_peak_flop_rate": 1, "bf16_peak_flop_rate": 1, "fp8_peak_flop_rate": 2} if sixteen_bits else {}
     for column in dict.fromkeys((own, *most)):
         peak, units = _number(row, column, "flop/s"), product * most.get(column, 1)
-        if peak is None or not units:
+        if peak is None or not units or column in row.inherited:
             continue
         ratio = peak / units
         above = abs(ratio / 2 - 1) <= PEAK_TOLERANCE if most.get(column) == 2 else ratio - 1 > PEAK_TOLERANCE

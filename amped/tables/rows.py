@@ -19,7 +19,7 @@ class Row:
 
     Attributes:
         columns: the values as they are written in the table, by canonical name.
-        inherited: the columns whose values come from the row that this row extends.
+        inherited: the columns whose values come from the row that this row extends, or from another column.
         ancestors: the rows that this row extends, the nearest first.
         is_a_file: whether the row is a whole file, which another tool wrote, and is in no table.
         notices: what the user should know about the columns that nobody wrote into the row.
@@ -76,7 +76,8 @@ class Row:
 def row_alone(table: str, name: str, own: Mapping[str, Any], file: str) -> Row:
     """A row that takes nothing from another row, but for a peak in 16 bits that stands for the other one."""
     columns = own if file.startswith(SHIPPED_FOLDER) else _with_both_peaks(own, SIXTEEN_BITS)
-    return Row(table, name, columns, file, notices=tuple(_of_the_peak(name, own, columns)))
+    filled = frozenset(columns.keys() - own.keys())
+    return Row(table, name, columns, file, filled, notices=tuple(_of_the_peak(name, own, columns)))
 
 
 def derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
@@ -90,7 +91,9 @@ def derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     is_correction = plain(name) in {plain(each) for each in (base.name, *base.aliases)}
     gone = {companion for column in changed for companion in COMPANIONS.get(column, ())}
     gone |= set() if is_correction else {*OF_A_PRODUCT}
-    gone |= {other for column, other in FOLLOWERS.items() if column in changed and _is_equal(base.columns, column, other)}
+    gone |= {
+        other for column, other in FOLLOWERS.items() if column in changed and _is_equal(base.columns, column, other)
+    }
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *written, *gone}}
     about = _about_both(base, written, inherited)
     left = [c for c in OF_A_PRODUCT if c in gone and c not in written and base.columns.get(c) is not None]
@@ -100,7 +103,7 @@ def derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
         name,
         {**inherited, **written, **about},
         file,
-        frozenset(inherited),
+        frozenset({*inherited, *(written.keys() - own.keys())}),
         (base.name, *base.ancestors),
         notices=() if file.startswith(SHIPPED_FOLDER) else (*base.notices, *notices),
     )

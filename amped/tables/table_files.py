@@ -93,9 +93,10 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
 
 def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
     """What to put over the shipped tables: `./lookup_tables/` if it is another folder, then the user's own tables."""
-    own = shipped_folder("lookup_tables")
-    layered = [HERE] if HERE.is_dir() and HERE.resolve() != own.resolve() and any(HERE.glob("*.json")) else []
-    return (*layered, *table_paths(lookup_tables))
+    given = table_paths(lookup_tables)
+    named = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
+    layered = [HERE] if HERE.is_dir() and HERE.resolve() not in named and any(HERE.glob("*.json")) else []
+    return (*layered, *given)
 
 
 def table_files(folder: Path) -> list[Path]:

@@ -45,6 +45,8 @@ LISTED = {
 
 # The file of a layer, and the rows of a table in it.
 Layer = tuple[str, Rows]
+# Where a row is: the number of its layer, counted from 1 at the bottom, and its name.
+Link = tuple[int, str]
 
 
 # No name has more characters; a longer text would only be slow to compare.
@@ -97,28 +99,28 @@ class Tables:
         """
         return self._row(table, name, self._stack(table), ())
 
-    def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[str, ...]) -> Row:
+    def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
         depth, found = _place(name, stack)
         if not depth:
             raise TableError(*self._no_row(table, name, stack, chain))
         (file, rows), below = stack[depth - 1], stack[: depth - 1]
-        own, link = rows[found], f"{file}:{found}"
+        own, link = rows[found], (depth, found)
         base = own.get("extends", found if any(plain(found) in _index(lower) for _, lower in below) else None)
         if base is None:
             return row_alone(table, found, own, file)
         if link in chain:
-            circle = " ← ".join(each.rpartition(":")[2] for each in (*chain, link))
+            circle = " ← ".join(each for _, each in (*chain, link))
             raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
         is_itself = _index(rows).get(plain(base)) == found
         return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), found, own, file)
 
-    def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[str, ...]) -> tuple[str, str]:
+    def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> tuple[str, str]:
         """What is wrong with a name that no row has, and what to do."""
         known = {n for _, rows in stack for n in (*rows, *_aliases(rows))}
         parts = [part.strip() for part in name.split(",")]
         if parts[1:] and all(self.has(table, part) for part in parts):
             return f"{quoted(name)} is a list of rows of {table}", "name one; `amped explore --vary` takes several"
-        needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
+        needed = f", which '{chain[-1][1]}' extends" if chain else ""
         shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
         other = f" {OTHER_MODELS}" if table == MODELS and not needed else ""
@@ -135,8 +137,8 @@ class Tables:
         return layers
 
 
-def _place(name: str, stack: list[Layer]) -> tuple[int, str]:
-    """How many layers are below the top of the row with this name or alias, with itself, and its name; 0 for no row.
+def _place(name: str, stack: list[Layer]) -> Link:
+    """Where the row with this name or alias is; 0 for no row.
 
     An alias of a row that a higher layer corrects is an alias of the correction.
     """
