@@ -12,6 +12,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, Problem, TableError, collected, did_you_mean, quoted
 from amped.base.numbers import settable
 from amped.configuring.config import Config, Entry
+from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
@@ -71,6 +72,7 @@ def build_sources(
     builder.look_up_kernels(None if kernels is None else str(kernels))
     builder.take_entries()
     builder.fill_from_rows()
+    builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
     if builder.problems:
@@ -106,6 +108,9 @@ class _Builder:
             else:
                 own[name] = Entry(name, written_name, where, "value", written)
                 self.notices += _without_unit(name, written, self.catalogue[name].mark.unit)
+        for follower, notice in [*followers_of_entries(self.entries, own)]:
+            del self.entries[follower]
+            self.notices.append(notice)
         for name, entry in own.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
                 self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
@@ -284,7 +289,9 @@ class _Builder:
 
     def fill_from_rows(self) -> None:
         """Takes from rows the values that nothing given sets or determines; the software's row comes last."""
-        taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
+        following = dict(followers_of_a_row(self.sources, self.sources.rows.get(NETWORK)))
+        self.notices += following.values()
+        taken = self.sources.named() | following.keys()
         for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
             untaken = [c for c, v in row.columns.items() if v is not None and c in self.catalogue and c not in taken]
@@ -296,6 +303,12 @@ class _Builder:
                 if column not in self.replaced:
                     with collected(self.problems):
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+
+    def calculate_as_amped_did(self) -> None:
+        """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""
+        for name, value, entry, notice in as_amped_calculates(self.sources) if self.config.old_style else ():
+            self.sources.add(name, Given(read_value(self.catalogue[name], value), value, entry))
+            self.notices.append(notice)
 
     def read_kernel_table(self) -> None:
         """Reads the kernels that were measured on the accelerator, if a table of measured kernels is given."""
