@@ -179,4 +179,6 @@ def aliases() -> Aliases:
     )
     spelled = (common["names"], common["values"], common["settings"], common["results"])
     ours = (former["names"], former["words"], former["records"])
-    return Aliases(*spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"])
+    return Aliases(
+        *spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"]
+    )
