@@ -93,7 +93,7 @@ def validate(
 
 
 def _print_other(
-    template: bool, table: Path | None, kernels: Path | None, leave_out: str | None, as_json: bool, tables: Path | None
+    template: bool, table: Path | None, kernels: Path | None, leave_out: str | None, as_json: bool, tables: LookupTables
 ) -> None:
     """Prints what is no comparison of all rows with the predictions of today: a template, kernels, or what is left out."""
     if template:

@@ -58,7 +58,8 @@ def _alias_problems(table: str, rows: list[Row]) -> Iterator[Problem]:
     owners: dict[str, list[str]] = {}
     for row in rows:
         for name in {plain(n) for n in (row.name, *row.aliases)}:
-            owners.setdefault(name, []).append(row.name)
+            is_correction = name == plain(row.name) and owners.get(name, [])[:1] == [*row.ancestors[:1]]
+            owners.setdefault(name, []).extend([] if is_correction else [row.name])
         for alias, times in Counter(plain(a) for a in row.aliases).items():
             if times > 1:
                 yield Problem(f"the alias {quoted(alias)} stands {times} times", _where(row, "aliases"), "keep one")

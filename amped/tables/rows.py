@@ -8,7 +8,15 @@ from typing import Any
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
 from amped.base.record import dataclass
-from amped.tables.table_files import ABOUT, COMPANIONS, FOLLOWERS, OF_A_PRODUCT, SIXTEEN_BITS, canonical_column
+from amped.tables.table_files import (
+    ABOUT,
+    COMPANIONS,
+    FOLLOWERS,
+    OF_A_PRODUCT,
+    PREDICTED_FROM,
+    SIXTEEN_BITS,
+    canonical_column,
+)
 
 SHIPPED_FOLDER = "amped/lookup_tables/"
 
@@ -96,7 +104,7 @@ def derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     }
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *written, *gone}}
     about = _about_both(base, written, inherited)
-    left = [c for c in OF_A_PRODUCT if c in gone and c not in written and base.columns.get(c) is not None]
+    left = [c for c in PREDICTED_FROM if c in gone and c not in written and base.columns.get(c) is not None]
     notices = (*_of_the_peak(name, own, written, base.name), *_of_the_product(name, base.name, left))
     return Row(
         base.table,
@@ -143,4 +151,5 @@ def _of_the_peak(name: str, own: Mapping[str, Any], columns: Mapping[str, Any], 
 
 def _of_the_product(name: str, base: str, left: list[str]) -> Iterator[str]:
     if left:
-        yield f"row '{name}' does not say its {', '.join(left)}: those of '{base}' are not taken"
+        lost = " and ".join(f"no {PREDICTED_FROM[column]}" for column in left)
+        yield f"row '{name}' does not say its {' and '.join(left)}, and does not take that of '{base}': so {lost}"

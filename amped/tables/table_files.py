@@ -23,8 +23,10 @@ SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
 OF_COLUMNS = ("unverified", "fitted")
 ABOUT = (*LISTS, "fitted_on", "anchored_on", "notes", "description", "extends")
-# What a row is paid for and what it draws: a derived row is another product, and has no price and no power until it says so.
-OF_A_PRODUCT = ("accelerator_price", "price_basis", "list_price", "thermal_design_power", "node_power_maximum")
+# What a product costs and draws: a derived row is another product, and has no price and no power until it says so. With some of
+# them, it says what is predicted from them.
+PREDICTED_FROM = {"accelerator_price": "cost", "thermal_design_power": "energy"}
+OF_A_PRODUCT = (*PREDICTED_FROM, "price_basis", "list_price", "node_power_maximum")
 # The peaks in the two formats of 16 bits, which matrix units run at one rate.
 SIXTEEN_BITS = ("fp16_peak_flop_rate", "bf16_peak_flop_rate")
 # For some columns: the column that has the same value where nobody gives it, as in multi-head attention.
@@ -83,8 +85,7 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
     Raises:
         FileError: for what is no path.
     """
-    alone = isinstance(lookup_tables, str | Path)
-    paths = (lookup_tables,) if alone else () if lookup_tables is None else lookup_tables
+    paths = (lookup_tables,) if isinstance(lookup_tables, str | Path) else lookup_tables or ()
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
         told = f"{quoted(lookup_tables)} is no folder of lookup tables"
         raise FileError(told, "give the path of a folder or a file, or several paths")
