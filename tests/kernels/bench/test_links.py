@@ -1,6 +1,7 @@
 """Collectives: planted latencies and rates come back, rows carry them into an estimate, and two real processes are fitted."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -96,6 +97,9 @@ def test_an_estimate_takes_the_rows_that_were_written(tmp_path, capsys):
     assert "2 processes, gloo" in told.out
     assert f'--system "{name} 2 processes gloo"' in told.err
     assert '--set inter_accelerator_latency="' in told.err
+    (line,) = [line.removeprefix("use it: amped ") for line in told.err.splitlines() if line.startswith("use it: ")]
+    verb(*shlex.split(line))
+    capsys.readouterr()
     found = amped.estimate("default", system=f"{name} 2 processes gloo", accelerator=name, lookup_tables=str(folder),
                            model="GPT-2 small", number_of_accelerators=2, tensor_parallel_degree=2, batch_size=2,
                            pipeline_parallel_degree=1, data_parallel_degree=1, microbatch_size=1,
