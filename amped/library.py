@@ -19,9 +19,9 @@ from amped.exploration.request import Options
 from amped.exploration.running import ALONE, Run, load
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analyzed
 from amped.sensitivities.effects import Sensitivity
+from amped.tables.table_files import LookupTables
 from amped.theory.catalogue import catalogue
 
-Place = str | Path | None
 Formulas = ModuleType | str | Path | None
 
 
@@ -60,7 +60,7 @@ def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = Non
 def estimate(
     config: ConfigSource | None = None,
     *,
-    lookup_tables: Place = None,
+    lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Estimate:
@@ -70,7 +70,8 @@ def estimate(
         config: a file, the name of a shipped config, a mapping, or what `load_config` returned. If there is none, and a
             model, a system or an accelerator is named, the rest is chosen as `amped estimate` does: the mapping, the
             batch, the software. If none of these is named either, it is the config "default".
-        lookup_tables: a folder of lookup tables that overrule the shipped ones.
+        lookup_tables: a folder (or file) of lookup tables that overrule the shipped ones; or several, the later over the
+            earlier.
         formulas: a module (or file) of marked functions to use in addition to amped's.
         overrides: values by name (`tensor_parallel_degree=4`, `memory_capacity="96 GB"`), and rows under `model`,
             `system` and `accelerator`.
@@ -81,7 +82,9 @@ def estimate(
     return estimated(_asked(config, overrides, lookup_tables, formulas), Estimate)
 
 
-def _asked(config: ConfigSource | None, overrides: Mapping[str, object], tables: Place, formulas: Formulas) -> Scenario:
+def _asked(
+    config: ConfigSource | None, overrides: Mapping[str, object], tables: LookupTables, formulas: Formulas
+) -> Scenario:
     """What a call describes: as the command line has it, rows without a config leave the rest to the chooser."""
     return Asking(config, overrides, tables, formulas).completed()
 
@@ -90,7 +93,7 @@ def explain(
     name: str,
     config: ConfigSource | None = None,
     *,
-    lookup_tables: Place = None,
+    lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
@@ -110,8 +113,8 @@ def explore(
     pareto: tuple[str, str] | None = None,
     each: Sequence[str] = (),
     workers: int = 1,
-    resume: Place = None,
-    lookup_tables: Place = None,
+    resume: str | Path | None = None,
+    lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Exploration:
@@ -146,7 +149,7 @@ def sensitivity(
     of: str = "step_time",
     kinds: Sequence[str] = HARDWARE_AND_MAPPING,
     step: float = STEP,
-    lookup_tables: Place = None,
+    lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Sensitivity:

@@ -96,7 +96,7 @@ def accelerator_row(found: Calibration, result: Result, source: str) -> Row:
 
 def network_name(machine: str, network: Links) -> str:
     """The name of a system whose accelerators are the processes that were measured."""
-    return f"{machine}, {network.ranks} processes, {network.backend}"
+    return f"{machine} {network.ranks} processes {network.backend}"
 
 
 def network_settings(network: Links) -> Row:

@@ -31,6 +31,8 @@ class Aliases:
         renamed: AMPeD's older names, which are read as the new ones.
         equal_to: AMPeD's older names, which are accepted if they have the value of the other name.
         retired: AMPeD's older names that are accepted and ignored.
+        calculated: what AMPeD calculates in another way than amped: the values with which amped gets the same (`set`), the
+            number that must be above 1 for a difference (`of`), and what it means.
     """
 
     common: dict[str, str]
@@ -43,6 +45,7 @@ class Aliases:
     renamed: dict[str, str]
     equal_to: dict[str, str]
     retired: frozenset[str]
+    calculated: dict[str, Any]
 
     def canonical(self, name: str) -> str:
         """The name that amped uses."""
@@ -176,4 +179,6 @@ def aliases() -> Aliases:
     )
     spelled = (common["names"], common["values"], common["settings"], common["results"])
     ours = (former["names"], former["words"], former["records"])
-    return Aliases(*spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]))
+    return Aliases(
+        *spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"]
+    )

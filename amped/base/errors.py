@@ -139,8 +139,8 @@ def one_line(error: AmpedError) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without case, spaces, hyphens and underscores; names of rows and choices are matched in this form."""
-    return "".join(letter for letter in name.casefold() if letter not in " -_")
+    """A name without case, spaces, commas, hyphens and underscores; names of rows and choices are matched in this form."""
+    return "".join(letter for letter in name.casefold() if letter not in " ,-_")
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

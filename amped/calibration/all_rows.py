@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
 from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
 from amped.calibration.written import as_written
 from amped.engine.evaluate import Array
-from amped.tables.table_files import KERNELS, table_files
+from amped.tables.table_files import KERNELS, LookupTables, table_paths
 from amped.tables.tables import Tables, user_tables
 from amped.validation.measurements import read_measurements
 from amped.validation.residuals import Residual, residuals_of
@@ -36,8 +35,6 @@ MOVED = 0.005
 MOST_STEPS, MOST_CHOICES = 8, 3
 # One number for so many configurations at most: with more, the numbers would repeat the measurements.
 GROUPS_OF_A_NUMBER = 8
-# The last file of a folder overrules the others.
-LAST = "~fitted.json"
 NO_ROW = "no row of high or medium confidence depends on it"
 TOO_MANY = f"an accelerator has at most {MOST_OF_ALL_ROWS} numbers, and rows tell more about the others"
 
@@ -56,7 +53,7 @@ class AllRows:
     """
 
     table: Path | None
-    lookup_tables: Path | None
+    lookup_tables: LookupTables
     frozen: Frozen
     values: Array
     unfitted: tuple[Residual, ...]
@@ -80,7 +77,7 @@ class AllRows:
         return self.groups // GROUPS_OF_A_NUMBER
 
 
-def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: Tell = lambda _: None) -> AllRows:
+def fitted_to_all(table: Path | None, lookup_tables: LookupTables = None, tell: Tell = lambda _: None) -> AllRows:
     """Fits all numbers that are fitted to steps to all rows of high and medium confidence.
 
     Raises:
@@ -114,7 +111,7 @@ def fitted_to_all(table: Path | None, lookup_tables: Path | None = None, tell: T
 
 
 def predicted_with(
-    steps: Sequence[MeasuredStep], lookup_tables: Path | None, numbers: Sequence[Number], values: Array
+    steps: Sequence[MeasuredStep], lookup_tables: LookupTables, numbers: Sequence[Number], values: Array
 ) -> list[Residual]:
     """The times of steps, predicted with these values of the numbers."""
     with overlaid(lookup_tables, numbers, values) as folder:
@@ -144,7 +141,7 @@ def chosen(steps: Sequence[MeasuredStep], tables: Tables) -> tuple[list[Number],
     return [each for each in every if each.key not in kept], kept
 
 
-def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: Path | None, tables: Tables) -> Frozen:
+def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: LookupTables, tables: Tables) -> Frozen:
     """The rows frozen once more, with what amped chooses by these values."""
     with overlaid(lookup_tables, frozen.numbers, values) as folder:
         steps = steps_of(read_measurements(table, folder), tables, folder)
@@ -152,14 +149,12 @@ def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: P
 
 
 @contextmanager
-def overlaid(lookup_tables: Path | None, numbers: Sequence[Number], values: Array) -> Iterator[Path]:
-    """A folder with the user's lookup tables, and over them rows with these values."""
+def overlaid(lookup_tables: LookupTables, numbers: Sequence[Number], values: Array) -> Iterator[LookupTables]:
+    """The user's lookup tables, and over them a file of rows with these values."""
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        for path in table_files(lookup_tables) if lookup_tables else []:
-            shutil.copy(path, folder)
-        (folder / LAST).write_text(json.dumps(rows_with(numbers, values)), "utf-8")
-        yield folder
+        file = Path(name) / "values.json"
+        file.write_text(json.dumps(rows_with(numbers, values)), "utf-8")
+        yield (*table_paths(lookup_tables), file)
 
 
 def rows_with(numbers: Sequence[Number], values: Array, about: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation, estimated
-from amped.tables.table_files import KERNELS, SOFTWARE, table_files
+from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables, table_paths
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import MAPPING
 from amped.theory.records import CONTRACTIONS, Duration
@@ -120,18 +120,18 @@ def _unmeasured(content: Content) -> Iterator[Problem]:
                 )
 
 
-def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
+def anchored(content: Content, lookup_tables: LookupTables = None) -> Anchored:
     """Fits each coefficient that the anchor determines, one after the other: attention runs at the clock of the products.
 
     Raises:
         AmpedError: if the layer cannot be estimated.
     """
     found: dict[MeasuredPart, tuple[float, bool]] = {}
-    with layered(content, lookup_tables) as folder:
+    with layered(content, lookup_tables) as tables:
 
         def estimate(values: Mapping[str, float]) -> Estimation:
             fitted = {each.column: value for each, (value, _) in found.items()}
-            return estimated(read_scenario({}, {**_settings(content), **fitted, **values}, folder))
+            return estimated(read_scenario({}, {**_settings(content), **fitted, **values}, tables))
 
         first = estimate({})
         told = _told(content, first)
@@ -152,17 +152,15 @@ def anchored(content: Content, lookup_tables: Path | None = None) -> Anchored:
 
 
 @contextmanager
-def layered(content: Content, lookup_tables: Path | None) -> Iterator[Path | None]:
+def layered(content: Content, lookup_tables: LookupTables) -> Iterator[LookupTables]:
     """The user's lookup tables, over the rows of a device that no table has."""
     if not content["rows"]:
         yield lookup_tables
         return
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "0.json").write_text(json.dumps(content["rows"]), "utf-8")
-        for place, path in enumerate(table_files(lookup_tables) if lookup_tables else [], 1):
-            (folder / f"{place:04}.json").write_bytes(path.read_bytes())
-        yield folder
+        device = Path(name) / "device.json"
+        device.write_text(json.dumps(content["rows"]), "utf-8")
+        yield (device, *table_paths(lookup_tables))
 
 
 def _settings(content: Content) -> dict[str, Any]:

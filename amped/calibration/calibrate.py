@@ -13,7 +13,7 @@ from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coe
 from amped.calibration.fitting import NOISE, Task, Tell, fitted
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
-from amped.tables.table_files import ACCELERATORS, SYSTEMS
+from amped.tables.table_files import ACCELERATORS, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, user_tables
 from amped.validation.measurements import Measurement, read_measurements
 
@@ -67,7 +67,7 @@ class Calibration:
 
 
 def calibrated(
-    table: Path | None, accelerator: str, lookup_tables: Path | None = None, tell: Tell = lambda _: None
+    table: Path | None, accelerator: str, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> Calibration:
     """Fits an accelerator's coefficients to its rows of a table of measurements.
 
@@ -84,7 +84,7 @@ def calibrated(
 
 
 def calibrated_all(
-    table: Path | None, lookup_tables: Path | None = None, tell: Tell = lambda _: None
+    table: Path | None, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[Calibration]:
     """Fits each accelerator of a table to its rows. Accelerators whose rows cannot be used are reported and left out.
 
@@ -119,7 +119,7 @@ def accelerator_of(m: Measurement, tables: Tables) -> str:
         return ""
 
 
-def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: Path | None, tell: Tell) -> Calibration:
+def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: LookupTables, tell: Tell) -> Calibration:
     observations, base, left_out = _observations(own, lookup_tables)
     if base is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -163,7 +163,7 @@ def fitted_to(
 
 
 def _observations(
-    own: Sequence[Measurement], lookup_tables: Path | None
+    own: Sequence[Measurement], lookup_tables: LookupTables
 ) -> tuple[list[Observation], Row | None, dict[str, str]]:
     """The measurements that can be fitted to, the row of kernel efficiencies that they use, and those left out."""
     found: list[Observation] = []
@@ -223,7 +223,7 @@ def _label(table: Path | None) -> str:
     return str(table) if table is not None else "the table that comes with amped"
 
 
-def _measured_on(table: Path | None, lookup_tables: Path | None) -> str:
+def _measured_on(table: Path | None, lookup_tables: LookupTables) -> str:
     tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
     names = dict.fromkeys(filter(None, (accelerator_of(m, tables) for m in every)))
     return f"it has rows of {', '.join(names)}" if names else "no row can be modeled: `amped validate` says why"

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import NO_TUPLES, Array, run
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import Estimation
+from amped.tables.table_files import LookupTables
 from amped.tables.tables import Tables
 from amped.validation.measurements import TIME, Measurement
 from amped.validation.residuals import Residual, estimates_of
@@ -54,7 +54,7 @@ class MeasuredStep:
         return self.plan.structure_for(self.given)
 
 
-def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: Path | None) -> list[MeasuredStep]:
+def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: LookupTables) -> list[MeasuredStep]:
     """The steps of the rows of high and medium confidence that have a measured and a predicted time.
 
     Args:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from amped.engine.resolve import plan
 from amped.measured_kernels.kinds import KINDS, PRECISIONS
 from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
-from amped.tables.table_files import ACCELERATORS
+from amped.tables.table_files import ACCELERATORS, LookupTables
 from amped.tables.tables import Tables, system_with, user_tables
 
 # A benchmark of kernels is short, so that the clock has not fallen; and no accelerator waits for another one.
@@ -73,13 +72,13 @@ class KernelErrors:
         return asdict(self)
 
 
-def kernel_errors(kernels: Sequence[MeasuredKernels], lookup_tables: Path | None = None) -> list[KernelErrors]:
+def kernel_errors(kernels: Sequence[MeasuredKernels], lookup_tables: LookupTables = None) -> list[KernelErrors]:
     """The errors of each library's kernels; one that cannot be predicted is returned with its reason."""
     tables = user_tables(lookup_tables)
     return [_errors(each, tables, lookup_tables) for each in kernels]
 
 
-def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: Path | None) -> KernelErrors:
+def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: LookupTables) -> KernelErrors:
     name = next(name for name, kind in KINDS.items() if kind is own.kind)
     head = (own.accelerator, name, own.precision, own.library, len(own), int(own.kept_out.sum()))
     try:
@@ -138,7 +137,7 @@ def machine(
     accelerator: str,
     precision: str,
     tables: Tables,
-    lookup_tables: Path | None = None,
+    lookup_tables: LookupTables = None,
     coefficients: Mapping[str, float] | None = None,
 ) -> Predictor:
     """The rates that predict the kernels of an accelerator, from the formulas and tables of estimates.

@@ -23,7 +23,7 @@ from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
-from amped.tables.table_files import ACCELERATORS, KERNELS
+from amped.tables.table_files import ACCELERATORS, KERNELS, LookupTables
 from amped.tables.tables import Tables
 from amped.theory.catalogue import catalogue
 
@@ -128,7 +128,7 @@ def share_of_peak(name: str) -> tuple[float, float, float]:
 
 
 def fitted_to_kernels(
-    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Tell = lambda _: None
+    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
     """The coefficients of each family of kernels, which some accelerators share.
 
@@ -147,7 +147,7 @@ def fitted_to_kernels(
 
 
 def fitted_each(
-    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: Path | None = None, tell: Tell = lambda _: None
+    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
     """The coefficients of each family of kernels for each accelerator; accelerators with too few kernels are left out.
 
@@ -172,7 +172,7 @@ class _Task:
     family: KernelFamily
     kernels: Sequence[MeasuredKernels]
     tables: Tables
-    lookup_tables: Path | None
+    lookup_tables: LookupTables
 
     def fitted(self, tell: Tell) -> KernelFit:
         """The most probable coefficients: robust least squares of the logarithms of predicted over measured times."""
@@ -251,7 +251,7 @@ class _Task:
         return np.concatenate(found)
 
 
-def as_table(found: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: Path | None = None) -> str:
+def as_table(found: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: LookupTables = None) -> str:
     """The fits as a file of kernel_efficiencies: a row for each accelerator, which extends the row that it has used."""
     rows: dict[str, dict[str, Any]] = {}
     for fit in found:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, fitt
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import MeasuredKernels
-from amped.tables.table_files import ACCELERATORS
+from amped.tables.table_files import ACCELERATORS, LookupTables
 from amped.tables.tables import Tables, user_tables
 
 # A version is no part of a library's name.
@@ -29,7 +28,7 @@ LAW_ALONE = Library(1.0, 0.0)
 
 
 def kernels_left_out(
-    kernels: Sequence[MeasuredKernels], lookup_tables: Path | None = None, tell: Tell = lambda _: None
+    kernels: Sequence[MeasuredKernels], lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[KernelErrors]:
     """The errors of the kernels of each accelerator, predicted without any of them.
 
@@ -50,7 +49,7 @@ class _Family:
 
     def __init__(
         self, family: KernelFamily, kernels: Sequence[MeasuredKernels], fits: Sequence[KernelFit], tables: Tables,
-        lookup_tables: Path | None,
+        lookup_tables: LookupTables,
     ) -> None:  # fmt: skip
         self.family, self.tables, self.lookup_tables = family, tables, lookup_tables
         self.fits = {fit.accelerators[0]: fit for fit in fits if fit.family == family.kind}

@@ -24,6 +24,7 @@ from amped.calibration.step_table import shipped_numbers
 from amped.engine.evaluate import Array
 from amped.estimation.uncertainty import error_band, holds
 from amped.estimation.validated import Validated
+from amped.tables.table_files import LookupTables
 from amped.tables.tables import Tables, user_tables
 from amped.validation.residuals import Residual, residuals_of, validated_runs
 from amped.validation.table import Row
@@ -58,7 +59,7 @@ class LeftOut:
 
 
 def left_out(
-    table: Path | None, by: Left, lookup_tables: Path | None = None, tell: Tell = lambda _: None
+    table: Path | None, by: Left, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> tuple[AllRows, list[LeftOut]]:
     """The fit to all rows, and for each source, accelerator or stack what the fit without it predicts."""
     found = fitted_to_all(table, lookup_tables, tell)
@@ -116,7 +117,7 @@ def _runs(frozen: Frozen, refitted: Mapping[Left, Mapping[str, Array]]) -> list[
     return found
 
 
-def errors_without(rows: Sequence[Residual], by: Left, lookup_tables: Path | None = None) -> dict[str, float]:
+def errors_without(rows: Sequence[Residual], by: Left, lookup_tables: LookupTables = None) -> dict[str, float]:
     """The error of each step as one of time, by the id of its row, in the fit without its source or its accelerator.
 
     The fits are those of `numbers_fitted_to_steps.csv`: each number moves by as large a share as in these fits. A step

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import with_layout
-from amped.tables.table_files import KERNELS
+from amped.tables.table_files import KERNELS, LookupTables
 from amped.tables.tables import Row
 from amped.validation.measurements import TIME, Measurement
 from amped.validation.residuals import estimates_of
@@ -46,7 +45,7 @@ class Observation:
     times: Callable[[Mapping[str, Array]], Array] = field(repr=False)
 
 
-def observed(m: Measurement, lookup_tables: Path | None = None) -> tuple[Observation, Row]:
+def observed(m: Measurement, lookup_tables: LookupTables = None) -> tuple[Observation, Row]:
     """The step of a measurement as an observation, and the row of kernel efficiencies that it uses.
 
     Raises:

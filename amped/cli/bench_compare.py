@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from amped.cli import options
 from amped.cli.bench_fit import AcceleratorOption, coefficients_of
+from amped.tables.table_files import LookupTables
 
 Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: print the drift instead.")]
 
@@ -55,7 +56,11 @@ def compare(
 
 
 def _report(
-    result: dict[str, Any], row: str | None, accelerator: str | None, fitted_on: Path | None, lookup_tables: Path | None
+    result: dict[str, Any],
+    row: str | None,
+    accelerator: str | None,
+    fitted_on: Path | None,
+    lookup_tables: LookupTables,
 ) -> tuple[Any, str]:
     """The comparison, and the coefficients that it was predicted with."""
     from amped.kernels import comparing, rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,14 +61,15 @@ def fit(
     if not dry_run:
         for path in write_rows(output, rows, replace):
             typer.echo(f"written to {path}", err=True)
-        _tell_how_to_use_it(output, "" if found.machine.known else found.machine.name, rows["kernel_efficiencies"][0])
+        device = None if found.machine.known else found.machine.name
+        _tell_how_to_use_it([*(lookup_tables or ()), output], device, rows["kernel_efficiencies"][0])
         _tell_of_the_network(found)
 
 
-def _tell_how_to_use_it(folder: Path, accelerator: str, row: str) -> None:
-    device = f' --accelerator "{accelerator}"' if accelerator else ""
-    how = f'amped estimate --lookup-tables {folder}{device} --set kernel_efficiencies="{row}"'
-    typer.echo(f"use it: {how}", err=True)
+def _tell_how_to_use_it(tables: list[Path], accelerator: str | None, row: str) -> None:
+    device = f" --accelerator {shlex.quote(accelerator)}" if accelerator else ""
+    named = shlex.quote(f"kernel_efficiencies={row}")
+    typer.echo(f"use it: amped estimate{options.typed_tables(tables)}{device} --set {named}", err=True)
 
 
 def _show(found: Any) -> None:

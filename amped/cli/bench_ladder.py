@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -12,6 +11,7 @@ from amped.cli import options
 from amped.cli.bench_device import DeviceOption, DtypeOption
 from amped.cli.bench_fit import AcceleratorOption
 from amped.kernels.formats import FORMATS
+from amped.tables.table_files import LookupTables
 
 if TYPE_CHECKING:
     from amped.kernels.layer_shape import Shape
@@ -80,7 +80,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expected(
-    shape: Shape, device: str, accelerator: str | None, lookup_tables: Path | None
+    shape: Shape, device: str, accelerator: str | None, lookup_tables: LookupTables
 ) -> tuple[dict[str, float] | None, float | None, str]:
     """The seconds of each rung by amped's operators, the peak of this machine, and its name; none if it has no row."""
     from amped.base.errors import AmpedError

@@ -14,7 +14,7 @@ from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.fit_to_anchor import NAME as ANCHORED
 from amped.cli.fit_to_anchor import fit_to_anchor
 from amped.cli.validate import TableOption
-from amped.tables.table_files import ACCELERATORS, HERE
+from amped.tables.table_files import ACCELERATORS, HERE, LookupTables
 
 if TYPE_CHECKING:
     from amped.calibration.calibrate import Calibration
@@ -100,7 +100,7 @@ def _free(output: Path, name: str) -> Path:
 
 
 def _fit_each(
-    table: Path | None, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
+    table: Path | None, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: LookupTables
 ) -> None:
     """Fits one accelerator, or each of the table, prints the result, and writes the rows."""
     found = _found(table, accelerator, lookup_tables)
@@ -124,7 +124,7 @@ def _show(found: Sequence[Calibration], as_json: bool) -> None:
 
 
 def _fit_kernels(
-    measured: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: Path | None
+    measured: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: LookupTables
 ) -> None:
     """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
     from amped.calibration.kernel_fit import as_table, fitted_each
@@ -150,7 +150,7 @@ def _fit_kernels(
         options.write_file(path, as_table(found, tables, measured, lookup_tables))
 
 
-def _found(table: Path | None, accelerator: str | None, lookup_tables: Path | None) -> Sequence[Calibration]:
+def _found(table: Path | None, accelerator: str | None, lookup_tables: LookupTables) -> Sequence[Calibration]:
     """The calibrations that the user asks for; progress goes to stderr."""
     from amped.calibration.calibrate import calibrated, calibrated_all
 

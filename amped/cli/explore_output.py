@@ -249,8 +249,8 @@ def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for:
     written = save_best(asked, found, folder)
     if launch_for is not None:
         _save_launches(asked, written, launch_for)
-    extras = {"--lookup-tables": asked.question.lookup_tables, "--formulas": asked.question.formulas}
-    also = "".join(f" {option} {value}" for option, value in extras.items() if value is not None)
+    formulas = asked.question.formulas
+    also = options.typed_tables(asked.question.lookup_tables) + (f" --formulas {formulas}" if formulas else "")
     options.tell(
         f"the best {len(written)} are written to {folder}; run one: {command('estimate', '--config', written[0])}{also}"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amped.cli import options
+from amped.tables.table_files import LookupTables
 
 if TYPE_CHECKING:
     from amped.calibration.all_rows import AllRows
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 NAME = "numbers_fitted_to_steps.json"
 
 
-def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
+def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup_tables: LookupTables) -> None:
     """Fits, prints each number with what is behind it, and writes the rows and beside them the numbers as CSV."""
     from amped.calibration.all_rows import as_file, fitted_to_all
     from amped.calibration.leave_out import Left, refits
@@ -49,7 +50,7 @@ def _plain(found: AllRows, numbers: list[Behind]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_tables: Path | None) -> None:
+def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_tables: LookupTables) -> None:
     """Prints the errors of each source, accelerator or stack, predicted by a fit that has not seen it."""
     from amped.calibration.leave_out import Left, left_out
     from amped.report import all_rows as report

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from amped.cli import options
-from amped.tables.table_files import HERE
+from amped.tables.table_files import HERE, LookupTables, table_paths
 
 NAME = "anchored.json"
 
 
-def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: Path | None) -> None:
+def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: LookupTables) -> None:
     """Fits to one measured layer, prints the coefficients, and writes the rows."""
     from amped.calibration.anchor import anchored, as_file, label, read_anchor
 
@@ -25,6 +26,8 @@ def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: P
         options.show(anchor(found, label(content)))
     if path is not None:
         options.write_file(path, as_file(found))
-        tables = "" if path.parent == HERE else f" --lookup-tables {path}"
-        rows = f'--accelerator "{content["accelerator"]}" --software "{found.rows["software_specifications"]}"'
+        given = table_paths(lookup_tables)
+        tables = options.typed_tables(given if path.parent == HERE else (*given, path))
+        device, software = content["accelerator"], found.rows["software_specifications"]
+        rows = f"--accelerator {shlex.quote(device)} --software {shlex.quote(software)}"
         options.tell(f"use it: amped estimate{tables} {rows}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from amped.cli import options
+from amped.tables.table_files import LookupTables
 
 What = Literal[
     "accelerators",
@@ -99,7 +99,7 @@ def listing(
     options.show(listed(found))
 
 
-def _lines(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
+def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The lines of a list, each with its values by head."""
     from amped.theory.catalogue import catalogue
 
@@ -120,7 +120,7 @@ def _lines(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
         yield from _rows(what, lookup_tables)
 
 
-def _topologies(lookup_tables: Path | None) -> Iterator[dict[str, str]]:
+def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """Each kind of network with its parameters and what it changes, and the networks of the systems in the tables."""
     from amped.tables.table_files import SYSTEMS
     from amped.tables.tables import user_tables
@@ -135,7 +135,7 @@ def _topologies(lookup_tables: Path | None) -> Iterator[dict[str, str]]:
         yield {"word": name, "set by": ", ".join(own), "changes": "; ".join(told)}
 
 
-def _rows(what: What, lookup_tables: Path | None) -> Iterator[dict[str, str]]:
+def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The rows of a table."""
     from amped.tables.tables import LISTED, user_tables
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -26,6 +27,7 @@ from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
 from amped.report.width import columns
+from amped.tables.table_files import LookupTables, table_paths
 from amped.theory.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
@@ -52,9 +54,12 @@ OutputOption = Annotated[
     Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
 ]
 TablesOption = Annotated[
-    Path | None,
+    list[Path] | None,
     Option(
-        "--lookup-tables", metavar="DIR", help="Lookup tables to layer over the shipped ones.", rich_help_panel=CONFIG
+        "--lookup-tables",
+        metavar="DIR",
+        help="Your own lookup tables; repeatable, later first.",
+        rich_help_panel=CONFIG,
     ),
 ]
 ConfigArgument = Annotated[str | None, Argument(metavar="CONFIG", help="The same as --config.")]
@@ -299,12 +304,17 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written) and not (_is_layout(name) or _is_row(name, written)):
+        if _LIST.fullmatch(written) and not (_is_layout(name) or _names_a_row(name)):
             told = f"--set {name} takes one value, and {written!r} is a list"
             values = written.strip("[] ")
             raise ConfigError(told, f"sweep it: {command('explore', '--vary', f'{name}={values}')}")
         found[name] = setting(_QUOTED.sub(r"\1", written))
     return _by_amped(found)
+
+
+def typed_tables(lookup_tables: LookupTables) -> str:
+    """The options `--lookup-tables` that name these tables, each after a space, to be typed."""
+    return "".join(f" --lookup-tables {shlex.quote(str(path))}" for path in table_paths(lookup_tables))
 
 
 def _by_amped(given: dict[str, object]) -> dict[str, object]:
@@ -316,14 +326,11 @@ def _by_amped(given: dict[str, object]) -> dict[str, object]:
     return named
 
 
-def _is_row(name: str, text: str) -> bool:
-    """Whether a name takes a row of a table, and a text with commas is one name: a list of rows has a row before its first comma."""
-    from amped.base.aliases import aliases
-    from amped.configuring.gathering import ROW_NAMES, is_row
-    from amped.tables.tables import user_tables
+def _names_a_row(name: str) -> bool:
+    """Whether the value of a name is the name of a row, which may have a comma; the tables tell a list of rows."""
+    from amped.configuring.gathering import ROW_NAMES
 
-    name = aliases().canonical(name)
-    return name in ROW_NAMES and not is_row(user_tables(), name, text.partition(",")[0].strip("[] "))
+    return name in ROW_NAMES
 
 
 def _is_layout(name: str) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
+from amped.tables.table_files import LookupTables, table_paths
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -76,7 +76,7 @@ def _show(
     config: str,
     given: dict[str, object],
     systems: list[str],
-    lookup_tables: Path | None,
+    lookup_tables: LookupTables,
     limits: Limits,
     as_json: bool,
     form: str | None,
@@ -86,8 +86,8 @@ def _show(
     from amped.drafting.recommendation import recommended
     from amped.interop.models import with_model
 
-    tables = [lookup_tables] if isinstance(lookup_tables, str | Path) else lookup_tables or ()
-    words = [*_words(config, given), *(word for path in tables for word in ("--lookup-tables", str(path)))]
+    folders = (word for path in table_paths(lookup_tables) for word in ("--lookup-tables", str(path)))
+    words = [*_words(config, given), *folders]
     given = with_model(given, lookup_tables)
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config

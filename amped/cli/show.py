@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from amped.cli import options
+from amped.tables.table_files import LookupTables
 
 if TYPE_CHECKING:
     from amped.tables.tables import Row
@@ -43,7 +43,7 @@ def show(
         options.show(shown_row(row))
 
 
-def _rows(name: str, lookup_tables: Path | None) -> list[Row]:
+def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
     """The rows of that name, from all tables that have one.
 
     Raises:

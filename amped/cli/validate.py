@@ -13,6 +13,7 @@ from typer import Option
 from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.cli.fit_to_all_rows import print_left_out
+from amped.tables.table_files import LookupTables
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,7 +93,7 @@ def validate(
 
 
 def _print_other(
-    template: bool, table: Path | None, kernels: Path | None, leave_out: str | None, as_json: bool, tables: Path | None
+    template: bool, table: Path | None, kernels: Path | None, leave_out: str | None, as_json: bool, tables: LookupTables
 ) -> None:
     """Prints what is no comparison of all rows with the predictions of today: a template, kernels, or what is left out."""
     if template:
@@ -118,7 +119,7 @@ def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
     options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
-def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_tables: Path | None) -> None:
+def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_tables: LookupTables) -> None:
     """Prints the errors of the laws of single kernels; with `leave_out`, of accelerators that no fit has seen."""
     from amped.calibration.kernel_errors import kernel_errors
     from amped.measured_kernels.kernel_files import kernels_of

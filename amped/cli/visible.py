@@ -10,7 +10,7 @@ TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 class Visible:
-    """A text stream that writes characters which turn the direction of writing as `\\uXXXX`; in all else the stream itself."""
+    r"""A text stream that writes characters which turn the direction of writing as `\\uXXXX`; in all else the stream itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

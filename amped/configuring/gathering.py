@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,11 @@ from amped.base.errors import AmpedError, ConfigError, Problem, TableError, coll
 from amped.base.numbers import settable
 from amped.base.units import COARSE, LEAST_COARSE
 from amped.configuring.config import Config, Entry
+from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
+from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
@@ -68,6 +71,7 @@ def build_sources(
     builder.look_up_kernels(None if kernels is None else str(kernels))
     builder.take_entries()
     builder.fill_from_rows()
+    builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
     if builder.problems:
@@ -103,6 +107,9 @@ class _Builder:
             else:
                 own[name] = Entry(name, written_name, where, "value", written)
                 self.problems += _without_unit(name, written, self.catalogue[name].mark.unit, where)
+        for follower, notice in [*followers_of_entries(self.entries, own)]:
+            del self.entries[follower]
+            self.notices.append(notice)
         for name, entry in own.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
                 self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
@@ -167,11 +174,18 @@ class _Builder:
 
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
         try:
-            return self.tables.row(table, name)
+            row = self.tables.row(table, name)
         except TableError as error:
             self.rowless.add(category)
             self.problems += error.at("" if overriding else f"{category}.lookup_config")
             return None
+        self._check_columns(row)
+        return row
+
+    def _check_columns(self, row: Row) -> None:
+        """Adds a problem for each column of a user's row that amped does not know."""
+        if not row.is_shipped:
+            self.problems += [replace(p, where=f"{row.file}: {p.where}") for p in unknown_columns(row, self.catalogue)]
 
     def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
         row = self._row(category, table, name, overriding)
@@ -183,8 +197,9 @@ class _Builder:
     def _use_row(self, category: str, row: Row, overriding: bool) -> None:
         """Takes a row as the one of its category, and drops what the config says in its place."""
         self.sources.rows[category] = row
+        self.notices += row.notices
         if not row.is_shipped and self.tables.ships(row.table, row.name):
-            self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row")
+            self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row{_kept(row)}")
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
         if overriding and dropped and category != MAPPING:  # a mapping may differ from software's defaults
@@ -223,7 +238,9 @@ class _Builder:
             self._take_row(KERNELS, KERNELS, named, True)
         elif entry is not None:
             with collected(self.problems, entry.where):
-                self.sources.rows[KERNELS] = self.tables.row(KERNELS, str(entry.value))
+                row = self.tables.row(KERNELS, str(entry.value))
+                self._check_columns(row)
+                self._use_row(KERNELS, row, False)
 
     def _tell_of_other_accelerator(self) -> None:
         system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
@@ -273,7 +290,9 @@ class _Builder:
 
     def fill_from_rows(self) -> None:
         """Takes from rows the values that nothing given sets or determines; the software's row comes last."""
-        taken = self.sources.origins.keys() | self.sources.calculated.keys() | self.sources.sweeps.keys()
+        following = dict(followers_of_a_row(self.sources, self.sources.rows.get(NETWORK)))
+        self.notices += following.values()
+        taken = self.sources.named() | following.keys()
         for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
             untaken = [c for c, v in row.columns.items() if v is not None and c in self.catalogue and c not in taken]
@@ -285,6 +304,12 @@ class _Builder:
                 if column not in self.replaced:
                     with collected(self.problems):
                         self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+
+    def calculate_as_amped_did(self) -> None:
+        """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""
+        for name, value, entry, notice in as_amped_calculates(self.sources) if self.config.old_style else ():
+            self.sources.add(name, Given(read_value(self.catalogue[name], value), value, entry))
+            self.notices.append(notice)
 
     def read_kernel_table(self) -> None:
         """Reads the kernels that were measured on the accelerator, if a table of measured kernels is given."""
@@ -319,6 +344,12 @@ class _Builder:
         if told:
             self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
                                 f"{node:g}: {', '.join(told)} scaled accordingly")  # fmt: skip
+
+
+def _kept(row: Row) -> str:
+    """How many values a row took from the one that it corrects."""
+    count = len(row.inherited)
+    return f"; {count} columns that it does not have are those of '{row.ancestors[0]}'" if row.ancestors else ""
 
 
 def _named(row: object) -> str | Mapping[str, Any]:

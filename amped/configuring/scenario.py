@@ -18,6 +18,7 @@ from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
 from amped.configuring.gathering import ROW_NAMES, build_sources
 from amped.configuring.sources import Sources
+from amped.tables.table_files import LookupTables
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import Catalogue, catalogue, collect
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
@@ -31,7 +32,7 @@ class Question:
 
     config: Config
     overrides: Mapping[str, object]
-    lookup_tables: str | Path | None = None
+    lookup_tables: LookupTables = None
     formulas: ModuleType | str | Path | None = None
 
 
@@ -54,7 +55,7 @@ class Scenario:
 def read_scenario(
     config: ConfigSource,
     overrides: Mapping[str, object] | None = None,
-    lookup_tables: str | Path | None = None,
+    lookup_tables: LookupTables = None,
     formulas: ModuleType | str | Path | None = None,
 ) -> Scenario:
     """Reads everything that a run needs.
@@ -70,8 +71,6 @@ def read_scenario(
     """
     extra = (formula_module(formulas),) if formulas is not None else ()
     known = catalogue(extra)
-    if not isinstance(lookup_tables, str | Path | None):
-        raise FileError(f"{quoted(lookup_tables)} is no folder", "give the path of a folder of lookup tables")
     tables = user_tables(lookup_tables)
     read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
     sources = build_sources(read, tables, known, overrides)

@@ -7,7 +7,9 @@ LONGEST_NUMBER = 100
 
 
 def setting(written: str) -> object:
-    """True, false, a whole number or a number if the text is one; else the text itself."""
+    """True, false, a whole number or a number if the text is one; else the text itself, or what stands in double quotes."""
+    if len(written) > 2 and written[0] == written[-1] == '"' and '"' not in written[1:-1]:
+        return written[1:-1]
     truth = {"true": True, "false": False}.get(written.lower())
     return _number(written) if truth is None else truth
 

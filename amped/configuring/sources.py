@@ -77,6 +77,10 @@ class Sources:
     doubts: dict[str, str] = field(default_factory=dict)
     equals: dict[str, tuple[float, str]] = field(default_factory=dict)
 
+    def named(self) -> set[str]:
+        """The names that are given, looked up, swept, or to be calculated."""
+        return {*self.origins, *self.calculated, *self.sweeps}
+
     def add(self, name: str, origin: Given | LookedUp) -> None:
         """Adds a value with its origin."""
         self.origins[name] = origin

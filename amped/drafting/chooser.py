@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from amped.base.aliases import aliases
@@ -21,7 +20,7 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.exploration.search_space import MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
-from amped.tables.table_files import ACCELERATORS, SYSTEMS
+from amped.tables.table_files import ACCELERATORS, SYSTEMS, LookupTables
 from amped.tables.tables import system_with, user_tables
 from amped.theory.parallelisms import OF_TOKENS, PLACED
 from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, NETWORK, SYSTEM
@@ -63,7 +62,7 @@ Values = Mapping[str, object]
 Step = Callable[[Scenario], Iterator[tuple[str, object]]]
 
 
-def completed(given: Values, lookup_tables: str | Path | None = None, formulas: Any = None) -> Scenario:
+def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
     """The scenario of some rows and values, with the rest chosen around them; origins say what was chosen.
 
     Args:
@@ -77,9 +76,7 @@ def completed(given: Values, lookup_tables: str | Path | None = None, formulas: 
     return _chosen_by((_rows, _size, _training, _mapping), given, {}, lookup_tables, formulas)
 
 
-def without_mapping(
-    given: Values, swept: Values, lookup_tables: str | Path | None = None, formulas: Any = None
-) -> Scenario:
+def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
     """The scenario of some rows and values, with all chosen around them but the mapping, which is left to a search.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 from amped.base.errors import MappingError
@@ -15,7 +14,7 @@ from amped.drafting.chooser import completed
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.laying_out import KINDS, LAYOUT
 from amped.exploration.candidate_config import as_written
-from amped.tables.table_files import KERNELS, SOFTWARE
+from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
 from amped.theory.catalogue import Catalogue
 from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 
@@ -43,7 +42,7 @@ MEANINGS = {
 
 
 def draft(
-    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], folder: Path | None = None
+    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], lookup_tables: LookupTables = None
 ) -> dict[str, Any]:
     """A minimal config: the rows, and all that the chooser chooses around them.
 
@@ -51,12 +50,12 @@ def draft(
         model: the name of a row, or a row of its own, whose values the config then has.
         system: the name of a row; None: the chooser's.
         size: the number of nodes or of accelerators, by name.
-        folder: a folder of lookup tables to layer over the shipped ones.
+        lookup_tables: a folder of lookup tables to layer over the shipped ones.
 
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, folder)
+    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, lookup_tables)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
@@ -93,9 +92,9 @@ def _named(table: str, row: str) -> dict[str, Any]:
     return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": row}}
 
 
-def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:
+def filled(config: dict[str, Any], catalogue: Catalogue, lookup_tables: LookupTables = None) -> dict[str, Any]:
     """A config with every parameter spelled out as in AMPeD's own configs: looked up, calculated, or as a value."""
-    estimation = estimated(read_scenario(config, lookup_tables=folder))
+    estimation = estimated(read_scenario(config, lookup_tables=lookup_tables))
     full = deepcopy(config)
     for category in CATEGORIES:
         section = full.setdefault(category, {})

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from amped.base.errors import AmpedError
@@ -21,6 +20,7 @@ from amped.engine.resolve import plan
 from amped.estimation.laying_out import ENDS
 from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
+from amped.tables.table_files import LookupTables
 from amped.theory.parallelisms import PLACED
 
 OVERLAP = "overlap_data_communication"
@@ -37,7 +37,7 @@ RAN = "not stated; none is estimated to fit, and this one lacks least"
 Choice = dict[str, Any]
 
 
-def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: str | Path | None) -> tuple[Choice, str]:
+def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTables) -> tuple[Choice, str]:
     """The likely values of the parameters that a row leaves open (those of the fastest estimate that fits), and why.
 
     Args:
@@ -91,7 +91,7 @@ def _swept(scenario: Scenario, known: Results, names: Sequence[str]) -> dict[str
 
 
 def _ways(
-    settings: Choice, swept: Mapping[str, tuple[float, ...]], names: Sequence[str], tables: str | Path | None
+    settings: Choice, swept: Mapping[str, tuple[float, ...]], names: Sequence[str], tables: LookupTables
 ) -> Iterator[Fastest]:
     """The fastest choice; where it computes activations again, or does not fit, also those of finer ways to keep less."""
     scenario = read_scenario({}, settings, tables)

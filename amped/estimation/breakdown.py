@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from amped.estimation.estimation import Estimation
-from amped.theory.records import CONTRACTIONS, Collective, Duration, Kernels, Operator
+from amped.theory.records import CONTRACTIONS, WEIGHTED, Collective, Duration, Kernels, Operator
 from amped.theory.roofline.kernels import traffic_time, work_time
 
 # The parts of a step that have operators, in the order of the forward pass.
@@ -22,6 +22,24 @@ TRAFFIC_TIME: Callable[[Operator, Kernels], float] = traffic_time
 
 
 @dataclass(frozen=True)
+class Message:
+    """One call of a collective of the forward pass, which sends what an operator computed.
+
+    Attributes:
+        bytes: the whole payload that an accelerator holds before or after the call.
+        intra, inter: the accelerators of the group in each node, and its nodes.
+        time: the seconds of a call; None if AMPeD's closed form gives the times, which are those of whole passes.
+    """
+
+    name: str
+    kind: str
+    bytes: float
+    intra: float
+    inter: float
+    time: float | None
+
+
+@dataclass(frozen=True)
 class OperatorLine:
     """One operator in one pass on one accelerator; work, traffic and time are sums over all its calls in a step.
 
@@ -29,6 +47,10 @@ class OperatorLine:
     measured, `interpolated` if a shape near it was, else `law`; `measured_distance` is the distance of that shape, or None
     for `law`. No number includes recomputation. `peak_fraction` is the share of the matrix
     peak; `memory_use_efficiency` (MUE) is the share of the peak bandwidth that compulsory traffic uses.
+
+    Of an operator in the forward pass of a layer: `stash` are the bytes that it keeps for the backward pass of one
+    micro-batch, unless they are recomputed; `weights` are the bytes of the matrix that it multiplies with, as the
+    accelerator holds it for the product (biases and norms are not counted); `messages` send its result.
     """
 
     name: str
@@ -48,6 +70,9 @@ class OperatorLine:
     memory_use_efficiency: float
     time_by: str
     measured_distance: float | None
+    stash: float
+    weights: float
+    messages: tuple[Message, ...] = ()
 
     @property
     def intensity(self) -> float:
@@ -66,7 +91,7 @@ def layer_lines(estimation: Estimation) -> list[OperatorLine]:
     Operators that run only in the backward pass are at the end.
     """
     order = list(forward_pass(estimation))
-    lines = _lines(estimation, "layer", 1.0)
+    lines = _with_messages(estimation, [*_lines(estimation, "layer", 1.0)])
     return sorted(lines, key=lambda line: order.index(line.name) if line.name in order else len(order))
 
 
@@ -104,6 +129,26 @@ def collectives(e: Estimation) -> Iterator[tuple[Collective, float]]:
         timed = name.replace("collectives", "durations")
         times = [d.time for d in e.results.records(timed)] if timed in e.results.cells else [0.0] * len(records)
         yield from ((c, time) for c, time in zip(records, times, strict=False) if c.after)
+
+
+def _with_messages(e: Estimation, lines: list[OperatorLine]) -> Iterator[OperatorLine]:
+    """The lines, where an operator of the forward pass has the messages that wait for it."""
+    waits, present = forward_pass(e), {line.name for line in lines}
+    sent: dict[str, list[Message]] = {}
+    for c, time in collectives(e):
+        if c.group.degree > 1 and c.count > 0:
+            message = Message(c.name, c.kind, float(c.volume), float(c.intra), float(c.inter), float(time) or None)
+            sent.setdefault(_operator_before(node_of(c), waits, present), []).append(message)
+    for line in lines:
+        yield replace(line, messages=tuple(sent.get(line.name, ()))) if line.phase == "forward" else line
+
+
+def _operator_before(name: str, waits: Mapping[str, tuple[str, ...]], present: set[str]) -> str:
+    """The operator of the layer for which a node waits, perhaps behind other nodes; or an empty text."""
+    for before in waits[name]:
+        if found := before if before in present else _operator_before(before, waits, present):
+            return found
+    return ""
 
 
 def node_of(collective: Collective) -> str:
@@ -144,7 +189,14 @@ def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, b
         o.name, o.kind, o.phase, o.m, o.n, o.k, o.batch, calls, o.flops * calls, o.bytes * calls, bound, time * calls,
         time * calls / whole, o.flops / (time * peak) if time else 0.0, o.bytes / (time * bandwidth) if time else 0.0,
         _time_by(d.distance), d.distance if math.isfinite(d.distance) else None,
+        o.stash * o.count, _weights(o) * e["weight_precision"],
     )  # fmt: skip
+
+
+def _weights(o: Operator) -> float:
+    """The number of weights that an operator of the forward pass multiplies with, on average over the layers."""
+    is_product = o.kind in (*WEIGHTED, "output_head_contraction") and o.phase == "forward"
+    return float(o.k * o.n * o.batch * o.count) if is_product else 0.0
 
 
 def _time_by(distance: float) -> str:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from amped.base.errors import AmpedError, Problem, did_you_mean, plain, quoted
+from amped.base.errors import AmpedError, Problem, plain, quoted
 from amped.base.units import DIMENSIONLESS, expected, parse
 from amped.configuring.gathering import ANY_ACCELERATOR
 from amped.configuring.sources import LookedUp, Sources
+from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -57,7 +58,8 @@ def _alias_problems(table: str, rows: list[Row]) -> Iterator[Problem]:
     owners: dict[str, list[str]] = {}
     for row in rows:
         for name in {plain(n) for n in (row.name, *row.aliases)}:
-            owners.setdefault(name, []).append(row.name)
+            is_correction = name == plain(row.name) and owners.get(name, [])[:1] == [*row.ancestors[:1]]
+            owners.setdefault(name, []).extend([] if is_correction else [row.name])
         for alias, times in Counter(plain(a) for a in row.aliases).items():
             if times > 1:
                 yield Problem(f"the alias {quoted(alias)} stands {times} times", _where(row, "aliases"), "keep one")
@@ -72,12 +74,10 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
     kinds = columns(row.table)
     cells = {column: value for column, value in row.columns.items() if value is not None}
     yield from row_problems(row.table, {row.name: cells}, kinds)
+    yield from unknown_columns(row, known)
     for column, value in cells.items():
         where, quantity = _where(row, column), known.get(column)
-        if quantity is None and column not in kinds:
-            yield Problem("is no column amped knows", where, did_you_mean(column, (*known, *kinds)))
-            continue
-        unit = quantity.mark.bare or quantity.mark.unit if quantity else kinds[column].get("format")
+        unit = quantity.mark.bare or quantity.mark.unit if quantity else kinds.get(column, {}).get("format")
         if unit is None:
             continue
         try:
@@ -138,7 +138,7 @@ def _peak_problems(row: Row) -> Iterator[Problem]:
     most = {"fp16_peak_flop_rate": 1, "bf16_peak_flop_rate": 1, "fp8_peak_flop_rate": 2} if sixteen_bits else {}
     for column in dict.fromkeys((own, *most)):
         peak, units = _number(row, column, "flop/s"), product * most.get(column, 1)
-        if peak is None or not units:
+        if peak is None or not units or column in row.inherited:
             continue
         ratio = peak / units
         above = abs(ratio / 2 - 1) <= PEAK_TOLERANCE if most.get(column) == 2 else ratio - 1 > PEAK_TOLERANCE

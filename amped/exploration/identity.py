@@ -18,7 +18,7 @@ from amped.base.files import read_text, shipped_folder
 from amped.configuring.config import Config, Entry
 from amped.configuring.scenario import Question
 from amped.exploration.request import Options, Request
-from amped.tables.table_files import table_files, user_folders
+from amped.tables.table_files import table_files, table_paths, user_folders
 
 # Rooms that only show and compare, and options that only confirm the user's intention.
 NOT_OF_THE_ANSWER = ("cli", "interop", "report", "schema", "validation")
@@ -28,7 +28,7 @@ NOT_OF_THE_IDENTITY = ("yes",)
 def identity(request: Request) -> dict[str, Any]:
     """The versions, the code, and everything that was asked; files are represented by a digest of their content."""
     question, config = request.question, request.question.config
-    folders = user_folders(Path(question.lookup_tables) if question.lookup_tables else None)
+    folders = user_folders(question.lookup_tables)
     files = [(place, file) for place, folder in enumerate(folders) for file in table_files(folder)]
     options = {n: v for n, v in asdict(request.options).items() if n not in NOT_OF_THE_IDENTITY}
     known = {
@@ -56,9 +56,9 @@ def fingerprint(request: Request) -> str:
 def told(request: Request) -> dict[str, Any]:
     """What does not change the findings, but is needed to ask the question again and to show the answer."""
     config, tables = request.question.config, request.question.lookup_tables
-    folder = str(Path(tables).resolve()) if tables else None
+    paths = [str(path.resolve()) for path in table_paths(tables)]
     return {"label": config.label, "description": config.description, "notices": [*config.notices],
-            "lookup_tables": folder}  # fmt: skip
+            "lookup_tables": paths}  # fmt: skip
 
 
 def request_of(known: Mapping[str, Any], beside: Mapping[str, Any], formulas: Path | None) -> Request:
@@ -80,11 +80,10 @@ def portable(request: Request) -> Request:
         ConfigError: for formulas that exist only in this process.
     """
     _digest_of_formulas(request.question)
-    tables, formulas = (
-        Path(str(path)).resolve() if path else None
-        for path in (request.question.lookup_tables, request.question.formulas)
-    )
-    return replace(request, question=replace(request.question, lookup_tables=tables, formulas=formulas))
+    question = request.question
+    formulas = Path(str(question.formulas)).resolve() if question.formulas else None
+    tables = tuple(path.resolve() for path in table_paths(question.lookup_tables))
+    return replace(request, question=replace(question, lookup_tables=tables, formulas=formulas))
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:

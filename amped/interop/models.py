@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import FileError
 from amped.base.files import exists, is_file
 from amped.interop import CONFIG
-from amped.tables.table_files import MODELS
+from amped.tables.table_files import MODELS, LookupTables
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import NETWORK
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the readers are loaded for a file only
 STARTS = ("./", "../", "/", "~", ".\\", "..\\")
 
 
-def with_model(values: Mapping[str, Any], lookup_tables: str | Path | None = None) -> dict[str, Any]:
+def with_model(values: Mapping[str, Any], lookup_tables: LookupTables = None) -> dict[str, Any]:
     """Values with the row that a file gives, where "model" names a file or a folder and no row of a table.
 
     Raises:
@@ -35,7 +35,7 @@ def with_model(values: Mapping[str, Any], lookup_tables: str | Path | None = Non
     return {**values, "model": as_row(read_file(path, "hf"))}
 
 
-def _is_a_file(named: str, path: Path, lookup_tables: str | Path | None) -> bool:
+def _is_a_file(named: str, path: Path, lookup_tables: LookupTables) -> bool:
     """Whether a name means a file: it looks like a path, or it is a folder with a config.json that no row is called."""
     if named.startswith(STARTS) or named.endswith(".json"):
         if not exists(path):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
+from amped.tables.table_files import LookupTables
 from amped.theory.parallelisms import PARALLELISMS
 
 ALONE = {
@@ -36,12 +36,12 @@ RUNGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def layer_time(accelerator: str, rung: str, lookup_tables: Path | None = None, **sizes: Any) -> float:
+def layer_time(accelerator: str, rung: str, lookup_tables: LookupTables = None, **sizes: Any) -> float:
     """The seconds of the forward and backward pass of a layer that a rung of the ladder runs."""
     return estimated_alone(accelerator, lookup_tables, {**LAYER, **sizes, **RUNGS[rung]})["step_time"]
 
 
-def estimated_alone(accelerator: str, lookup_tables: Path | None, settings: Mapping[str, Any]) -> Estimation:
+def estimated_alone(accelerator: str, lookup_tables: LookupTables, settings: Mapping[str, Any]) -> Estimation:
     """The estimate of a run whose batch is one micro-batch, unless the settings give another."""
     size = settings["microbatch_size"]
     own = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}

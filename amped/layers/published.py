@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 from amped.layers.ladder import ALONE, LAYER, estimated_alone, layer_time
+from amped.tables.table_files import LookupTables
 
 # The published layers agree with the full clock: that of training is up to a fifth slower, and they are not (+7 to +21 % on H100).
 FULL_CLOCK = {"training_clock_fraction": 1}
@@ -80,7 +80,7 @@ def encoder_times(batch: int, seq: int, heads: int, hidden: int, ffn: int) -> Ma
     return SUBSTATION.get((batch, seq), {}) if known else {}
 
 
-def figures(lookup_tables: Path | None = None) -> Iterator[Figure]:
+def figures(lookup_tables: LookupTables = None) -> Iterator[Figure]:
     """All published figures beside their estimates."""
     for board, batch, precision, causal, rung, ms in LADDER:
         own = {**QUICKSTART, "microbatch_size": batch, "matrix_precision": precision, "causal": causal}
@@ -98,7 +98,7 @@ def figures(lookup_tables: Path | None = None) -> Iterator[Figure]:
 
 
 def _of_tempo(
-    board: str, precision: str, plain: float, saving: float, gain: float, lookup_tables: Path | None
+    board: str, precision: str, plain: float, saving: float, gain: float, lookup_tables: LookupTables
 ) -> Iterator[Figure]:
     """The largest batches without and with Tempo's modules, and the gain of throughput from one to the other."""
     bits, states = BITS_AND_COPIES[precision]

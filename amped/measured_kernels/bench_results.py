@@ -114,4 +114,4 @@ def accelerator_name(result: Mapping[str, Any]) -> str:
 def processor_name(result: Mapping[str, Any]) -> str:
     """The name of a processor's row; it has the number of threads of the measurement in it."""
     threads = result["host"].get("threads") or 1
-    return f"{result['device']['name']}, {threads} thread{'s' if threads > 1 else ''}"
+    return f"{result['device']['name']} {threads} thread{'s' if threads > 1 else ''}"

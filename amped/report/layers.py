@@ -8,7 +8,7 @@ from rich.console import JustifyMethod, RenderableType, group
 from rich.text import Text
 
 from amped.configuring.kernel_tables import NAME as MEASURED_TABLE
-from amped.estimation.breakdown import OperatorLine, layer_lines
+from amped.estimation.breakdown import Message, OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
 from amped.report.tables import Fitting
@@ -21,6 +21,12 @@ WITH_TIME_BY = tuple(name for name in (*HEADS, "time by") if name not in ("FLOP/
 TIME_BY = (
     "time by: measured, of this shape; interpolated, of the nearest measured shape within measured_kernel_distance, scaled by "
     "the law; or law. % peak: flops as a share of the matrix peak."
+)
+# The second table: what stays in memory, and what is sent. Messages of gradients and of sharded weights belong to no operator.
+KEPT = ("operator", "kept MB", "weights MB", "message", "MB", "among", "us")
+KEPT_MEANINGS = (
+    "kept: for the backward pass, unless it is recomputed. weights: of products, as they are held here. message: one call in "
+    "the forward pass, among accelerators of a node x nodes; those of gradients and of sharded weights are in --full."
 )
 MEANINGS = "% peak: flops as a share of the matrix peak. MUE: compulsory bytes as a share of the memory's peak."
 
@@ -46,7 +52,37 @@ def layer_table(e: Estimation) -> Iterator[RenderableType]:
         cells = _cells(line)
         table.add_row(*(cells[name] for name in heads))
     yield table
-    yield Text(f"\n{TIME_BY if is_looked_up else MEANINGS}", style="dim")
+    yield Text(f"\n{TIME_BY if is_looked_up else MEANINGS}\n", style="dim")
+    yield _kept_and_sent(lines)
+    yield Text(f"\n{KEPT_MEANINGS}", style="dim")
+
+
+def _kept_and_sent(lines: list[OperatorLine]) -> Fitting:
+    """For each operator of the forward pass: what it keeps, its weights, and the messages that send its result."""
+    table = Fitting(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
+    forward = [line for line in lines if line.phase == "forward"]
+    footers = {"operator": "one layer", "kept MB": _megabytes(sum(line.stash for line in forward)),
+               "weights MB": _megabytes(sum(line.weights for line in forward))}  # fmt: skip
+    for name in KEPT:
+        justify: JustifyMethod = "left" if name in ("operator", "message") else "right"
+        table.add_column(name, footers.get(name, ""), justify=justify, no_wrap=True, footer_style="bold")
+    for line in forward:
+        memory = [_megabytes(line.stash), _megabytes(line.weights)]
+        sent = [_message_cells(message) for message in line.messages] or [("",) * 4]
+        if any(memory) or line.messages:
+            table.add_row(line.name, *memory, *sent[0])
+            for cells in sent[1:]:
+                table.add_row("", "", "", *cells)
+    return table
+
+
+def _megabytes(number: float) -> str:
+    return f"{number / 1e6:,.1f}" if number else ""
+
+
+def _message_cells(message: Message) -> tuple[str, str, str, str]:
+    time = "" if message.time is None else f"{message.time * 1e6:,.1f}"
+    return message.kind, f"{message.bytes / 1e6:,.1f}", f"{message.intra:g} x {message.inter:g}", time
 
 
 def _cells(line: OperatorLine) -> dict[str, str]:

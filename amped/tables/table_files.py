@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,14 @@ SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
 OF_COLUMNS = ("unverified", "fitted")
 ABOUT = (*LISTS, "fitted_on", "anchored_on", "notes", "description", "extends")
+# What a product costs and draws: a derived row is another product, and has no price and no power until it says so. With some of
+# them, it says what is predicted from them.
+PREDICTED_FROM = {"accelerator_price": "cost", "thermal_design_power": "energy"}
+OF_A_PRODUCT = (*PREDICTED_FROM, "price_basis", "list_price", "node_power_maximum")
+# The peaks in the two formats of 16 bits, which matrix units run at one rate.
+SIXTEEN_BITS = ("fp16_peak_flop_rate", "bf16_peak_flop_rate")
+# For some columns: the column that has the same value where nobody gives it, as in multi-head attention.
+FOLLOWERS = {"attention_heads": "key_value_heads"}
 # For some columns: the columns that follow from it. A derived row with another value of it does not inherit these.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
 _PEAKS = (
@@ -39,9 +47,9 @@ COMPANIONS = {
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
 }
-# Names of columns in AMPeD's tables and in our older tables; the aliases of parameters are known everywhere.
-COLUMN_ALIASES = {
-    "tokens": "vocabulary_size",
+# Names of columns in our older tables; those in AMPeD's tables are in `amped_aliases.json`, and the aliases of parameters are
+# known everywhere.
+FORMER_COLUMNS = {
     "host_bandwidth": "host_link_bandwidth",
     "host_memory": "host_memory_capacity",
 }
@@ -49,11 +57,19 @@ COLUMN_ALIASES = {
 # The folder of tables that amped looks into without being told.
 HERE = Path("lookup_tables")
 Rows = Mapping[str, Mapping[str, Any]]
+# The user's own tables: a folder or a file, several of which the later ones are layered over the earlier ones, or none.
+LookupTables = str | Path | Sequence[str | Path] | None
 
 
 def canonical_column(name: str) -> str:
     """The name that amped uses for a column."""
-    return COLUMN_ALIASES.get(name) or aliases().canonical(name)
+    return _column_aliases().get(name) or aliases().canonical(name)
+
+
+@lru_cache(maxsize=1)
+def _column_aliases() -> dict[str, str]:
+    of_amped: dict[str, str] = shipped_json("schema", "amped_aliases.json")["table_columns"]
+    return of_amped | FORMER_COLUMNS
 
 
 @lru_cache(maxsize=8)
@@ -63,11 +79,25 @@ def shipped(table: str) -> Rows:
     return rows
 
 
-def user_folders(extra: Path | None = None) -> tuple[Path, ...]:
-    """The folders to put over the shipped tables: `./lookup_tables/` if it is another folder, then `extra`."""
-    own = shipped_folder("lookup_tables")
-    layered = [HERE] if HERE.is_dir() and HERE.resolve() != own.resolve() and any(HERE.glob("*.json")) else []
-    return (*layered, *([extra] if extra else []))
+def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
+    """The folders and files of the user's own tables, the lowest layer first.
+
+    Raises:
+        FileError: for what is no path.
+    """
+    paths = (lookup_tables,) if isinstance(lookup_tables, str | Path) else lookup_tables or ()
+    if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
+        told = f"{quoted(lookup_tables)} is no folder of lookup tables"
+        raise FileError(told, "give the path of a folder or a file, or several paths")
+    return tuple(Path(path) for path in paths if str(path))
+
+
+def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
+    """What to put over the shipped tables: `./lookup_tables/` if it is another folder, then the user's own tables."""
+    given = table_paths(lookup_tables)
+    named = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
+    layered = [HERE] if HERE.is_dir() and HERE.resolve() not in named and any(HERE.glob("*.json")) else []
+    return (*layered, *given)
 
 
 def table_files(folder: Path) -> list[Path]:
@@ -102,7 +132,10 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
     problems = [problem for table, rows in tables for problem in _problems(table, rows)]
     if problems or not tables:
         raise TableError(problems or "holds no table", file=str(path))
-    told = aliases().told(c for _, rows in tables for columns in rows.values() for c in columns)
+    written = [column for _, rows in tables for columns in rows.values() for column in columns]
+    told = aliases().told(written)
+    retired = [column for column in dict.fromkeys(written) if column in aliases().retired]
+    told += [f"not used any more: {', '.join(retired)}"] if retired else []
     return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, told
 
 

@@ -1,39 +1,35 @@
 """The only reader of lookup tables: the shipped ones, those in `./lookup_tables/`, and those of `--lookup-tables`.
 
 A table file is `{"table": NAME, "rows": {ROW: {COLUMN: VALUE, "aliases": […], "sources": […], "unverified": […]}}}`.
-AMPeD's one-file form, `{TABLE: {ROW: {COLUMN: VALUE}}}`, is read too. Later folders overrule earlier ones row by row.
-A row may derive from another: `{"extends": "H100 SXM", "memory_capacity": "96 GB"}`.
+AMPeD's one-file form, `{TABLE: {ROW: {COLUMN: VALUE}}}`, is read too. Later folders are layered over earlier ones.
+A row may derive from another: `{"extends": "H100 SXM", "memory_capacity": "96 GB"}`. A row without `extends` whose name a lower
+layer has corrects that row: it takes from it what it does not say. With `"extends": null` it stands by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
-from amped.base.record import dataclass
 from amped.tables.row_names import other_names, without_owner
+from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
+from amped.tables.rows import Row as Row
 from amped.tables.table_files import (
-    ABOUT,
     ACCELERATORS,
-    COMPANIONS,
     KERNELS,
     LINKS,
     MODELS,
     SHIPPED,
     SOFTWARE,
     SYSTEMS,
+    LookupTables,
     Rows,
-    canonical_column,
     read_tables,
     shipped,
     table_files,
     user_folders,
 )
 
-SHIPPED_FOLDER = "amped/lookup_tables/"
 # What helps where the table has no row of a network.
 OTHER_MODELS = (
     "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
@@ -48,62 +44,14 @@ LISTED = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of a table: its columns, and where the values come from.
+# The file of a layer, and the rows of a table in it.
+Layer = tuple[str, Rows]
+# Where a row is: the number of its layer, counted from 1 at the bottom, and its name.
+Link = tuple[int, str]
 
-    Attributes:
-        columns: the values as they are written in the table, by canonical name.
-        inherited: the columns whose values come from the row that this row extends.
-        ancestors: the rows that this row extends, the nearest first.
-        is_a_file: whether the row is a whole file, which another tool wrote, and is in no table.
-    """
 
-    table: str
-    name: str
-    columns: Mapping[str, Any] = field(repr=False)
-    file: str
-    inherited: frozenset[str] = frozenset()
-    ancestors: tuple[str, ...] = ()
-    is_a_file: bool = False
-
-    def column(self, name: str) -> Any:
-        """The value of a column.
-
-        Raises:
-            TableError: if the row has no such column.
-        """
-        found = self.columns.get(canonical_column(name), self.columns.get(name))
-        if found is None:
-            lacks = "has no value in column" if name in self.columns else "has no column"
-            known = [column for column, value in self.columns.items() if column not in ABOUT and value is not None]
-            raise TableError(f"row '{self.name}' of {self.table} {lacks} {quoted(name)}", did_you_mean(name, known))
-        return found
-
-    @property
-    def is_shipped(self) -> bool:
-        """Whether the row comes with amped."""
-        return self.file.startswith(SHIPPED_FOLDER)
-
-    @property
-    def unverified(self) -> tuple[str, ...]:
-        """The columns whose values are not confirmed by a source that somebody has read."""
-        return tuple(self.columns.get("unverified") or ())
-
-    @property
-    def fitted(self) -> tuple[str, ...]:
-        """The columns whose values were fitted to measured training steps."""
-        return tuple(self.columns.get("fitted") or ())
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Where the row comes from."""
-        return tuple(self.columns.get("sources") or ())
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Other names of the row."""
-        return tuple(self.columns.get("aliases") or ())
+# No name has more characters; a longer text would only be slow to compare.
+LONGEST_NAME = 200
 
 
 class Tables:
@@ -115,7 +63,7 @@ class Tables:
         Raises:
             FileError, TableError: for a folder or a file without lookup tables.
         """
-        self._layers: dict[str, list[tuple[str, Rows]]] = {}
+        self._layers: dict[str, list[Layer]] = {}
         self.notices: list[str] = []
         for folder in folders:
             for path in table_files(folder):
@@ -166,29 +114,35 @@ class Tables:
             return system_with(name, self) or name
         return next((other for other in other_names(table, name) if self.has(table, other)), name)
 
-    def _row(self, table: str, name: str, stack: list[tuple[str, Rows]], chain: tuple[str, ...]) -> Row:
-        for depth in range(len(stack), 0, -1):
-            file, rows = stack[depth - 1]
-            found = _index(rows).get(plain(name)) if len(name) < 200 else None
-            if found is None:
-                continue
-            base = rows[found].get("extends")
-            if base is None:
-                return Row(table, found, rows[found], file)
-            if f"{file}:{found}" in chain:
-                circle = " ← ".join(link.rpartition(":")[2] for link in (*chain, f":{found}"))
-                raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
-            below = stack[: depth - 1] if plain(base) == plain(found) else stack
-            return _derived(self._row(table, base, below, (*chain, f"{file}:{found}")), found, rows[found], file)
+    def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
+        depth, found = _place(name, stack)
+        if not depth:
+            raise TableError(*self._no_row(table, name, stack, chain))
+        (file, rows), below = stack[depth - 1], stack[: depth - 1]
+        own, link = rows[found], (depth, found)
+        base = own.get("extends", found if any(plain(found) in _index(lower) for _, lower in below) else None)
+        if base is None:
+            return row_alone(table, found, own, file)
+        if link in chain:
+            circle = " ← ".join(each for _, each in (*chain, link))
+            raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
+        is_itself = _index(rows).get(plain(base)) == found
+        return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), found, own, file)
+
+    def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> tuple[str, str]:
+        """What is wrong with a name that no row has, and what to do."""
         known = {n for _, rows in stack for n in (*rows, *_aliases(rows))}
+        parts = [part.strip() for part in name.split(",")]
+        if parts[1:] and all(self.has(table, part) for part in parts):
+            return f"{quoted(name)} is a list of rows of {table}", "name one; `amped explore --vary` takes several"
         hint = did_you_mean(without_owner(name) if table == MODELS else name, sorted(known))
-        needed = f", which '{chain[-1].rpartition(':')[2]}' extends" if chain else ""
+        needed = f", which '{chain[-1][1]}' extends" if chain else ""
         shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
         other = f" {OTHER_MODELS}" if table == MODELS and not needed else ""
-        raise TableError(f"table {table} has no row {quoted(name)}{needed}", f"{hint or shown}{other}")
+        return f"table {table} has no row {quoted(name)}{needed}", f"{hint or shown}{other}"
 
-    def _stack(self, table: str) -> list[tuple[str, Rows]]:
+    def _stack(self, table: str) -> list[Layer]:
         """The layers of a table, the shipped one first."""
         own = [(f"{SHIPPED_FOLDER}{table}.json", shipped(table))] if table in SHIPPED else []
         layers = own + self._layers.get(table, [])
@@ -198,29 +152,27 @@ class Tables:
         return layers
 
 
-def _derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
-    """A row that extends another: its own columns, the other row's columns for the rest, and the sources of both."""
-    gone = {companion for column in own for companion in COMPANIONS.get(column, ())}
-    inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *own, *gone}}
-    unverified, fitted = (
-        [*(own.get(told) or ()), *(c for c in base.columns.get(told) or () if c in inherited)]
-        for told in ("unverified", "fitted")
-    )
-    sources = [*(own.get("sources") or ()), *base.sources]
-    told: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
-    if fitted:
-        told["fitted_on"] = "; ".join(row["fitted_on"] for row in (own, base.columns) if row.get("fitted_on"))
-    columns = {**inherited, **own, **told}
-    return Row(base.table, name, columns, file, frozenset(inherited), (base.name, *base.ancestors))
+def _place(name: str, stack: list[Layer]) -> Link:
+    """Where the row with this name or alias is; 0 for no row.
+
+    An alias of a row that a higher layer corrects is an alias of the correction.
+    """
+    indexes = [_index(rows) if len(name) < LONGEST_NAME else {} for _, rows in stack]
+    depth = next((n for n in range(len(stack), 0, -1) if plain(name) in indexes[n - 1]), 0)
+    if not depth:
+        return 0, ""
+    found = indexes[depth - 1][plain(name)]
+    above = next((n for n in range(len(stack), depth, -1) if plain(found) in indexes[n - 1]), depth)
+    return above, indexes[above - 1][plain(found)]
 
 
 def _aliases(rows: Rows) -> dict[str, str]:
     return {alias: name for name, row in rows.items() for alias in row.get("aliases") or ()}
 
 
-def user_tables(extra: str | Path | None = None) -> Tables:
-    """The shipped tables with the user's tables over them: first `./lookup_tables/`, then `extra`."""
-    return Tables(user_folders(Path(extra) if extra else None))
+def user_tables(lookup_tables: LookupTables = None) -> Tables:
+    """The shipped tables with the user's tables over them: first `./lookup_tables/`, then `lookup_tables`."""
+    return Tables(user_folders(lookup_tables))
 
 
 _INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}

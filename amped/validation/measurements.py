@@ -11,7 +11,7 @@ from amped.base.errors import AmpedError, plain, quoted
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.drafting.open_cells import tuned
 from amped.estimation.estimation import Estimation
-from amped.tables.table_files import ACCELERATORS, SOFTWARE
+from amped.tables.table_files import ACCELERATORS, SOFTWARE, LookupTables
 from amped.tables.tables import Tables, system_with, user_tables
 from amped.theory.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
@@ -85,7 +85,7 @@ class Measurement:
         """The measured quantities that are compared with predictions, in SI units."""
         return {name: value for name, value in self.row.measured.items() if name in (*COMPARED, MEMORY)}
 
-    def scenario(self, lookup_tables: str | Path | None = None) -> Scenario:
+    def scenario(self, lookup_tables: LookupTables = None) -> Scenario:
         """The question to amped.
 
         Raises:
@@ -112,7 +112,7 @@ class Measurement:
         return e[MEMORY]
 
 
-def read_measurements(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Measurement]:
+def read_measurements(table: str | Path | None = None, lookup_tables: LookupTables = None) -> list[Measurement]:
     """The measurements of a table; by default, of the table that comes with amped.
 
     Args:
@@ -125,7 +125,7 @@ def read_measurements(table: str | Path | None = None, lookup_tables: str | Path
     return [measurement(row, lookup_tables) for row in read_table(table, catalogue())]
 
 
-def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measurement:
+def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
     """One row as a measurement."""
     for name in ESSENTIAL:
         if row.facts.get(name, "none") not in ("none", "false"):

@@ -19,7 +19,7 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.validated import Ground, Validated
-from amped.tables.table_files import SOFTWARE
+from amped.tables.table_files import SOFTWARE, LookupTables
 from amped.theory.catalogue import catalogue
 from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
 from amped.validation.table import STEP, Row, read_table
@@ -106,7 +106,7 @@ class Residual:
         return self.measurement.confidence != "low"
 
 
-def residuals(table: str | Path | None = None, lookup_tables: str | Path | None = None) -> list[Residual]:
+def residuals(table: str | Path | None = None, lookup_tables: LookupTables = None) -> list[Residual]:
     """Compares every measurement of a table (by default amped's own table) with its prediction.
 
     Args:
@@ -163,14 +163,14 @@ def validated_runs(
     ]
 
 
-def residuals_of(rows: Sequence[Row], lookup_tables: str | Path | None = None) -> list[Residual]:
+def residuals_of(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Residual]:
     """The compared quantities of some rows of a table."""
     found = estimates_of([measurement(row, lookup_tables) for row in rows], lookup_tables)
     return [each for own, _ in found for each in own]
 
 
 def estimates_of(
-    rows: Sequence[Measurement], lookup_tables: str | Path | None = None
+    rows: Sequence[Measurement], lookup_tables: LookupTables = None
 ) -> list[tuple[list[Residual], Estimation | None]]:
     """For each row, its compared quantities, and the estimate behind them; None if the row cannot be modeled.
 

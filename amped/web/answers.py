@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from amped.base.errors import AmpedError
@@ -23,7 +22,7 @@ from amped.report.page.content import SHARE, Column, Section, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.topics import asked_of, headings, topics
 from amped.report.page.writing import as_html
-from amped.tables.table_files import MODELS, SOFTWARE, SYSTEMS
+from amped.tables.table_files import MODELS, SOFTWARE, SYSTEMS, LookupTables
 from amped.tables.tables import Tables, user_tables
 from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
 from amped.web import controls, state
@@ -49,7 +48,7 @@ Json = dict[str, Any]
 class Desk:
     """What answers a page: the tables that it looks into, and the estimates of its last states."""
 
-    def __init__(self, lookup_tables: Path | None = None, first: State | None = None) -> None:
+    def __init__(self, lookup_tables: LookupTables = None, first: State | None = None) -> None:
         self.lookup_tables, self.first = lookup_tables, dict(first or state.first())
         self._kept = lru_cache(maxsize=KEPT)(self._estimation)
 

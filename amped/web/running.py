@@ -14,12 +14,12 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import urlencode
 
 import uvicorn
 
 from amped.base.errors import ConfigError
+from amped.tables.table_files import LookupTables
 from amped.web.answers import Desk
 from amped.web.server import HOSTS, application
 from amped.web.state import State
@@ -30,7 +30,7 @@ TOKEN_BYTES, PATIENCE = 18, 1
 GARBAGE = (5_000, 20, 20)
 
 
-def run(port: int, said: State, lookup_tables: Path | None, tell: Callable[[str], None]) -> None:
+def run(port: int, said: State, lookup_tables: LookupTables, tell: Callable[[str], None]) -> None:
     """Serves the page until Ctrl-C or a signal to end; `tell` is told its address.
 
     Raises:

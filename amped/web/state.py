@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from amped.base.aliases import aliases
@@ -20,7 +19,7 @@ from amped.interop import CONFIG
 from amped.interop.models import as_row
 from amped.interop.recognition import OBJECTS
 from amped.interop.records import Imported
-from amped.tables.table_files import MODELS
+from amped.tables.table_files import MODELS, LookupTables
 from amped.tables.tables import user_tables
 from amped.theory.parallelisms import OPTIONS
 from amped.web.controls import BY_CANONICAL, CONTROLS, DROPPED, ROWS
@@ -53,7 +52,7 @@ def first() -> dict[str, str]:
     return dict(json.loads(resources.files("amped.web").joinpath("page", "first.json").read_text("utf-8")))
 
 
-def asking(state: State, lookup_tables: Path | None = None) -> Asking:
+def asking(state: State, lookup_tables: LookupTables = None) -> Asking:
     """The question of a state.
 
     Raises:
@@ -72,7 +71,7 @@ def asking(state: State, lookup_tables: Path | None = None) -> Asking:
     return Asking(None, values, lookup_tables)
 
 
-def _row_alone(name: str, lookup_tables: Path | None) -> str:
+def _row_alone(name: str, lookup_tables: LookupTables) -> str:
     """The name of a network, which may be no path: the page reads no file."""
     tables = user_tables(lookup_tables)
     try:

@@ -118,3 +118,31 @@ class TestAmpedsOlderNames:
         found = sources(config(SYSTEM, inter_accelerator_bandwidth="300 G"))
         assert found.given["inter_accelerator_bandwidth"] == 300e9
         assert not [n for n in found.notices if "bits" in n]
+
+
+class TestWhatAmpedCalculatesInAnotherWay:
+    def test_every_second_layer_of_a_mixture_is_one_and_this_is_said_once(self):
+        scenario = sources(old_style(number_of_experts=16))
+        (told,) = [notice for notice in scenario.notices if "calculated as AMPeD does" in notice]
+        assert told == (
+            "number_of_MoE_layers is calculated as AMPeD does: every second layer is a mixture, MoE_layer_interval = 2"
+        )
+        assert estimate(old_style(number_of_experts=16))["number_of_MoE_layers"] == 48
+
+    def test_the_parameters_are_those_of_half_the_layers(self):
+        found = estimate(old_style(number_of_experts=16))
+        products, biases, router = 2 * 12288 * 49152, 49152 + 12288, 12288 * 16  # experts have no biases
+        dense = estimate(OLD_STYLE)["number_of_parameters"]
+        assert found["number_of_parameters"] == dense + 48 * (15 * products + router - biases)
+
+    def test_it_follows_what_is_changed(self):
+        mixture = old_style(number_of_experts=16)
+        assert estimate(mixture, layers=49, pipeline_parallel_degree=1)["number_of_MoE_layers"] == 24
+        assert estimate(mixture, number_of_experts=1)["number_of_MoE_layers"] == 0
+        assert estimate(mixture, MoE_layer_interval=1)["number_of_MoE_layers"] == 96
+        assert estimate(mixture, number_of_MoE_layers=12)["number_of_MoE_layers"] == 12
+
+    def test_a_dense_network_and_a_config_of_today_are_left_alone(self):
+        assert not [notice for notice in sources(OLD_STYLE).notices if "as AMPeD does" in notice]
+        today = config(number_of_experts=16, number_of_MoE_layers={"calculated": True})
+        assert estimate(today)["number_of_MoE_layers"] == estimate(today)["layers"]

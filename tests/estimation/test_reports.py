@@ -58,6 +58,58 @@ def test_the_layer_table_adds_up_to_the_passes_of_a_layer(estimate):
     assert all(0 <= line.memory_use_efficiency < 1 and 0 <= line.peak_fraction < 1 for line in lines)
 
 
+def test_what_the_operators_keep_adds_up_to_the_layer(estimate):
+    lines = layer_lines(estimate)
+    assert sum(line.stash for line in lines) == pytest.approx(estimate["layer_activation_bytes"], rel=1e-12)
+
+
+def test_what_the_operators_weigh_adds_up_to_the_layer():
+    e = amped.estimate("default")
+    lines = layer_lines(e)
+    products = 12 * 12288**2 * e["weight_precision"] / 8  # queries, keys, values, output, up and down; in 8 shards
+    assert sum(line.weights for line in lines) == pytest.approx(products, rel=1e-12)
+
+
+def test_the_experts_of_a_mixture_are_weights_too():
+    sizes = {"tensor_parallel_degree": 2, "expert_parallel_degree": 4, "sequence_parallel": True}
+    e = amped.estimate(model="Mixtral 8x7B", system="DGX H100", gpus=64, **sizes)
+    lines = {line.name: line for line in layer_lines(e) if line.phase == "forward"}
+    assert (
+        lines["experts_down"].weights
+        == 8 / 4 * 14336 / e["expert_tensor_parallel_degree"] * 4096 * e["weight_precision"]
+    )
+    assert [m.kind for m in lines["experts_down"].messages] == ["all_to_all"]
+    (gathered,) = lines["attention_norm"].messages
+    assert (gathered.kind, gathered.intra, gathered.inter) == ("all_gather", 2, 1)
+    assert gathered.bytes == e["microbatch_tokens"] * 4096 * e["activation_precision"]
+
+
+def test_an_operator_has_the_messages_that_send_its_result():
+    estimate = amped.estimate("default")
+    sent = {line.name: line.messages for line in layer_lines(estimate) if line.messages}
+    assert set(sent) == {"attention_output", "feedforward_down", "feedforward_residual"}
+    (reduced,) = sent["attention_output"]
+    whole = estimate["microbatch_tokens"] * estimate["dimensionality"] * estimate["activation_precision"]
+    assert (reduced.kind, reduced.bytes, reduced.intra, reduced.inter) == ("all_reduce", whole, 8, 1)
+    assert 0 < reduced.time < estimate["step_time"]
+
+
+def test_the_closed_form_has_no_time_of_a_single_message(closed):
+    messages = [message for line in layer_lines(closed) for message in line.messages]
+    assert messages
+    assert {message.time for message in messages} == {None}
+    assert all(message.kind in plain(layer_table(closed)) for message in messages)
+
+
+def test_the_table_of_what_is_kept_and_sent_fits_80_columns(estimate):
+    lines = plain(layer_table(estimate)).splitlines()
+    first = next(n for n, line in enumerate(lines) if "kept MB" in line)
+    last = next(n for n, line in enumerate(lines) if line.startswith("one layer"))
+    assert max(map(len, lines[first : last + 1])) <= 80
+    sent = [message for line in layer_lines(estimate) for message in line.messages]
+    assert sum(any(message.kind in line for message in sent) for line in lines[first:last]) == len(sent)
+
+
 def test_the_layer_table_prints_every_operator_within_its_width(estimate):
     printed = plain(layer_table(estimate)).splitlines()
     assert max(map(len, printed)) <= 100

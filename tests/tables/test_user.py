@@ -55,9 +55,9 @@ class TestTheUsersTables:
         )
 
     @pytest.mark.parametrize("name", ["A100 SXM 80GB", "a100-sxm-80gb", "A100"])
-    def test_a_row_of_the_user_s_overrules_the_shipped_row_it_is_named_like(self, tmp_path, name):
-        row = layered(tmp_path, {ACCELERATORS: {name: MINE}}).row(ACCELERATORS, name)
-        assert dict(row.columns) == MINE
+    def test_a_row_that_extends_nothing_overrules_the_shipped_row_it_is_named_like(self, tmp_path, name):
+        row = layered(tmp_path, {ACCELERATORS: {name: {**MINE, "extends": None}}}).row(ACCELERATORS, name)
+        assert dict(row.columns) == {**MINE, "extends": None}
 
     def test_later_folders_overrule_earlier_ones_row_by_row(self, tmp_path):
         first = {ACCELERATORS: {"Mine": {"frequency": "1 GHz"}, "Other": {"frequency": "2 GHz"}}}

@@ -53,12 +53,13 @@ def shared_experts_feedforward_dimension(number_of_shared_experts, expert_feedfo
 
 
 @quantity("count", category=NETWORK, at_least=0)
-def number_of_MoE_layers(layers, number_of_experts):
+def number_of_MoE_layers(layers, MoE_layer_interval, number_of_experts):
     """The number of layers whose feed-forward network is a mixture of experts.
 
-    Unless given, it is all layers if there are several experts, else none. Source: definition.
+    Unless given, it is the last layer of each interval if there are several experts, else none. Source: arXiv
+    2006.16668 (GShard), section 2.2.
     """
-    return layers * (number_of_experts > 1)
+    return np.floor(layers / MoE_layer_interval) * (number_of_experts > 1)
 
 
 @quantity("count")

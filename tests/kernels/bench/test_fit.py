@@ -190,7 +190,7 @@ def test_a_processor_has_the_peak_of_its_instructions_and_the_bandwidth_of_its_c
         [record("copy", seconds=1e-3, rows=1024, columns=1024), record("gemm", seconds=1e-3, m=256, n=256, k=256)]
     )
     machine = machine_of(content, Tables())
-    assert (machine.name, machine.known) == ("a processor, 1 thread", False)
+    assert (machine.name, machine.known) == ("a processor 1 thread", False)
     assert machine.peaks == {"float32": 2 * 32 * 2.5e9}
     assert machine.bandwidth == pytest.approx(8 * 2**20 / 1e-3)
 

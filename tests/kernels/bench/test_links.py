@@ -1,6 +1,7 @@
 """Collectives: planted latencies and rates come back, rows carry them into an estimate, and two real processes are fitted."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -92,11 +93,14 @@ def test_an_estimate_takes_the_rows_that_were_written(tmp_path, capsys):
     path, folder = tmp_path / "r.json", tmp_path / "t"
     path.write_text(json.dumps(result([*kernels, *measured_by_hand(2)])))
     verb("bench", "fit", path, "-o", folder)
-    told, name = capsys.readouterr(), "a processor, 1 thread"
+    told, name = capsys.readouterr(), "a processor 1 thread"
     assert "2 processes, gloo" in told.out
-    assert f'--system "{name}, 2 processes, gloo"' in told.err
+    assert f'--system "{name} 2 processes gloo"' in told.err
     assert '--set inter_accelerator_latency="' in told.err
-    found = amped.estimate("default", system=f"{name}, 2 processes, gloo", accelerator=name, lookup_tables=str(folder),
+    (line,) = [line.removeprefix("use it: amped ") for line in told.err.splitlines() if line.startswith("use it: ")]
+    verb(*shlex.split(line))
+    capsys.readouterr()
+    found = amped.estimate("default", system=f"{name} 2 processes gloo", accelerator=name, lookup_tables=str(folder),
                            model="GPT-2 small", number_of_accelerators=2, tensor_parallel_degree=2, batch_size=2,
                            pipeline_parallel_degree=1, data_parallel_degree=1, microbatch_size=1,
                            matrix_precision="fp32", sequence_parallel=False)  # fmt: skip

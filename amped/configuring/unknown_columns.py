@@ -1,0 +1,38 @@
+"""Columns of a row that amped does not know: nothing would use their values, and nobody would notice."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from amped.base.aliases import aliases
+from amped.base.errors import Problem, did_you_mean, plain
+from amped.base.files import shipped_json
+from amped.tables.rows import Row
+from amped.tables.table_schema import cell_of, columns
+
+
+def unknown_columns(row: Row, known: Iterable[str]) -> Iterator[Problem]:
+    """A problem for each column with a value that is no quantity and no column of the row's table.
+
+    Args:
+        row: a row of a lookup table.
+        known: the names of all quantities.
+    """
+    kinds, quantities = columns(row.table), set(known)
+    for column, value in row.columns.items():
+        if value is not None and column not in quantities and column not in kinds and column not in aliases().retired:
+            advice = meant(column, quantities | kinds.keys()) or did_you_mean(column, (*sorted(quantities), *kinds))
+            yield Problem("is no column amped knows", cell_of(row.table, row.name, column), advice)
+
+
+def meant(word: str, known: Container[str]) -> str:
+    """A question for the columns that people mean by a word, such as tdp; or an empty text."""
+    names = [f"'{name}'" for name in _words().get(plain(word), ()) if name in known]
+    return f"did you mean {' or '.join(names)}?" if names else ""
+
+
+@lru_cache(maxsize=1)
+def _words() -> Mapping[str, tuple[str, ...]]:
+    words = shipped_json("schema", "column_words.json")
+    return {plain(word): tuple(names) for word, names in words.items()}
