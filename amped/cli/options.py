@@ -58,7 +58,7 @@ TablesOption = Annotated[
     Option(
         "--lookup-tables",
         metavar="DIR",
-        help="Your own lookup tables; repeatable, later first.",
+        help="Your own lookup tables; repeatable.",
         rich_help_panel=CONFIG,
     ),
 ]
