@@ -78,8 +78,7 @@ def estimate(
         return
     _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
-    is_asked = bool(output_dir or save or gemm or plot)
-    if is_asked or (asked.label not in UNNAMED and not as_json):
+    if (is_asked := bool(output_dir or save or gemm or plot)) or (asked.label not in UNNAMED and not as_json):
         _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), as_json, is_asked)
     _write_timeline(result, timeline, as_json)
     _show_launch(result, form, as_json, compute_graph and not gemm)
