@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from amped.base.record import dataclass
+from amped.base.words import answers
+from amped.base.words import plain as plain
 
 LONGEST_QUOTE = 60
 
@@ -138,18 +140,11 @@ def one_line(error: AmpedError) -> str:
     return "; ".join(str(problem).replace("\n    ", ", ") for problem in error.problems)
 
 
-def plain(name: str) -> str:
-    """A name without case, spaces, commas, hyphens and underscores; names of rows and choices are matched in this form."""
-    return "".join(letter for letter in name.casefold() if letter not in " ,-_")
-
-
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """The text `did you mean 'X' or 'Y'?` with the nearest options, or an empty text.
 
     A word of the field for which amped has an answer gets that; options are compared by their letters only where it has none.
     """
-    from amped.base.words import answers  # its file is read for a mistake only
-
     by_plain = {plain(option): option for option in options if option != word}
     asked = plain(word[:200])
     if asked in answers() and asked not in by_plain:

@@ -1,11 +1,11 @@
-"""What to type for a word that people have and amped has not."""
+"""How words are compared, and what to type for a word that people have and amped has not."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from amped.base.files import shipped_json
 from amped.base.record import dataclass
 
 
@@ -27,11 +27,17 @@ class Answer:
 
 @lru_cache(maxsize=1)
 def answers() -> Mapping[str, Answer]:
-    """The answers of `words.json`, by their words without case, spaces and hyphens."""
-    from amped.base.errors import plain
+    """The answers of `words.json`, by their words as `plain` has them."""
+    from importlib import resources  # slow to load
 
+    text = resources.files("amped.schema").joinpath("words.json").read_text("utf-8")
     return {
         plain(word): Answer(options=line.get("type", ""), means=line.get("means") or line["lacks"])
-        for line in shipped_json("schema", "words.json")["answers"]
+        for line in json.loads(text)["answers"]
         for word in line["words"]
     }
+
+
+def plain(name: str) -> str:
+    """A name without case, spaces, commas, hyphens and underscores; names of rows and choices are matched in this form."""
+    return "".join(letter for letter in name.casefold() if letter not in " ,-_")

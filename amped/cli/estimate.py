@@ -74,16 +74,18 @@ def estimate(
     result = estimated(asked)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
-        _write_timeline(result, timeline, as_json)
-        return
+        return _write_timeline(result, timeline, as_json)
     _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
-    if output_dir or save or gemm or plot:
-        _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), quiet=as_json)
-    elif asked.label not in UNNAMED and not as_json:
-        _write_if_possible(result)
+    if (is_asked := bool(output_dir or save or gemm or plot)) or (asked.label not in UNNAMED and not as_json):
+        _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), as_json, is_asked)
     _write_timeline(result, timeline, as_json)
     _show_launch(result, form, as_json, compute_graph and not gemm)
+    _end(result, must)
+
+
+def _end(result: Estimation, must: str | None) -> None:
+    """Ends with the exit code of a wish that is not met, if there is one."""
     if must and not result["fits_in_memory"]:
         raise typer.Exit(options.NOT_MET)
 
@@ -178,19 +180,17 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
     return found if found["fits_in_memory"] else found | {"smallest_change_that_fits": smallest_change(result)}
 
 
-def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool) -> None:
-    """Writes the files of a run, and says where they are."""
-    written = options.write(folder, *files)
+def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, is_asked: bool) -> None:
+    """Writes the files of a run, and says where they are. That a folder takes none is a note where nobody asked for files."""
+    try:
+        written = options.write(folder, *files)
+    except FileError as error:
+        if is_asked:
+            raise
+        options.tell_notices([f"no files are written to {folder}: {one_line(error)}"])
+        return
     if not quiet:
         typer.echo(f"\nwritten to {folder}: {', '.join(path.name for path in written)}")
-
-
-def _write_if_possible(result: Estimation) -> None:
-    """Writes the files of a run for which nobody asked; where the folder takes none, that is a note and no mistake."""
-    try:
-        _write(options.DEFAULT_FOLDER, _texts(result), quiet=False)
-    except FileError as error:
-        options.tell_notices([f"no files are written to {options.DEFAULT_FOLDER}: {one_line(error)}"])
 
 
 def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:

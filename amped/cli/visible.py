@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 # Characters that turn the direction of writing, so that a text reads as another one.
 TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 class Visible:
-    r"""A text stream that writes characters which turn the direction of writing as `\\uXXXX`; in all else the stream itself."""
+    """A text stream that writes characters which turn the direction of writing by their numbers; in all else the stream itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -25,5 +25,4 @@ class Visible:
 
 def visible(stream: TextIO) -> TextIO:
     """A stream as a visible one; one that was closed before amped began stays as it is."""
-    written: Any = stream if stream is None or isinstance(stream, Visible) else Visible(stream)
-    return written
+    return stream if stream is None or isinstance(stream, Visible) else cast(TextIO, Visible(stream))

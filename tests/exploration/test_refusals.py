@@ -38,7 +38,7 @@ def test_all_that_is_wrong_with_a_sweep_is_told_at_once() -> None:
 @pytest.mark.parametrize(("model", "told"), [("amped", "inf"), ("operators", "(inf|nan)")])
 def test_a_result_that_is_no_number_is_an_error(model: str, told: str) -> None:
     with pytest.raises(EvaluationError, match=f"came out as {told} "):
-        explore(SMALL, performance_model=model, memory_bandwidth=1e-300)
+        explore(SMALL, performance_model=model, memory_bandwidth="1e-300 B/s")
 
 
 def test_nothing_asked_for_is_refused() -> None:

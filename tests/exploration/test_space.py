@@ -23,6 +23,8 @@ from amped.exploration.search import Search
 from tests.helpers.explore import EVERYTHING, SMALL, Row, divisors, explore, read
 
 GPT3 = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
+# More mappings than a space of the small machine has.
+ALL_OF_THEM = 100_000
 SWITCHES = ("zero_stage", "sequence_parallel", "activation_recomputation")
 
 
@@ -342,3 +344,17 @@ def test_where_nothing_fits_offload_and_recomputation_of_modules_are_searched_to
     row = found.best[0]
     again = amped.estimate(SMALL, **short, **settings(row, found.swept))
     assert (again["step_time"], again["fits_in_memory"]) == (row["step_time"], True)
+
+
+@pytest.mark.parametrize("space", ["quick", "degrees", "default"])
+def test_the_columns_of_a_grid_are_searched_in_every_space(space: str) -> None:
+    line, grid = (
+        answer.explored(
+            read_scenario(SMALL, {"tensor_parallel_strategy": strategy}), Options(ALL_OF_THEM, space, yes=True)
+        )
+        for strategy in ("1d", "2d_context")
+    )
+    assert grid.candidates > line.candidates
+    assert max(row["tensor_parallel_columns"] for row in grid.best) > 1
+    assert all(row.get("tensor_parallel_columns", 1) == 1 for row in line.best)
+    assert "tensor-parallel strategy and panels of SUMMA" in grid.held
