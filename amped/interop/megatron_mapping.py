@@ -105,7 +105,7 @@ def read_states(own: Reading) -> dict[str, Any]:
 
 def _states_have_a_format(out: Outgoing) -> bool:
     """Whether Megatron-LM lets the format of states be chosen: it is an Adam whose states replicas share out."""
-    return out.get("optimizer", "adam") != "sgd" and out.get("zero_stage", 0) > 0
+    return bool(out.get("optimizer", "adam") != "sgd" and out.get("zero_stage", 0) > 0)
 
 
 def write_states(out: Outgoing) -> None:
