@@ -12,6 +12,7 @@ from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists
 from amped.cli import options, sweeping
+from amped.tables.table_files import LookupTables
 
 # The kinds of rows that are compared.
 KINDS = ("system", "accelerator", "model", "software")
@@ -56,7 +57,7 @@ def compare(
         _show_configs(names or [], asking, form)
 
 
-def _listed(given: Mapping[str, object], lookup_tables: Path | None) -> dict[str, str]:
+def _listed(given: Mapping[str, object], lookup_tables: LookupTables) -> dict[str, str]:
     """The options that name several rows, as in --system "DGX H100,DGX B200"."""
     from amped.configuring.gathering import is_row
     from amped.tables.tables import user_tables

@@ -74,18 +74,21 @@ def estimate(
     result = estimated(asked)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
-        return _write_timeline(result, timeline, as_json)
+        _write_timeline(result, timeline, as_json)
+        return
     _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
     if (is_asked := bool(output_dir or save or gemm or plot)) or (asked.label not in UNNAMED and not as_json):
         _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), as_json, is_asked)
+    _finish(result, timeline, form, must, as_json, compute_graph and not gemm)
+
+
+def _finish(
+    result: Estimation, timeline: Path | None, form: str | None, must: str | None, as_json: bool, graph_alone: bool
+) -> None:
+    """Writes the timeline and the launch line that were asked for, and ends with the exit code of a wish that is not met."""
     _write_timeline(result, timeline, as_json)
-    _show_launch(result, form, as_json, compute_graph and not gemm)
-    _end(result, must)
-
-
-def _end(result: Estimation, must: str | None) -> None:
-    """Ends with the exit code of a wish that is not met, if there is one."""
+    _show_launch(result, form, as_json, graph_alone)
     if must and not result["fits_in_memory"]:
         raise typer.Exit(options.NOT_MET)
 
