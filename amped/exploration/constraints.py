@@ -25,6 +25,8 @@ TURNED = str.maketrans("<>", "><")
 _WISH = re.compile(r"\s*([^<>=!]*[^<>=!\s])\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!\s][^<>=!]*?)\s*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _AND = re.compile(r"\s+and\s+|\s*&&\s*", re.IGNORECASE)
+# Who writes fewer bytes without a unit has another unit in mind.
+LEAST_BYTES = 1e6
 # Long texts would make the search for comparisons slow.
 LONGEST = 10_000
 
@@ -120,7 +122,10 @@ def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float
         return choice
     if text.casefold() in ("true", "false"):
         return float(text.casefold() == "true")
-    return parse(text, mark.unit, mark.bare)
+    number = parse(text, mark.unit, mark.bare)
+    if mark.unit == "byte" and 0 < number < LEAST_BYTES and text.strip()[-1:].isdigit():
+        raise ConfigError(f"{text} is {text} byte here", f"write the unit: {name} {comparison} {text} GB")
+    return number
 
 
 def _contradict(wishes: list[Wish]) -> bool:

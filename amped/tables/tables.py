@@ -7,7 +7,7 @@ A row may derive from another: `{"extends": "H100 SXM", "memory_capacity": "96 G
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ SHIPPED_FOLDER = "amped/lookup_tables/"
 OTHER_MODELS = (
     "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
 )
+# The word in the form of an accelerator that is a card for a slot of any server.
+CARD = "PCIe"
 LISTED = {
     ACCELERATORS: "accelerators",
     MODELS: "models",
@@ -231,13 +233,33 @@ def _indexed(rows: Rows) -> dict[str, str]:
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}
 
 
-def system_with(accelerator: str, tables: Tables) -> str | None:
+def system_built_with(accelerator: str, tables: Tables) -> str | None:
     """The first system that is built with an accelerator, or with a row that this accelerator extends; else None."""
     row = tables.row(ACCELERATORS, accelerator)
     built = {plain(name) for name in (row.name, *row.ancestors)}
-    systems = (
-        name
-        for name in tables.names(SYSTEMS)
-        if plain(str(tables.row(SYSTEMS, name).columns.get("accelerator"))) in built
-    )
-    return next(systems, None)
+    return next((system for system, name in _built_with(tables) if plain(name) in built), None)
+
+
+def system_of_its_form(accelerator: str, tables: Tables) -> str | None:
+    """The first system that is built with an accelerator, or else with one that goes into the same servers; else None."""
+    row = tables.row(ACCELERATORS, accelerator)
+    others = [(name, tables.row(ACCELERATORS, n)) for name, n in _built_with(tables) if tables.has(ACCELERATORS, n)]
+    alike = [(name, other) for name, other in others if _form(row) and _form(other) == _form(row)]
+    exact = [name for name, other in alike if other.columns["form_factor"] == row.columns["form_factor"]]
+    return next(iter((*filter(None, [system_built_with(accelerator, tables)]), *exact, *(n for n, _ in alike))), None)
+
+
+def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Each system with the name of the accelerator that it is built with."""
+    yield from ((name, str(tables.row(SYSTEMS, name).columns.get("accelerator"))) for name in tables.names(SYSTEMS))
+
+
+def _form(row: Row) -> tuple[str, ...]:
+    """What decides into which systems an accelerator goes: a card's slot, or else the maker, the form and the generation.
+
+    Nothing if the row does not say its form.
+    """
+    form, generation = (str(row.columns.get(name) or "").split() for name in ("form_factor", "architecture"))
+    if CARD in form:
+        return CARD, str(row.columns.get("host_link"))
+    return (str(row.columns.get("vendor")), " ".join(form), *generation[:1]) if form else ()

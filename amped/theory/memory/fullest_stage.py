@@ -102,18 +102,9 @@ def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in
 
 
 @quantity("byte")
-def memory_headroom_bytes(memory_per_accelerator_bytes, memory_headroom_fraction):
-    """The memory that stays free beside what is needed, for what the estimate may be off; a share of what is needed.
-
-    Source: definition.
-    """
-    return memory_per_accelerator_bytes * memory_headroom_fraction
-
-
-@quantity("byte")
-def memory_with_headroom_bytes(memory_per_accelerator_bytes, memory_headroom_bytes):
+def memory_with_headroom_bytes(memory_per_accelerator_bytes, memory_headroom_fraction, memory_headroom_bytes):
     """The memory that the fullest accelerator needs, and the headroom beside it. Source: definition."""
-    return memory_per_accelerator_bytes + memory_headroom_bytes
+    return memory_per_accelerator_bytes * (1 + memory_headroom_fraction) + memory_headroom_bytes
 
 
 @quantity("boolean")
