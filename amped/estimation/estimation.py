@@ -198,10 +198,10 @@ class Estimation:
 
     def _beyond_the_best(self) -> Iterator[str]:
         """That the utilization is higher than each that was measured on this accelerator."""
-        best, utilization = best_utilization(self.ground), self[UTILIZATION]
+        (best, where), utilization = best_utilization(self.ground), self[UTILIZATION]
         if utilization > best:
             told = f"MFU {100 * utilization:.1f} % (causal scores counted)"
-            yield f"{told}, measured up to {100 * best:.1f} % on {self.ground.accelerator}"
+            yield f"{told}, measured up to {100 * best:.1f} % on {where}"
 
     def to_dict(self) -> dict[str, float | bool | str]:
         """All results, choices and degrees by name, as numbers in SI units, booleans or texts."""

@@ -103,14 +103,16 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
     )  # fmt: skip
 
 
-def best_utilization(ground: Ground) -> float:
-    """The highest measured utilization on the accelerator and in the precision of a configuration, of runs whose inputs are known well.
+def best_utilization(ground: Ground) -> tuple[float, str]:
+    """The highest measured utilization in the precision of a configuration, of runs whose inputs are known well, and where.
 
-    Causal scores count. Infinity where no such run was validated, because nothing is known to be beyond it.
+    It is that of its accelerator, or of all if none was validated on it; causal scores count. Infinity if there is no run.
     """
     runs = [r for r in validated() if r.quantity == STEP_TIME and r.confidence != "low"]
-    alike = [r for r in runs if (r.ground.accelerator, r.ground.precision) == (ground.accelerator, ground.precision)]
-    return max((r.utilization for r in alike), default=math.inf)
+    alike = [r for r in runs if r.ground.precision == ground.precision]
+    on_it = [r for r in alike if r.ground.accelerator == ground.accelerator]
+    where = ground.accelerator if on_it else "any accelerator"
+    return max((r.utilization for r in on_it or alike), default=math.inf), where
 
 
 def error_size(error_fraction: float) -> float:

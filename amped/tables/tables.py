@@ -255,11 +255,11 @@ def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:
 
 
 def _form(row: Row) -> tuple[str, ...]:
-    """What decides into which systems an accelerator goes: a card's slot, or else the maker, the form and the generation.
+    """What decides into which systems an accelerator goes: a card's slot, or else the maker, the form and the architecture.
 
-    Nothing if the row does not say its form.
+    Nothing if the row does not say its form. Of an architecture the first two words count: "Da Vinci (910B3)", "TPU v4".
     """
-    form, generation = (str(row.columns.get(name) or "").split() for name in ("form_factor", "architecture"))
+    form, architecture = (str(row.columns.get(name) or "").split() for name in ("form_factor", "architecture"))
     if CARD in form:
         return CARD, str(row.columns.get("host_link"))
-    return (str(row.columns.get("vendor")), " ".join(form), *generation[:1]) if form else ()
+    return (str(row.columns.get("vendor")), " ".join(form), *architecture[:2]) if form else ()
