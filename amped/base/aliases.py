@@ -24,6 +24,7 @@ class Aliases:
         common: short names, and spellings of other tools whose values mean the same in amped.
         values: for some names of amped, other words for their values.
         settings: other tools' settings of which amped has each value under another name or in another form.
+        with_units: short names that mean another name of amped where the value has a unit: `headroom` is a share, or bytes.
         results: words by which people ask for a result, such as "MFU". No value is given by them.
         former: names that amped had before; they are read as the new names, and the user is told once.
         records: quantities that amped had before, and the records or the quantity that replace them.
@@ -38,6 +39,7 @@ class Aliases:
     common: dict[str, str]
     values: dict[str, Spelled]
     settings: dict[str, Spelled]
+    with_units: dict[str, str]
     results: dict[str, str]
     former: dict[str, str]
     words: dict[str, str]
@@ -64,6 +66,8 @@ class Aliases:
             ConfigError: if amped has nothing for this value of the setting.
         """
         now = self.common.get(name) or self.common.get(_folded(name), name)
+        if isinstance(value, str) and value.strip()[:1].isdigit() and value.strip()[-1:].isalpha():
+            now = self.with_units.get(_folded(name), now)
         switch = isinstance(value, int | float) and value in (0, 1)
         word = str(value).casefold() if isinstance(value, str | bool) else str(int(value)) if switch else ""
         if _folded(name) not in self.settings:
@@ -177,7 +181,7 @@ def aliases() -> Aliases:
     common, older, former = (
         shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
     )
-    spelled = (common["names"], common["values"], common["settings"], common["results"])
+    spelled = (common["names"], common["values"], common["settings"], common["with_units"], common["results"])
     ours = (former["names"], former["words"], former["records"])
     return Aliases(
         *spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"]

@@ -40,6 +40,7 @@ COMMON = {
     "dollar/s": {"USD/hour": 1 / 3600},
     "dollar/J": {"USD/kWh": 1 / 3.6e6},
     "gram/J": {"g/kWh": 1 / 3.6e6},
+    "1": {"%": 0.01},
 }
 # What people write behind a large count.
 LARGE_COUNTS = {"B": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
@@ -53,7 +54,7 @@ COARSE, LEAST_COARSE = {"byte": "GB", "byte/s": "GB/s", "flop/s": "TFLOP/s", "Hz
 DIMENSIONLESS = ("count", "boolean", "1")
 LONGEST_TEXT = 80
 _QUANTITY = re.compile(
-    r"\s*([+-]?(?:\d+(?:_\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ]+(?:/[A-Za-z]+)?)?\s*"
+    r"\s*([+-]?(?:\d+(?:_\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?)\s*([A-Za-zµμ]+(?:/[A-Za-z]+)?|%)?\s*"
 )
 # For each unit: what it measures, in words, and what to write for a value in it.
 _KINDS = {

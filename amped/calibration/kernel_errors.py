@@ -22,7 +22,7 @@ from amped.measured_kernels.kinds import KINDS, PRECISIONS
 from amped.measured_kernels.predictor import Predictor
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, LookupTables
-from amped.tables.tables import Tables, system_with, user_tables
+from amped.tables.tables import Tables, system_built_with, user_tables
 
 # A benchmark of kernels is short, so that the clock has not fallen; and no accelerator waits for another one.
 SHORT_RUN = {"training_clock_fraction": 1.0, "clock_spread_fraction": 0.0, "number_of_accelerators": 1.0}
@@ -156,7 +156,7 @@ def machine(
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
     entry, settings = PRECISIONS[precision]
     asked = {"accelerator": tables.row(ACCELERATORS, accelerator).name, **settings, **SHORT_RUN, **(coefficients or {})}
-    built = system_with(str(asked["accelerator"]), tables)
+    built = system_built_with(str(asked["accelerator"]), tables)
     scenario = read_scenario({}, asked | ({"system": built} if built else {}), lookup_tables)
     known = scenario.sources.given
     wanted = ("kernel_rates", "network") if built else ("kernel_rates",)

@@ -154,6 +154,7 @@ SHORT = {
     "seq": Short(int, "Tokens of a sequence.", TRAINING),
     "zero": Short(int, "What replicas share: ZeRO 0 to 3."),
     "recompute": Short(str, "none, selective, full or block."),
+    "headroom": Short(str, "Memory left free: a share (10%) or 8 GB."),
     "precision": Short(str, "Format of products: bf16, fp8, mxfp8, …", TRAINING),
 }
 

@@ -9,19 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from amped.base.aliases import aliases
+from amped.base.errors import ConfigError
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
-from amped.drafting.chunks import TRIED, in_chunks
-from amped.drafting.fastest import fastest
-from amped.engine.evaluate import run
-from amped.engine.resolve import plan
-from amped.exploration.search_space import MICROBATCH, SHARED, parts, space_of, wholes
+from amped.drafting.chunks import LEAST_GAIN, TRIED, in_chunks
+from amped.drafting.fastest import Fastest, fastest
+from amped.engine.evaluate import Results, run
+from amped.engine.resolve import chosen_values, plan
+from amped.estimation.uncertainty import MEMORY_LAW, error_band
+from amped.estimation.validated import SIZES, STEP_TIME, ground_of, validated
+from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
-from amped.tables.table_files import ACCELERATORS, SYSTEMS, LookupTables
-from amped.tables.tables import system_with, user_tables
+from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
+from amped.tables.tables import Row, Tables, system_of_its_form, user_tables
 from amped.theory.parallelisms import OF_TOKENS, PLACED
 from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, NETWORK, SYSTEM
 
@@ -34,6 +38,10 @@ BATCH_TOKENS = 4_000_000
 MICROBATCH_TOKENS, LARGEST_OF_LONG = 16_384, 4
 # Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
 TOKENS_PER_PARAMETER = 20
+# The longest sequence that is taken where nobody gives one and the row of the model has a longer one: most tokens of a training
+# are seen in short sequences, and long ones at its end. arXiv 2407.21783, sections 3.4.1 and 3.4.2 (Llama 3: 8,192, then
+# 131,072 for 5 % of the tokens); arXiv 2412.19437, sections 4.2 and 4.3 (DeepSeek-V3: 4,096, then 32,768 and 131,072).
+USUAL_CONTEXT = 8_192
 # The software that most people train with today, by the maker of the accelerator.
 SOFTWARE_BY_VENDOR = {
     "NVIDIA": "Megatron-Bridge",
@@ -57,9 +65,17 @@ NOT_TRIED = (
     f"placement (by its order), overlap, schedule, virtual stages but {', '.join(f'{n:g}' for n in TRIED)}, context degree below "
     f"{LONG_CONTEXT:,} tokens, offload, precisions; {SHARED}; micro-batch above 4"
 )
+SYSTEM_ROW, ACCELERATOR_ROW = "system", "accelerator"
+# The performance model whose errors are known; shares are rounded to thousandths.
+VALIDATED_MODEL, THOUSANDTHS = "operators", 1000
+# What helps where no system is known.
+NO_SYSTEM = (
+    "name one (--system ROW, `amped list systems`), or give its server: --set number_of_accelerators_per_node=8, "
+    'inter_accelerator_bandwidth="450 GB/s", bandwidth_per_network_card="400 Gbit/s"'
+)
 Values = Mapping[str, object]
-# What chooses some values around a scenario.
-Step = Callable[[Scenario], Iterator[tuple[str, object]]]
+# What chooses some values around a scenario, and adds what the user should be told of them.
+Step = Callable[[Scenario, list[str]], Iterator[tuple[str, object]]]
 
 
 def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -88,22 +104,24 @@ def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = 
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    return _chosen_by((_rows, _size, _training), given, swept, lookup_tables, formulas)
+    rows = partial(_rows, is_swept=bool({SYSTEM_ROW, ACCELERATOR_ROW} & {*swept}))
+    return _chosen_by((rows, _size, _training), given, swept, lookup_tables, formulas)
 
 
 def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_tables: Any, formulas: Any) -> Scenario:
     """The scenario of what is given and of what some steps choose around it, without what is swept."""
     meant, _ = aliases().all_given({**given, **swept})
     own = {aliases().canonical(name): value for name, value in meant.items()}
-    chosen: dict[str, object] = {}
+    chosen, told = dict[str, object](), list[str]()
     for step in steps:
         scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
-        chosen |= {name: value for name, value in step(scenario) if name not in own}
+        chosen |= {name: value for name, value in step(scenario, told) if name not in own}
     open_names = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
     kept = {name: value for name, value in {**own, **chosen}.items() if name not in open_names}
     whole = read_scenario({}, kept, lookup_tables, formulas)
     origins = {name: _as_chosen(name, origin, chosen) for name, origin in whole.sources.origins.items()}
-    return replace(whole, description=_title(whole), sources=replace(whole.sources, origins=origins))
+    sources = replace(whole.sources, origins=origins, notices=[*told, *whole.sources.notices])
+    return replace(whole, description=_title(whole), sources=sources)
 
 
 def _as_chosen(name: str, origin: Any, chosen: Values) -> Any:
@@ -117,23 +135,52 @@ def _title(scenario: Scenario) -> str:
     return " on ".join(named)
 
 
-def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
-    """The rows that nobody named: a model, a machine, and the software that its maker's users have."""
+def _rows(scenario: Scenario, _: list[str], is_swept: bool = False) -> Iterator[tuple[str, object]]:
+    """The rows that nobody named: a model, a machine, and the software of its users; of several machines, that of today.
+
+    Raises:
+        ConfigError: for an accelerator of which no system is known.
+    """
     rows, tables = scenario.sources.rows, user_tables(scenario.question.lookup_tables)
     part = rows.get(ACCELERATOR)
     if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
         yield "model", read_scenario("default").sources.rows[NETWORK].name
     if SYSTEM not in rows:
-        machine = (system_with(part.name, tables) if part else None) or MACHINE
-        yield "system", machine
-        part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
-    software = SOFTWARE_BY_VENDOR.get(str(part.columns.get("vendor"))) if part else None
+        machine = system_of_its_form(part.name, tables) if part else MACHINE
+        if machine is not None:
+            yield "system", machine
+            part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
+        elif part and "number_of_accelerators_per_node" not in scenario.sources.given:
+            raise ConfigError(f"no system is known that is built with '{part.name}'", NO_SYSTEM)
+    usual = SOFTWARE_BY_VENDOR.get(str(part.columns.get("vendor"))) if part else None
+    software = _validated_software(part, usual, tables) if part and usual and not is_swept else usual
     if software is not None:
         yield "software", software
 
 
-def _size(scenario: Scenario) -> Iterator[tuple[str, object]]:
-    """How many accelerators train, and in which precision."""
+def _validated_software(part: Row, usual: str, tables: Tables) -> str:
+    """The newest software of a line, from the usual one back, with a validated run on an accelerator, or on its generation.
+
+    Where no run of this line was validated, the usual one.
+    """
+    grounds = [run.ground for run in validated() if run.quantity == STEP_TIME and run.confidence != "low"]
+    generation = ground_of({ACCELERATOR: part}, "", lambda _: 0.0).generation
+    on_it = {ground.software for ground in grounds if ground.accelerator in (part.name, *part.ancestors)}
+    on_kin = {ground.software for ground in grounds if ground.generation == generation}
+    line = (usual, *tables.row(SOFTWARE, usual).ancestors)
+    return next((name for runs in (on_it, on_kin) for name in line if name in runs), usual)
+
+
+def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+    """How many accelerators train, on how long sequences, and in which precision."""
+    network = scenario.sources.rows.get(NETWORK)
+    longest = scenario.sources.given.get("context", 0.0)
+    if network and isinstance(longest, float) and longest > USUAL_CONTEXT and "patch_values" not in network.columns:
+        yield "context", USUAL_CONTEXT
+        if "context" not in scenario.question.overrides:
+            told.append(
+                f"sequences of {USUAL_CONTEXT:,} tokens are taken; {network.name} takes up to {longest:,.0f}: --seq {longest:.0f}"
+            )
     if not {"number_of_accelerators", "number_of_nodes"} & scenario.sources.given.keys():
         yield "number_of_accelerators", NUMBER
     part = scenario.sources.rows.get(ACCELERATOR)
@@ -141,17 +188,36 @@ def _size(scenario: Scenario) -> Iterator[tuple[str, object]]:
         yield "matrix_precision", "fp16"
 
 
-def _training(scenario: Scenario) -> Iterator[tuple[str, object]]:
-    """The batch, the tokens, and the switches that everybody has on."""
+def _training(scenario: Scenario, _: list[str]) -> Iterator[tuple[str, object]]:
+    """The batch, the tokens, the switches that everybody has on, and the memory that stays free for the error of an estimate."""
     yield from TODAY.items()
     known, sources = scenario.catalogue, scenario.sources
-    found = run(plan(known, ("number_of_accelerators", "context", "number_of_parameters"), sources), sources.given)
-    number, context = found.number("number_of_accelerators"), found.number("context")
-    unit = number * _odd_part(sources.given.get(MICROBATCH, 1.0))
+    found = run(plan(known, SIZES, sources), sources.given)
+    number, context = int(found.number("number_of_accelerators")), found.number("context")
+    unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
     yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
+    if HEADROOM_BYTES not in sources.given:
+        yield HEADROOM, _memory_error(scenario, found)
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
+
+
+def _memory_error(scenario: Scenario, sizes: Results) -> float:
+    """The error band of the memory, rounded up; none for a model that is not validated."""
+    choices = chosen_values(scenario.catalogue, scenario.sources)
+    if choices["performance_model"] != VALIDATED_MODEL:
+        return 0.0
+    ground = ground_of(scenario.sources.rows, choices["matrix_precision"], sizes.number)
+    error = error_band(ground, law=MEMORY_LAW).error_fraction
+    return math.ceil(error * THOUSANDTHS) / THOUSANDTHS if math.isfinite(error) else 0.0
+
+
+def _most_that_share(scenario: Scenario, number: int, context: float) -> int:
+    """The largest number of accelerators that may share a sequence: the context degree that is given, or the largest one tried."""
+    given = scenario.sources.given.get(CONTEXT)
+    largest = max(CONTEXT_DEGREES) if given is None and context >= LONG_CONTEXT else int(given or 1)
+    return math.gcd(number, largest)
 
 
 def _power_of_two(number: float) -> int:
@@ -165,11 +231,21 @@ def _odd_part(number: Any) -> int:
     return whole // (whole & -whole)
 
 
-def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
-    """The fastest mapping that fits; where none does, the one that lacks least memory."""
+def _mapping(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+    """The fastest mapping that fits with headroom, else that fits; where none does, the one that lacks least memory."""
     tried = _tried(scenario)
-    found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE).settings
-    yield from ((name, found[name]) for name in MAPPED if name in found)
+    found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE)
+    told += _about_headroom(found)
+    yield from ((name, found.settings[name]) for name in MAPPED if name in found.settings)
+
+
+def _about_headroom(found: Fastest) -> Iterator[str]:
+    """What the user should be told of the memory that stays free."""
+    if found.fits and not found.keeps:
+        yield "warning: no mapping that amped tried leaves the headroom free; this is the fastest that fits without it"
+    gain = 1 - found.shortest_time / found.time
+    if found.keeps and gain >= LEAST_GAIN:
+        yield f"a mapping that is {100 * gain:.1f} % faster fits without headroom: --headroom 0"
 
 
 def is_tried(name: str, value: object) -> bool:

@@ -7,6 +7,7 @@ the balanced layout. The estimate of the mapping that is chosen finds a better l
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
@@ -38,4 +39,6 @@ def in_chunks(scenario: Scenario, found: Fastest, vary: Mapping[str, tuple[objec
         chunked = fastest(scenario, {**vary, CHUNKS: TRIED}, space)
     except AmpedError:  # no such mapping is possible
         return found
-    return chunked if chunked.fits and chunked.time <= (1 - LEAST_GAIN) * found.time else found
+    shortest_time = min(found.shortest_time, chunked.shortest_time)
+    is_better = chunked.fits and chunked.time <= (1 - LEAST_GAIN) * found.time and chunked.keeps >= found.keeps
+    return replace(chunked if is_better or chunked.keeps > found.keeps else found, shortest_time=shortest_time)

@@ -31,6 +31,8 @@ from amped.exploration.search_space import space_of
 from amped.theory.conditions import OFFLOADS
 
 AGAIN, TIME, FITS = "activation_recomputation", "training_time", "fits_in_memory"
+# Whether it also leaves the headroom free; without headroom, each mapping that fits does.
+KEEPS = "keeps_memory_headroom"
 # What each kind of recomputation repeats in a layer; what nothing is known of stands under an empty text. And what else
 # bounds the time of a step: the passes of the bottleneck stage, and the messages that more work could hide.
 WORK_OF_MODE = {
@@ -50,20 +52,24 @@ class Fastest:
     Attributes:
         settings: its degrees, its micro-batch and its policies, by name.
         fits: whether it fits in memory; if not, no mapping of the space does, and this one lacks least.
+        keeps: whether it leaves the headroom free, too; if it fits and does not, no mapping of the space does.
         candidates: how many there are in the space.
         time: seconds that it trains.
         lacking: bytes that it lacks, if it does not fit.
+        shortest_time: seconds that the fastest mapping trains that fits without headroom; of none, infinity.
     """
 
     settings: Mapping[str, Value]
     fits: bool
+    keeps: bool
     candidates: int
     time: float
     lacking: float
+    shortest_time: float
 
 
 def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = None, space: str = "quick") -> Fastest:
-    """The fastest mapping of a space that fits; where none does, the one that lacks least memory.
+    """The fastest mapping of a space that leaves the headroom free, else that fits, else the one that lacks least memory.
 
     Args:
         scenario: the config; what is set on top of it is kept.
@@ -76,11 +82,14 @@ def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = 
     modes = _modes(scenario, space)
     search = searched(scenario, Options(1, space), {**(vary or {}), **({AGAIN: modes[:1]} if modes[0] else {})})
     groups = [_Group(search, *search.mappings(part)) for part in search.parts]
-    best = _Best()
+    best, shortest_time = _Best(), np.inf
     for mode in modes:
         for group in groups:
-            best = min(best, group.best(mode, best, modes), key=_Best.order)
-    return Fastest(best.settings, best.fits, search.candidates * len(modes), best.time, best.lacking)
+            candidates = group.best(mode, best, modes)
+            best = min(best, *candidates, key=_Best.order)
+            shortest_time = min(shortest_time, *(each.time for each in candidates if each.fits), np.inf)
+    number = search.candidates * len(modes)
+    return Fastest(best.settings, best.fits, best.keeps, number, best.time, best.lacking, shortest_time)
 
 
 def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
@@ -92,17 +101,18 @@ def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Best:
-    """A candidate: whether it fits and what it lacks, how long it trains, the bytes that it needs, and its settings."""
+    """A candidate: whether it fits, keeps the headroom and what it lacks, its time, the bytes that it needs, its settings."""
 
     fits: bool = False
+    keeps: bool = False
     lacking: float = np.inf
     time: float = np.inf
     bytes: float = np.inf
     settings: Mapping[str, Value] = field(default_factory=dict)
 
-    def order(self) -> tuple[bool, float, float, float]:
-        """What is better comes first: what fits, else what lacks less; then what is faster; then what needs less."""
-        return not self.fits, self.lacking, self.time, self.bytes
+    def order(self) -> tuple[bool, float, bool, float, float]:
+        """What is better comes first: what fits, else what lacks less; what keeps the headroom; what is faster; what needs less."""
+        return not self.fits, self.lacking, not self.keeps, self.time, self.bytes
 
 
 class _Group:
@@ -116,18 +126,22 @@ class _Group:
         self.open = np.ones(len(self.columns[CASE]), dtype=bool)
         self.least = dict.fromkeys(WORK_OF_MODE, np.zeros(len(self.open)))
 
-    def best(self, mode: str, known: _Best, modes: tuple[str, ...]) -> _Best:
-        """The best open candidate with one kind of recomputation, of those that may be better than a known one."""
-        rest = self._rest(mode, known.time if known.fits else np.inf)
+    def best(self, mode: str, known: _Best, modes: tuple[str, ...]) -> list[_Best]:
+        """The best open candidate with one kind of recomputation, of those that may be better than a known one.
+
+        A faster one that fits without the headroom stands before it.
+        """
+        rest = self._rest(mode, known.time if known.keeps else np.inf)
         if not len(rest):
-            return _Best()
+            return [_Best()]
         is_first = mode == modes[0] and len(modes) > 1
         timed = is_first and len(rest) <= FEW
-        names = (MEMORY, AVAILABLE, FITS, *self.rules)
+        names = (MEMORY, AVAILABLE, FITS, KEEPS, *self.rules)
         found = self._asked(mode, rest, (*names, TIME), BOUNDING) if timed else self._asked(mode, rest, names)
         holds = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
         fits = holds & (found[FITS] > 0)
-        self.open[rest] = holds & ~fits
+        keeps = fits & (found[KEEPS] > 0)
+        self.open[rest] = holds & ~keeps
         known_times = None
         if is_first and fits.any():
             bounding = found if timed else self._asked(mode, rest, (TIME,), BOUNDING)
@@ -136,12 +150,15 @@ class _Group:
         lacking = np.where(holds, np.maximum(found[MEMORY] - found[AVAILABLE], 0), np.inf)
         few = np.flatnonzero(fits if fits.any() else holds & (lacking == lacking.min()))
         if not len(few) or (not fits.any() and (known.fits or lacking.min() > known.lacking)):
-            return _Best()
+            return [_Best()]
         times = self._asked(mode, rest[few], (TIME,))[TIME] if known_times is None else known_times[few]
-        place = np.lexsort((found[MEMORY][few], times))[0]
-        one = few[place]
-        return _Best(bool(fits[one]), 0.0 if fits[one] else float(lacking[one]), float(times[place]),
-                     float(found[MEMORY][one]), self._settings(mode, rest[one]))  # fmt: skip
+        order = np.lexsort((found[MEMORY][few], times))
+        kept = [place for place in order.tolist() if keeps[few[place]]]
+        return [
+            _Best(bool(fits[one]), bool(keeps[one]), 0.0 if fits[one] else float(lacking[one]), float(times[place]),
+                  float(found[MEMORY][one]), self._settings(mode, rest[one]))
+            for place in dict.fromkeys([int(order[0]), *kept[:1]]) for one in few[[place]].tolist()
+        ]  # fmt: skip
 
     def _rest(self, mode: str, time: float) -> Places:
         """The candidates that are still open and may take less than this time with one kind of recomputation."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario, asked_again
+from amped.drafting.fastest import FITS, KEEPS
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.laying_out import LAYOUT
 from amped.theory.quantity import ACCELERATOR
@@ -49,7 +50,10 @@ class Improvement:
 
 
 def improvements(scenario: Scenario, estimate: Estimation) -> list[Improvement]:
-    """The changes of one parameter with which a step is faster and fits in memory, the fastest first."""
+    """The changes of one parameter with which a step is faster and fits in memory, the fastest first.
+
+    What leaves the headroom free is not changed into what does not.
+    """
     found = (_tried(scenario, estimate, name, value) for name, value in _changes(estimate))
     return sorted((each for each in found if each is not None), key=lambda each: each.step_time)
 
@@ -65,7 +69,7 @@ def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) ->
     except AmpedError:
         return None
     gain = 1 - changed["step_time"] / estimate["step_time"]
-    if gain < LEAST_GAIN or not changed["fits_in_memory"]:
+    if gain < LEAST_GAIN or any(changed[name] < estimate[name] for name in (FITS, KEEPS)) or not changed[FITS]:
         return None
     return Improvement(name, value, changed["step_time"], gain, changed["memory_per_accelerator_bytes"])
 

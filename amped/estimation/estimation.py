@@ -30,12 +30,12 @@ from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
-from amped.estimation.validated import Ground
+from amped.estimation.validated import UTILIZATION, Ground, best_utilization, ground_of
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
 from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELISMS, WRITTEN
-from amped.theory.quantity import ACCELERATOR, MAPPING
+from amped.theory.quantity import MAPPING
 
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
@@ -44,7 +44,7 @@ RESULTS = (
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
     "memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "host_memory_bytes",
-    "fits_in_memory", "fits_in_host_memory", "largest_microbatch_size", "number_of_parameters", "active_parameters",
+    "fits_in_memory", "fits_in_host_memory", "keeps_memory_headroom", "memory_headroom_fraction", "largest_microbatch_size", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 # What says the format of matrix products.
 FORMAT = PRECISION, _ = "matrix_precision", "fp8_scaling"
@@ -175,14 +175,7 @@ class Estimation:
     @property
     def ground(self) -> Ground:
         """The properties of the configuration that the error of this estimate depends on."""
-        rows, fraction = self.scenario.sources.rows, self.choices["matrix_precision"]
-        accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
-        architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
-        return Ground(
-            accelerator.name if accelerator else "", architecture.partition(" ")[0], software.name if software else "",
-            "16 bit" if fraction in ("fp16", "bf16") else fraction, self["number_of_experts"], self["number_of_nodes"],
-            self["number_of_accelerators"], self["number_of_parameters"], self["context"],
-        )  # fmt: skip
+        return ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
 
     @cached_property
     def error_band(self) -> ErrorBand | None:
@@ -198,8 +191,17 @@ class Estimation:
         if not self.uses_kernels:
             return None
         found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
-        own = () if kernels.is_shipped or law is not TIME_LAW else (f"row '{kernels.name}' of {KERNELS} is your own",)
-        return replace(found, beyond=(*found.beyond, *own))
+        if law is not TIME_LAW:
+            return found
+        own = [] if kernels.is_shipped else [f"row '{kernels.name}' of {KERNELS} is your own"]
+        return replace(found, beyond=(*found.beyond, *own, *self._beyond_the_best()))
+
+    def _beyond_the_best(self) -> Iterator[str]:
+        """That the utilization is higher than each that was measured on this accelerator."""
+        (best, where), utilization = best_utilization(self.ground), self[UTILIZATION]
+        if utilization > best:
+            told = f"MFU {100 * utilization:.1f} % (causal scores counted)"
+            yield f"{told}, measured up to {100 * best:.1f} % on {where}"
 
     def to_dict(self) -> dict[str, float | bool | str]:
         """All results, choices and degrees by name, as numbers in SI units, booleans or texts."""

@@ -42,10 +42,10 @@ BYTES = (
     "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "kind_parameters", "embedding_parameters",
     "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
     "replicated_embedding", "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
-    "available_memory_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
+    "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
 )  # fmt: skip
 # The results by which layouts near the balanced one are compared.
-STEP = ("step_time", "fits_in_memory", "layers_divide_by_stages_and_chunks")
+STEP = ("step_time", "keeps_memory_headroom", "fits_in_memory", "layers_divide_by_stages_and_chunks")
 Counts = list[list[list[int]]]
 # The embedding and the output head count as one layer each.
 SLOTS = 2
@@ -313,15 +313,15 @@ class _Pipeline:
         """The few layouts with the shortest steps, the best first.
 
         Those that keep the rule of chunks stand before those that break it, and among them those that fit in memory
-        before those that do not.
+        before those that do not, and those that leave the headroom free before the rest.
         """
         every = every[np.sort(np.unique(every.astype(np.int32), axis=0, return_index=True)[1])]
         parts = np.array_split(every, -(-every.size // AT_ONCE))
-        step, fits, full = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
-        return every[np.lexsort((step, 1 - fits, 1 - full))[:few]]
+        step, *verdicts = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
+        return every[np.lexsort((step, *(1 - verdict for verdict in verdicts)))[:few]]
 
     def _steps(self, trial: Results, every: np.ndarray) -> np.ndarray:
-        """For each layout, its step, whether it fits and whether it keeps the rule."""
+        """For each layout, its step, whether it leaves the headroom free and fits, and whether it keeps the rule."""
         found = run_layouts(trial, LAYOUT, self._counts_of_each(every))
         return np.stack([np.broadcast_to(found.spread(name).ravel(), len(every)) for name in STEP])
 
@@ -363,7 +363,9 @@ class _Pipeline:
             base, *each = bytes_of[stage]
             modules = self.numbers[MODULES] * (stage == self.homes[-1][0])
             own = sum((each[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
-            return bool(base + own + modules * (each[-1] - base) <= values["available_memory_bytes"])
+            needed = base + own + modules * (each[-1] - base)
+            headroom = needed * values["memory_headroom_fraction"] + values["memory_headroom_bytes"]
+            return bool(needed + headroom <= values["available_memory_bytes"])
 
         return fits
 

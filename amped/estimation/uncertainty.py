@@ -8,6 +8,9 @@ The band is that of split conformal prediction: of n errors in ascending order, 
 of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. Runs on
 one accelerator are alike, so that for a new accelerator each accelerator counts once. The band is wider for an
 accelerator without runs, and for each property that no run has.
+Less knowledge never makes a band narrower. Where an accelerator or a software has fewer runs than a class needs, the band
+is at least the one of the class without this property, and for the step's time at least the widest one of accelerators
+that have enough. Runs whose inputs are known badly are heard there, too; they may widen a band, and never make it narrower.
 Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2; Lei et al., J. Am. Stat.
 Assoc. 113 (2018), section 2 (split conformal); Lee, Barber and Willett, arXiv 2306.06342, section 3 (errors in groups).
 """
@@ -15,13 +18,13 @@ Assoc. 113 (2018), section 2 (split conformal); Lee, Barber and Willett, arXiv 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
 from amped.base.record import dataclass
-from amped.estimation.validated import STEP_TIME, Ground, Validated, validated
+from amped.estimation.validated import STEP_TIME, Ground, Validated, error_size, validated
 
 COVERED = 0.8
 # The factor by which each property that no validated run has widens the band. With it, if each source is left out in
@@ -34,6 +37,8 @@ NEAREST = (
     ("accelerator", "software", "experts"), ("accelerator", "software"), ("accelerator", "experts"), ("accelerator",),
     ("generation", "software", "experts"), ("generation", "experts"), ("generation",), ("experts",), (),
 )  # fmt: skip
+# The properties of a class that are the network's, and not the machine's.
+NETWORK = ("experts",)
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,12 @@ class ErrorLaw:
         kin: the property that the error depends on most.
         of_new_kin: classes of runs for a new kin. Those of one generation are too few to tell about it.
         fewest: the fewest runs that a class needs. From nine on, the quantile is not the largest error.
-        unknown: what is said where no run has the kin.
+        unknown: the properties of which each needs as many runs, or the band is not narrower than without it; for each,
+            what is said where no run has it.
         one_source: what is said where all runs of the kin are of one source, so that without it the kin is unknown to a
             fit; empty if nothing is fitted to the quantity.
-        least_of_new: whether the band of a new kin is wider than that of each known one.
+        least_of_few: whether the band of a kin with fewer runs is no narrower than that of each kin with enough, and the
+            band of a kin without runs wider.
     """
 
     quantity: str
@@ -57,19 +64,20 @@ class ErrorLaw:
     kin: str
     of_new_kin: tuple[tuple[str, ...], ...]
     fewest: int
-    unknown: str
+    unknown: Mapping[str, str]
     one_source: str = ""
-    least_of_new: bool = False
+    least_of_few: bool = False
 
 
 TIME_LAW = ErrorLaw(
-    STEP_TIME, NEAREST, "accelerator", (("experts",), ()), 9, "no run on {} was validated",
-    "all validated runs on {} are of one source", least_of_new=True,
+    STEP_TIME, NEAREST, "accelerator", (("experts",), ()), 9, {"accelerator": "no run on {} was validated"},
+    "all validated runs on {} are of one source", least_of_few=True,
 )  # fmt: skip
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
 MEMORY_LAW = ErrorLaw(
-    "memory_per_accelerator_bytes", (("software",), ()), "software", ((),), 5, "no memory was read with {}"
-)
+    "memory_per_accelerator_bytes", (("software",), ()), "software", ((),), 5,
+    {"software": "no memory was read with {}", "accelerator": "no memory was read on {}"},
+)  # fmt: skip
 ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
 
 
@@ -102,24 +110,64 @@ Most = Callable[[Sequence[Validated]], float | None]
 
 
 def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> ErrorBand:
-    """The error band of one configuration, from the runs whose inputs are known well.
+    """The error band of one configuration, from the runs whose inputs are known well, and not narrower than those of others say.
 
     Less knowledge never makes a band narrower: for an accelerator without runs it is at least as wide as for any other.
     Each property that no validated run has widens a band.
     """
-    known = _known(runs, law)
+    known, doubtful = _by_confidence(runs, law)
     beyond = tuple(_beyond(ground, known, law))
     is_new = getattr(ground, law.kin) not in _by_kin(known, law)
-    found = (_nearest_of_new_kin if is_new else _nearest)(ground, known, law)
-    if found is None:
+    nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, known, law)
+    if nearest is None:
         return ErrorBand(math.nan, 0, "no validated run", beyond)
-    told = ", ".join(getattr(ground, n) for n in found.names if getattr(ground, n)) or "all of them"
-    return ErrorBand(math.expm1(found.size * WIDENED ** len(beyond)), len(found.runs), told, beyond)
+    size = max(nearest.size, _least_without(ground, known, law)) * WIDENED ** len(beyond)
+    least = _least_of_few(ground, known, nearest, law)
+    band = ErrorBand(math.expm1(max(size, least)), len(nearest.runs), _told(ground, nearest), beyond)
+    return max((band, *_doubted(ground, known, doubtful, law, beyond)), key=lambda other: other.error_fraction)
+
+
+def _told(ground: Ground, nearest: _Class) -> str:
+    """What the runs of a class have in common, in words."""
+    return ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
+
+
+def _least_without(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> float:
+    """The size of error of the widest class, where too few runs have one of the properties that the band needs; else zero."""
+    return (_most_of_runs(law, known) or 0.0) if [*_rarely_known(ground, known, law)] else 0.0
+
+
+def _rarely_known(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
+    """The properties that a band needs and that fewer runs have than a class needs."""
+    yield from (name for name in law.unknown if len(_like(ground, known, (name,))) < law.fewest)
+
+
+def _least_of_few(ground: Ground, known: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
+    """The widest band of kin with enough runs, where the class has none of this kin; else zero."""
+    if not law.least_of_few or law.kin in nearest.names:
+        return 0.0
+    of_network = tuple(name for name in nearest.names if name in NETWORK)
+    return _widest_of_kin(_like(ground, _of_several_sources(known, law), of_network), law)
+
+
+def _doubted(
+    ground: Ground, known: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
+) -> Iterator[ErrorBand]:
+    """For each property that too few runs have: the band of the runs with badly known inputs that have it.
+
+    Their errors are those of today's fit, which has not seen them.
+    """
+    for name in _rarely_known(ground, known, law):
+        doubts = _like(ground, doubtful, (name,))
+        if doubts:
+            sizes = [error_size(run.error_fraction) for run in doubts]
+            told = f"{getattr(ground, name)}, inputs known badly"
+            yield ErrorBand(math.expm1(conformal_quantile(sizes) or max(sizes)), len(doubts), told, beyond)
 
 
 def alike(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> Sequence[Validated]:
     """The runs of the nearest class that has enough of them for an error band."""
-    found = _nearest_class(ground, _known(runs, law), law.classes, partial(_most_of_runs, law))
+    found = _nearest_class(ground, _by_confidence(runs, law)[0], law.classes, partial(_most_of_runs, law))
     return found.runs if found else ()
 
 
@@ -152,10 +200,10 @@ def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVER
     return None
 
 
-def _known(runs: Sequence[Validated] | None, law: ErrorLaw) -> list[Validated]:
-    """The runs whose inputs are known well."""
-    every = validated() if runs is None else runs
-    return [run for run in every if run.confidence != "low" and run.quantity == law.quantity]
+def _by_confidence(runs: Sequence[Validated] | None, law: ErrorLaw) -> tuple[list[Validated], list[Validated]]:
+    """The runs whose inputs are known well, and those whose inputs are known badly."""
+    every = [run for run in (validated() if runs is None else runs) if run.quantity == law.quantity]
+    return [run for run in every if run.confidence != "low"], [run for run in every if run.confidence == "low"]
 
 
 def _nearest(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
@@ -175,7 +223,7 @@ def _nearest_of_new_kin(ground: Ground, known: Sequence[Validated], law: ErrorLa
         return None
     several = _of_several_sources(known, law)
     same = _most_of_runs(law, _like(ground, several, (*found.names, "software"))) or 0.0
-    least = _widest_of_kin(_like(ground, several, found.names), law) if law.least_of_new else 0.0
+    least = _widest_of_kin(_like(ground, several, found.names), law) if law.least_of_few else 0.0
     return found._replace(size=max(found.size / WIDENED if new else found.size, same / WIDENED, least))
 
 
@@ -238,12 +286,13 @@ def _beyond(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterat
     like = _by_kin(known, law).get(own, [])
     if _is_of_one_source(like, law):
         yield law.one_source.format(own)
-    if not like:
-        yield law.unknown.format(own or f"this {law.kin}")
+    for name, told in law.unknown.items():
+        if not _like(ground, known, (name,)):
+            yield told.format(getattr(ground, name) or f"this {name}")
     kin = [run.ground for run in like or known]
     for name, told in (("experts", "network"), ("precision", "precision"), ("software", "software")):
         own = getattr(ground, name)
-        if name != law.kin and own and own not in {getattr(g, name) for g in kin}:
+        if name not in law.unknown and own and own not in {getattr(g, name) for g in kin}:
             yield f"no {told} like this one ({own})"
     for name in ("number_of_accelerators", "number_of_parameters", "context"):
         most = max((getattr(g, name) for g in kin), default=0.0)

@@ -8,17 +8,23 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
 from amped.base.files import shipped_text
 from amped.base.record import dataclass
+from amped.tables.tables import Row
+from amped.theory.quantity import ACCELERATOR, MAPPING
 
 FILE = "validation_residuals.csv"
 STEP_TIME = "step_time"
 DENSE, MIXTURE = "dense", "mixture of experts"
+# The numbers of a configuration that its error depends on.
+SIZES = ("number_of_experts", "number_of_nodes", "number_of_accelerators", "number_of_parameters", "context")
+# The utilization by which runs are compared: whatever an attention kernel leaves out, no score counts that nobody needs.
+UTILIZATION = "model_flops_utilization_counting_causal_scores"
 # The errors in fits that have not seen something.
 WITHOUT = ("without_source", "without_accelerator")
 
@@ -61,6 +67,8 @@ class Validated:
         error_fraction: the error of the quantity, predicted / measured - 1.
         without_source, without_accelerator: the same error where its source, or all runs on its accelerator, were left out
             of the fit; None if that moves nothing.
+        utilization: the measured share of the peak that FLOPs of the model take, where causal scores count; zero where no
+            time was measured.
     """
 
     id: str
@@ -71,6 +79,7 @@ class Validated:
     quantity: str = STEP_TIME
     without_source: float | None = None
     without_accelerator: float | None = None
+    utilization: float = 0.0
 
     @property
     def size_without_source(self) -> float:
@@ -81,6 +90,29 @@ class Validated:
     def size_without_accelerator(self) -> float:
         """The size of its error where its accelerator was left out of the fit."""
         return error_size(self.error_fraction if self.without_accelerator is None else self.without_accelerator)
+
+
+def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float]) -> Ground:
+    """The properties of a configuration, from its rows, the precision of its products and its numbers by name."""
+    accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
+    architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
+    return Ground(
+        accelerator=accelerator.name if accelerator else "", generation=architecture.partition(" ")[0],
+        software=software.name if software else "", precision="16 bit" if precision in ("fp16", "bf16") else precision,
+        **{name: number(name) for name in SIZES},
+    )  # fmt: skip
+
+
+def best_utilization(ground: Ground) -> tuple[float, str]:
+    """The highest measured utilization in the precision of a configuration, of runs whose inputs are known well, and where.
+
+    It is that of its accelerator, or of all if none was validated on it; causal scores count. Infinity if there is no run.
+    """
+    runs = [r for r in validated() if r.quantity == STEP_TIME and r.confidence != "low"]
+    alike = [r for r in runs if r.ground.precision == ground.precision]
+    on_it = [r for r in alike if r.ground.accelerator == ground.accelerator]
+    where = ground.accelerator if on_it else "any accelerator"
+    return max((r.utilization for r in on_it or alike), default=math.inf), where
 
 
 def error_size(error_fraction: float) -> float:
@@ -98,7 +130,16 @@ def _run(line: dict[str, str]) -> Validated:
     values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
     ground, error = Ground(**values), float(line["error_fraction"])
     without = (float(line[name]) if line[name] else None for name in WITHOUT)
-    return Validated(line["id"], line["source"], line["confidence"], error, ground, line["quantity"], *without)
+    return Validated(
+        line["id"],
+        line["source"],
+        line["confidence"],
+        error,
+        ground,
+        line["quantity"],
+        *without,
+        utilization=float(line["utilization"] or 0.0),
+    )
 
 
 def as_file(runs: Sequence[Validated]) -> str:
@@ -106,7 +147,9 @@ def as_file(runs: Sequence[Validated]) -> str:
     stream = io.StringIO()
     texts = ("id", "source", "quantity", "confidence")
     writer = csv.DictWriter(
-        stream, [*texts, "error_fraction", *WITHOUT, *(f.name for f in fields(Ground))], lineterminator="\n"
+        stream,
+        [*texts, "error_fraction", *WITHOUT, "utilization", *(f.name for f in fields(Ground))],
+        lineterminator="\n",
     )
     writer.writeheader()
     for run in runs:
@@ -117,4 +160,5 @@ def as_file(runs: Sequence[Validated]) -> str:
 def _numbers(run: Validated) -> dict[str, Any]:
     errors = {name: getattr(run, name) for name in ("error_fraction", *WITHOUT)}
     told: dict[str, Any] = {name: "" if error is None else f"{error:.5f}" for name, error in errors.items()}
+    told["utilization"] = f"{run.utilization:.4f}" if run.utilization else ""
     return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}

@@ -29,9 +29,10 @@ from amped.exploration.request import Options
 from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
-from amped.exploration.search_space import WHERE_NOTHING_FITS, wholes_of
+from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, WHERE_NOTHING_FITS, wholes_of
 
 GIGABYTE = 1e9
+NO_HEADROOM = {HEADROOM: 0.0, HEADROOM_BYTES: 0.0}
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Exploration:
         simple: candidates that are nearly as fast as the best, and for which no other is as simple and as fast; the
             simplest first, each with `number_of_mechanisms`.
         held: what was not searched, in words.
+        lacks_headroom: whether no candidate leaves the headroom free, so that those that fit without it are ranked.
     """
 
     candidates: int
@@ -78,6 +80,7 @@ class Exploration:
     histogram: list[tuple[float, float, int]] = field(default_factory=list)
     simple: list[Row] = field(default_factory=list)
     held: str = ""
+    lacks_headroom: bool = False
     search: Search | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -108,7 +111,8 @@ class Exploration:
     def to_dict(self) -> dict[str, Any]:
         """The exploration as plain data."""
         told = {"candidates": self.candidates, "feasible": self.feasible, "removed": self.removed,
-                "elapsed_time": self.elapsed_time, "best": self.best, "ties": self.ties, "held": self.held}  # fmt: skip
+                "elapsed_time": self.elapsed_time, "best": self.best, "ties": self.ties, "held": self.held,
+                "lacks_headroom": self.lacks_headroom}  # fmt: skip
         fronted = self.search is not None and bool(self.search.front)
         return told | ({"front": self.front} if fronted else {})
 
@@ -118,7 +122,8 @@ def explored(
 ) -> Exploration:
     """Evaluates every valid mapping of the scenario, part by part.
 
-    If nothing fits in memory, a larger space is searched, with offload and recomputation of single modules.
+    If nothing leaves the headroom free, the same is searched without headroom. If nothing fits in memory, a larger space
+    is searched, with offload and recomputation of single modules.
 
     Args:
         scenario: the config; its degrees, its micro-batch and the names of the space are searched, all else is kept.
@@ -135,12 +140,16 @@ def explored(
     if run.keep is not None:
         run.keep.start(kinds_of_every(search))
     found = found_in(search, run)
-    wider = WHERE_NOTHING_FITS.get(options.space)
-    if wider and not found.feasible and found.lacking and run.keep is None:
-        more = searched(scenario, replace(options, space=wider), vary)
+    if found.feasible or not found.lacking or run.keep is not None:
+        return answer(search, found, started)
+    wider, bare = WHERE_NOTHING_FITS.get(options.space), asked_again(scenario.question, NO_HEADROOM)
+    spaces = (options.space, wider) if wider else (options.space,)
+    asked = [(one, space) for space in spaces for one in ((scenario, bare) if search.has_headroom else (scenario,))]
+    for one, space in asked[1:]:
+        more = searched(one, replace(options, space=space), vary)
         found_there = found_in(more, replace(run, findings=None))
         if found_there.feasible:
-            return answer(more, found_there, started)
+            return replace(answer(more, found_there, started), lacks_headroom=one is bare)
     return answer(search, found, started)
 
 
@@ -176,7 +185,7 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
         [row | more for row, more in zip(of(told), missing or [{}] * len(told), strict=True)],
         search.swept, units, {group: of(ranked) for group, ranked in groups.items()}, of(found.front),
         next(iter(of(nearest)), None), search.objective.name, search.objective.sign < 0,
-        tuple(wish.written for wish in search.wishes), bins(found.histogram), simple, _held(search), search,
+        tuple(wish.written for wish in search.wishes), bins(found.histogram), simple, _held(search), search=search,
     )  # fmt: skip
 
 

@@ -30,9 +30,10 @@ from amped.exploration.results import (
     front_of,
     nearly_as_good,
 )
-from amped.exploration.search_space import wholes_of
+from amped.exploration.search_space import WITH_HEADROOM, wholes_of
 
 MEMORY, AVAILABLE = "memory_per_accelerator_bytes", "available_memory_bytes"
+OF_MEMORY = {MEMORY, WITH_HEADROOM}
 # With one of these objectives, candidates within the error band of an estimate count as equally good.
 TIMES = ("training_time", "step_time")
 
@@ -141,7 +142,8 @@ class Block:
         held = [(wish, self._lose(wish.written, fits, self._fulfilled(wish))) for wish in wanted.wishes]
         self.feasible: Mask = np.broadcast_to(self._all(mask for _, mask in held) & fits, self.shape)
         self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
-        self.too_large: Mask = self.unfit & self._all(mask for wish, mask in held if MEMORY not in wish.quantities)
+        of_others = (mask for wish, mask in held if not OF_MEMORY & {*wish.quantities})
+        self.too_large: Mask = self.unfit & self._all(of_others)
 
     def group(self) -> Places:
         """The group of each cell."""

@@ -22,14 +22,14 @@ from amped.estimation.parts import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
 from amped.exploration.best_of_block import AVAILABLE, MEMORY, Keeper, Wanted
 from amped.exploration.cases import CASE, Family, families
-from amped.exploration.constraints import read_wishes
+from amped.exploration.constraints import Wish, read_wishes
 from amped.exploration.dominance import Dominance
 from amped.exploration.grouping import Cells, OfCases
 from amped.exploration.mappings import DIVIDES, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.results import Found
-from amped.exploration.search_space import IDLE_WITHOUT, space_of, wholes
+from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, IDLE_WITHOUT, WITH_HEADROOM, space_of, wholes
 from amped.exploration.simplicity import mechanisms_of_rows
 from amped.exploration.sweep_axes import swept
 
@@ -40,6 +40,8 @@ BLOCK_CELLS, PART_CELLS, WORTHWHILE = 98_304, 4_194_304, 0.3
 SHARED_ROWS = 8192
 # How many mappings are remembered between the listing of the parts and their evaluation.
 REMEMBERED_ROWS = 262_144
+# The wish of a search with headroom, in words.
+HEADROOM_WISH = Wish(WITH_HEADROOM, "<=", 0.0, "the memory headroom (--headroom)", AVAILABLE)
 # The quantities that are computed for every candidate.
 COLUMNS = (
     "training_time", "step_time", *STEP_PARTS, "tokens_per_second_per_accelerator", "model_flops_utilization",
@@ -118,7 +120,9 @@ class Search:
         self.request, self.scenario = request, asked_again(request.question)
         known, self.space = self.scenario.catalogue, space_of(options.space)
         self.catalogue = known
-        self.wishes = read_wishes(options.where, known)
+        given = self.scenario.sources.given
+        self.has_headroom = any(given.get(name, 0.0) > 0 for name in (HEADROOM, HEADROOM_BYTES))
+        self.wishes = (*read_wishes(options.where, known), *([HEADROOM_WISH] if self.has_headroom else []))
         self.objective = read_objective(options.objective, options.largest, known)
         self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
         self.sweeps = swept(self.scenario, request.vary, self.space)

@@ -10,6 +10,9 @@ from amped.theory.parallelisms import OF_TOKENS, PLACED
 from amped.theory.shardings import SHARDINGS
 
 MICROBATCH, BATCH, CHUNKS = "microbatch_size", "batch_size", "virtual_pipeline_stages"
+# What a candidate leaves free, as a share of what it needs and beside it; and what it needs with both.
+HEADROOM, HEADROOM_BYTES = "memory_headroom_fraction", "memory_headroom_bytes"
+WITH_HEADROOM = "memory_with_headroom_bytes"
 SWITCH = (0.0, 1.0)
 RECOMPUTATION = ("none", "selective", "full")
 

@@ -68,4 +68,5 @@ def as_row(found: Imported) -> dict[str, Any]:
     columns = {name: value for name, value in found.values.items() if known[name].category == NETWORK}
     columns |= {"sources": [found.file], "unverified": ["context"]}
     told = [f"warning: {found.file}: {line}" for line in found.report.unsupported]
+    told += [f"{found.file}: {line.what}" for line in found.report.defaulted if line.key == "context"]
     return {"name": found.name, "file": found.file, "columns": columns, "notices": told}

@@ -27,6 +27,7 @@ SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequenc
 PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
 MOST_TIES = 3
 OTHER_BATCHES = "Batches of different size are different experiments: amped does not know whether both learn as well."
+NO_HEADROOM = "No candidate leaves the memory headroom free (--headroom); these fit without it."
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
@@ -41,6 +42,8 @@ def ranking(found: Exploration) -> Iterator[RenderableType]:
         lacking = "missing_memory_bytes" in found.best[0]
         others = "these lack least memory, the nearest first" if lacking else "these are the best of the others"
         yield Text(f"No candidate fits and keeps every wish; of those that keep every rule {others}.", style="bold red")
+    if found.lacks_headroom:
+        yield Text(NO_HEADROOM, style="yellow")
     yield from _tables(found, found.best)
     for name, rows in found.groups.items():
         yield Text(f"\nbest of {_group(found, name)}")

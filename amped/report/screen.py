@@ -30,6 +30,8 @@ PARTS = {
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip
 LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
+# What of a batch may be assumed.
+ASSUMED_OF_BATCH = {"batch_size": "batch", "context": "length"}
 # The places of a fast domain: all, those that an accelerator may take, and those that the run uses.
 DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places")
 # A line of the screen: its texts, each with its style.
@@ -78,7 +80,31 @@ def what_is_trained(e: Estimation) -> str:
 
 def how_it_is_divided(e: Estimation) -> str:
     """The mapping, and whether amped chose it."""
-    return f"{mapping_in_words(e)} of {human.digits(e['batch_size'])}{' (chosen)' if is_chosen(e) else ''}"
+    return f"{mapping_in_words(e)}{' (chosen)' if is_chosen(e) else ''}"
+
+
+def batch_in_words(e: Estimation) -> str:
+    """The sequences of a batch with their tokens, or its images, and whether amped assumed one of the two."""
+    sequences, tokens = e["batch_size"], e["context"]
+    kind = " images" if is_of_images(e) else ""
+    total = human.scaled(sequences * tokens, "", 2)
+    return f"{human.digits(sequences)}{kind} x {human.digits(tokens)} tokens ({total}){_assumed_of_batch(e)}"
+
+
+def _assumed_of_batch(e: Estimation) -> str:
+    """Whether amped assumed the batch or the length of sequences, in words; the length of images is the network's."""
+    origins = e.scenario.sources.origins
+    is_given = {name: isinstance(o := origins.get(name), Given) and o.where != CHOSEN for name in ASSUMED_OF_BATCH}
+    is_given["context"] |= is_of_images(e)
+    assumed = [told for name, told in ASSUMED_OF_BATCH.items() if not is_given[name]]
+    if not is_chosen(e) or not assumed:
+        return ""
+    return ", assumed" if len(assumed) > 1 else f", {assumed[0]} assumed"
+
+
+def is_of_images(e: Estimation) -> bool:
+    """Whether a sequence is the patches of an image."""
+    return bool(e["patch_values"]) if "patch_values" in e else False
 
 
 def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
@@ -105,12 +131,14 @@ def is_chosen(e: Estimation) -> bool:
 def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str, str]]:
     """The word that a line begins with, what it says, and its style; whether it fits, with `change`, comes first."""
     yield fit(e, change)
+    yield "BATCH", batch_in_words(e), ""
     band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
     if e.choices["attention_flop_convention"] == "full":
         used += f" (causal {causal * 100:.1f})"
-    rate = f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s an accelerator"
+    unit, size = ("images", e["context"]) if is_of_images(e) else ("tokens", 1)
+    rate = f"{human.digits(e['tokens_per_second_per_accelerator'] / size)} {unit}/s an accelerator"
     yield "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", ""
     cost, energy = (_optional(e, name) for name in ("cost", "energy"))
     known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
@@ -227,8 +255,9 @@ def notes(e: Estimation) -> list[str]:
     laid = [f"layers by stage {layout}"] if layout else []
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    told = [*laid, *_idle(e), *unknown, *_unsearched(e), *e.notices]
-    return [notice if notice.startswith("warning") else f"note: {notice}" for notice in told]
+    told = [*e.notices, *unknown, *_idle(e), *_unsearched(e), *laid]
+    warnings_first = sorted(told, key=lambda notice: not notice.startswith("warning"))
+    return [notice if notice.startswith("warning") else f"note: {notice}" for notice in warnings_first]
 
 
 def _idle(e: Estimation) -> Iterator[str]:

@@ -8,6 +8,7 @@ layer has corrects that row: it takes from it what it does not say. With `"exten
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
@@ -34,6 +35,8 @@ from amped.tables.table_files import (
 OTHER_MODELS = (
     "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
 )
+# The word in the form of an accelerator that is a card for a slot of any server.
+CARD = "PCIe"
 LISTED = {
     ACCELERATORS: "accelerators",
     MODELS: "models",
@@ -111,7 +114,7 @@ class Tables:
         if self.has(table, name):
             return name
         if table == SYSTEMS and self.has(ACCELERATORS, name):
-            return system_with(name, self) or name
+            return system_of_its_form(name, self) or name
         return next((other for other in other_names(table, name) if self.has(table, other)), name)
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
@@ -198,13 +201,33 @@ def _indexed(rows: Rows) -> dict[str, str]:
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}
 
 
-def system_with(accelerator: str, tables: Tables) -> str | None:
+def system_built_with(accelerator: str, tables: Tables) -> str | None:
     """The first system that is built with an accelerator, or with a row that this accelerator extends; else None."""
     row = tables.row(ACCELERATORS, accelerator)
     built = {plain(name) for name in (row.name, *row.ancestors)}
-    systems = (
-        name
-        for name in tables.names(SYSTEMS)
-        if plain(str(tables.row(SYSTEMS, name).columns.get("accelerator"))) in built
-    )
-    return next(systems, None)
+    return next((system for system, name in _built_with(tables) if plain(name) in built), None)
+
+
+def system_of_its_form(accelerator: str, tables: Tables) -> str | None:
+    """The first system that is built with an accelerator, or else with one that goes into the same servers; else None."""
+    row = tables.row(ACCELERATORS, accelerator)
+    others = [(name, tables.row(ACCELERATORS, n)) for name, n in _built_with(tables) if tables.has(ACCELERATORS, n)]
+    alike = [(name, other) for name, other in others if _form(row) and _form(other) == _form(row)]
+    exact = [name for name, other in alike if other.columns["form_factor"] == row.columns["form_factor"]]
+    return next(iter((*filter(None, [system_built_with(accelerator, tables)]), *exact, *(n for n, _ in alike))), None)
+
+
+def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Each system with the name of the accelerator that it is built with."""
+    yield from ((name, str(tables.row(SYSTEMS, name).columns.get("accelerator"))) for name in tables.names(SYSTEMS))
+
+
+def _form(row: Row) -> tuple[str, ...]:
+    """What decides into which systems an accelerator goes: a card's slot, or else the maker, the form and the architecture.
+
+    Nothing if the row does not say its form. Of an architecture the first two words count: "Da Vinci (910B3)", "TPU v4".
+    """
+    form, architecture = (str(row.columns.get(name) or "").split() for name in ("form_factor", "architecture"))
+    if CARD in form:
+        return CARD, str(row.columns.get("host_link"))
+    return (str(row.columns.get("vendor")), " ".join(form), *architecture[:2]) if form else ()

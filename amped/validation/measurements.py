@@ -12,7 +12,7 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.drafting.open_cells import tuned
 from amped.estimation.estimation import Estimation
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, LookupTables
-from amped.tables.tables import Tables, system_with, user_tables
+from amped.tables.tables import Tables, system_built_with, user_tables
 from amped.theory.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
@@ -153,7 +153,7 @@ def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
 def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
     """The system for a row that names only an accelerator: the first system that is built with it."""
     name = str(settings.get("accelerator"))
-    found = system_with(name, tables) if "system" not in settings and tables.has(ACCELERATORS, name) else None
+    found = system_built_with(name, tables) if "system" not in settings and tables.has(ACCELERATORS, name) else None
     return {"system": found} if found else {}
 
 

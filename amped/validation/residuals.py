@@ -18,7 +18,7 @@ from amped.base.processes import side_by_side, usable_cores
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated_each
-from amped.estimation.validated import Ground, Validated
+from amped.estimation.validated import UTILIZATION, Ground, Validated
 from amped.tables.table_files import SOFTWARE, LookupTables
 from amped.theory.catalogue import catalogue
 from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
@@ -50,6 +50,7 @@ class Residual:
         tokens: tokens of a step for each accelerator.
         assumed: what the row leaves to defaults.
         reason: why there is no prediction, or what is wrong with the prediction about memory.
+        utilization: the predicted share of the peak that FLOPs of the model take, where causal scores count.
     """
 
     measurement: Measurement
@@ -62,6 +63,7 @@ class Residual:
     tokens: float = 0.0
     assumed: tuple[str, ...] = ()
     reason: str = ""
+    utilization: float = 0.0
 
     @property
     def missed(self) -> bool:
@@ -157,6 +159,7 @@ def validated_runs(
             TIME if r.of_time else MEMORY,
             without_source.get(r.measurement.id) if r.of_time else None,
             without_accelerator.get(r.measurement.id) if r.of_time else None,
+            r.utilization * (1 + error) if r.of_time else 0.0,
         )
         for r in rows
         if r.measurement.kind == STEP and r.ground and (error := r.aligned_error) is not None
@@ -200,7 +203,7 @@ def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual],
     fits, tokens = bool(e[FITS]), e["batch_size"] * e["context"] / e["number_of_accelerators"]
     verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
     verdict = verdict if m.compared or m.out_of_memory else NOTHING
-    told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict)
+    told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict, e[UTILIZATION])
     return [
         Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()
     ], e

@@ -22,7 +22,7 @@ def chosen(model, system, number, **more):
     [
         ("Llama 3.1 405B", "DGX H100", 512),
         ("Nemotron-4 340B", "DGX H100", 1024),
-        ("GPT-3 175B", "DGX A100", 128),
+        ("GPT-3 175B", "DGX H100", 256),
         ("DeepSeek V3", "DGX H100", 512),
     ],
 )

@@ -12,6 +12,7 @@ from amped.report import human
 from amped.report.axes_values import axis_label, unit_of
 from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
 from amped.report.plots import KINDS
+from amped.report.ranking import NO_HEADROOM
 from amped.report.screen import mapping_in_words
 from amped.report.verdicts import kind_of
 
@@ -26,6 +27,7 @@ def ranked(found: Exploration) -> Section:
 def tried(found: Exploration) -> str:
     """How many mappings were tried and how many fit; where none does, what the nearest one needs."""
     told = f"{found.candidates:,} mappings were tried, and {found.feasible:,} keep every rule and fit in memory."
+    told += f" {NO_HEADROOM}" if found.lacks_headroom else ""
     return told if found.feasible else f"{told} Of the nearest one: {found.needs}."
 
 

@@ -102,6 +102,21 @@ def fits_in_memory(memory_per_accelerator_bytes, available_memory_bytes, fits_in
 
 
 @quantity("byte")
+def memory_with_headroom_bytes(memory_per_accelerator_bytes, memory_headroom_fraction, memory_headroom_bytes):
+    """The memory that the fullest accelerator needs, and the headroom beside it. Source: definition."""
+    return memory_per_accelerator_bytes * (1 + memory_headroom_fraction) + memory_headroom_bytes
+
+
+@quantity("boolean")
+def keeps_memory_headroom(memory_with_headroom_bytes, available_memory_bytes):
+    """Whether the headroom is left on the fullest accelerator. Without headroom, whether what is needed fits.
+
+    Source: definition.
+    """
+    return memory_with_headroom_bytes <= available_memory_bytes
+
+
+@quantity("byte")
 def allocator_reserved_bytes(memory_per_accelerator_bytes, allocator_reserve_fraction):
     """The memory that the allocator has reserved at the peak. Source: PyTorch, torch.cuda.max_memory_reserved."""
     return memory_per_accelerator_bytes * (1 + allocator_reserve_fraction)

@@ -1,0 +1,68 @@
+"""The machine and its software that nobody names: of the accelerator's own form, and with runs on it."""
+
+import json
+
+import pytest
+
+from tests.helpers.cli import printed, refused
+
+LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "system"),
+    [
+        ("RTX 3090", "RTX 4090 box (PCIe Gen4)"),
+        ("RTX 5090", "PCIe Gen5 box"),
+        ("T4", "PCIe Gen3 box"),
+        ("L40S", "PCIe Gen4 box"),
+        ("H100 PCIe", "PCIe Gen5 box"),
+        ("H20", "HGX H20 (8x)"),
+        ("MI300A", "MI300A node (4x, Slingshot 11)"),
+        ("MI325X", "MI300X platform (8x, NDR/RoCE 400)"),
+        ("H100 SXM", "DGX H100"),
+    ],
+)
+def test_an_accelerator_gets_a_system_of_its_own_form(accelerator, system):
+    first = printed("estimate", *LLAMA, "--accelerator", accelerator).splitlines()[0]
+    assert f" x {system})" in first
+
+
+def test_where_no_system_is_known_the_question_is_asked(tmp_path):
+    code, told = refused("estimate", *LLAMA, "--accelerator", "P100")
+    assert code == 2
+    assert "no system is known that is built with 'P100'" in told
+    assert "--system ROW" in told
+    given = ("--set", "number_of_accelerators_per_node=8", "--set", "inter_accelerator_bandwidth=80 GB/s")
+    assert printed("estimate", *LLAMA, "--accelerator", "P100", *given).startswith("Llama 2 7B on 64 P100, fp16")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "software"),
+    [
+        ("A100", "Megatron-Core"),  # no run of Megatron-Bridge was validated on it
+        ("RTX 3090", "Megatron-Core"),  # of the same generation
+        ("H100 SXM", "Megatron-Bridge"),
+        ("RTX 4090", "Megatron-Bridge"),  # no run on its generation: what most people use
+        ("TPU v5p", "MaxText"),
+    ],
+)
+def test_software_has_runs_on_the_accelerator_or_its_generation(accelerator, software):
+    assert f"software {software}:" in printed("estimate", *LLAMA, "--accelerator", accelerator)
+
+
+def test_several_machines_are_compared_with_the_software_of_today():
+    """Else the order of a list would decide."""
+    orders = ("DGX A100,DGX H100", "DGX H100,DGX A100")
+    found = [
+        json.loads(printed("explore", *LLAMA, "--vary", f"system={order}", "--space", "quick", "--top", 1, "--json"))
+        for order in orders
+    ]
+    assert found[0]["best"][0]["step_time"] == found[1]["best"][0]["step_time"]
+
+
+def test_a_utilization_above_all_that_was_measured_is_told():
+    told = " ".join(printed("estimate", "--model", "Llama 3 8B", "--gpus", 8, "--accelerator", "A100").split())
+    assert "measured up to 61.7 % on A100 SXM 80GB" in told
+    usual = " ".join(printed("estimate", "--model", "Llama 3 8B", "--gpus", 8).split())
+    assert "measured up to" not in usual
