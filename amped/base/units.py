@@ -40,7 +40,6 @@ COMMON = {
     "dollar/s": {"USD/hour": 1 / 3600},
     "dollar/J": {"USD/kWh": 1 / 3.6e6},
     "gram/J": {"g/kWh": 1 / 3.6e6},
-    "1": {"%": 0.01},
 }
 # What people write behind a large count.
 LARGE_COUNTS = {"B": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
@@ -124,6 +123,8 @@ def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
         raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
         number, unit = number * Decimal(repr(PREFIXES[unit])), ""
+    elif canonical == "1" and unit == "%":
+        number, unit = number / 100, ""
     elif canonical == "count" and unit in LARGE_COUNTS:
         number, unit = number * Decimal(repr(LARGE_COUNTS[unit])), ""
     scale = factor(unit or bare or "", canonical) if unit or bare else 1.0

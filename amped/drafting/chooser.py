@@ -242,7 +242,7 @@ def _mapping(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]
 def _about_headroom(found: Fastest) -> Iterator[str]:
     """What the user should be told of the memory that stays free."""
     if found.fits and not found.keeps:
-        yield "warning: no mapping that amped tried leaves the headroom free; this is the fastest that fits without it"
+        yield "no mapping that amped tried leaves the headroom free; this is the fastest that fits without it"
     gain = 1 - found.shortest_time / found.time
     if found.keeps and gain >= LEAST_GAIN:
         yield f"a mapping that is {100 * gain:.1f} % faster fits without headroom: --headroom 0"

@@ -129,7 +129,7 @@ def validated() -> tuple[Validated, ...]:
 def _run(line: dict[str, str]) -> Validated:
     values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
     ground, error = Ground(**values), float(line["error_fraction"])
-    without = (float(line[name]) if line[name] else None for name in WITHOUT)
+    without = {name: float(line[name]) if line[name] else None for name in WITHOUT}
     return Validated(
         line["id"],
         line["source"],
@@ -137,8 +137,9 @@ def _run(line: dict[str, str]) -> Validated:
         error,
         ground,
         line["quantity"],
-        *without,
-        utilization=float(line["utilization"] or 0.0),
+        without["without_source"],
+        without["without_accelerator"],
+        float(line["utilization"] or 0.0),
     )
 
 

@@ -69,7 +69,7 @@ def test_where_nothing_leaves_headroom_the_fastest_that_fits_is_taken_and_told()
     asked = ("--model", "Llama 3 8B", "--gpus", 8, "--headroom", "10")
     told = printed("estimate", *asked)
     assert told.splitlines()[1].startswith("FITS")
-    assert "warning: no mapping that amped tried leaves the headroom free" in " ".join(told.split())
+    assert "note: no mapping that amped tried leaves the headroom free" in " ".join(told.split())
     searched = " ".join(printed("explore", *asked, "--top", 2).split())
     assert "No candidate leaves the memory headroom free (--headroom); these fit without it." in searched
 

@@ -69,7 +69,16 @@ class TestTheBest:
 
     def test_json_is_the_object_that_is_promised(self, small, tmp_path):
         told = json.loads(command("explore", small, "--json", folder=tmp_path).stdout)
-        assert list(told) == ["candidates", "feasible", "removed", "elapsed_time", "best", "ties", "held"]
+        assert list(told) == [
+            "candidates",
+            "feasible",
+            "removed",
+            "elapsed_time",
+            "best",
+            "ties",
+            "held",
+            "lacks_headroom",
+        ]
         assert told["best"] == amped.explore(SMALL).best
         assert all(isinstance(count, int) for count in told["removed"].values())
 
