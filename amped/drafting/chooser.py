@@ -44,7 +44,7 @@ SOFTWARE_BY_VENDOR = {
 }
 # From this length on, sequences are also split over so many accelerators; shorter ones seldom gain by it. Assumed.
 LONG_CONTEXT, CONTEXT_DEGREES = 32_768, (1, 2, 4, 8, 16)
-CONTEXT_KIND, CONTEXT = "context", "context_parallel_degree"
+CONTEXT_KIND, CONTEXT, DATA = "context", "context_parallel_degree", "data_parallel_degree"
 # What every search of the space holds: nobody trains without them where they can be had.
 TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
 MAPPED = (
@@ -135,7 +135,8 @@ def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
     if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
         yield "model", read_scenario("default").sources.rows[NETWORK].name
     if SYSTEM not in rows:
-        machine = (system_with(part.name, tables) if part else None) or MACHINE
+        node = scenario.sources.given.get("number_of_accelerators_per_node")
+        machine = (system_with(part.name, tables, node) if part else None) or MACHINE
         yield "system", machine
         part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
     software = SOFTWARE_BY_VENDOR.get(str(part.columns.get("vendor"))) if part else None
@@ -145,8 +146,10 @@ def _rows(scenario: Scenario) -> Iterator[tuple[str, object]]:
 
 def _size(scenario: Scenario) -> Iterator[tuple[str, object]]:
     """How many accelerators train, and in which precision."""
-    if not {"number_of_accelerators", "number_of_nodes"} & scenario.sources.given.keys():
-        yield "number_of_accelerators", NUMBER
+    given = scenario.sources.given
+    if not {"number_of_accelerators", "number_of_nodes"} & given.keys():
+        degrees = [int(given[name]) for name in wholes() if name in given]
+        yield "number_of_accelerators", math.prod(degrees) if DATA in given else NUMBER
     part = scenario.sources.rows.get(ACCELERATOR)
     if part and "fp16_peak_flop_rate" in part.columns and "bf16_peak_flop_rate" not in part.columns:
         yield "matrix_precision", "fp16"
@@ -177,7 +180,10 @@ def _odd_part(number: Any) -> int:
 
 
 def _mapping(scenario: Scenario) -> Iterator[tuple[str, object]]:
-    """The fastest mapping that fits; where none does, the one that lacks least memory."""
+    """The fastest mapping that fits; where none does, the one that lacks least memory. Nothing is searched if all is given."""
+    given = scenario.question.overrides.keys()
+    if {*MAPPED} <= {*given, *([MICROBATCH] if MICROBATCHES in given else [])}:
+        return
     tried = _tried(scenario)
     found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE).settings
     yield from ((name, found[name]) for name in MAPPED if name in found)

@@ -33,6 +33,7 @@ from amped.tables.table_files import (
 )
 
 SHIPPED_FOLDER = "amped/lookup_tables/"
+NODE = "number_of_accelerators_per_node"
 # What helps where the table has no row of a network.
 OTHER_MODELS = (
     "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
@@ -231,13 +232,17 @@ def _indexed(rows: Rows) -> dict[str, str]:
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}
 
 
-def system_with(accelerator: str, tables: Tables) -> str | None:
-    """The first system that is built with an accelerator, or with a row that this accelerator extends; else None."""
+def system_with(accelerator: str, tables: Tables, node: object = None) -> str | None:
+    """The first system that is built with an accelerator, or with a row that this accelerator extends; else None.
+
+    Args:
+        accelerator: the name of its row.
+        tables: the lookup tables.
+        node: the number of accelerators a node; the first system that has as many goes before the others.
+    """
     row = tables.row(ACCELERATORS, accelerator)
     built = {plain(name) for name in (row.name, *row.ancestors)}
-    systems = (
-        name
-        for name in tables.names(SYSTEMS)
-        if plain(str(tables.row(SYSTEMS, name).columns.get("accelerator"))) in built
-    )
-    return next(systems, None)
+    rows = (tables.row(SYSTEMS, name) for name in tables.names(SYSTEMS))
+    systems = [each for each in rows if plain(str(each.columns.get("accelerator"))) in built]
+    systems.sort(key=lambda each: node is not None and each.columns.get(NODE) != node)
+    return systems[0].name if systems else None
