@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amped.base.errors import AmpedError, plain, quoted
+from amped.base.errors import AmpedError, one_line, plain
 from amped.configuring.scenario import Scenario, read_scenario
-from amped.drafting.open_cells import tuned
+from amped.drafting.open_cells import AS_ESTIMATED, as_estimated, tuned
 from amped.estimation.estimation import Estimation
-from amped.tables.table_files import ACCELERATORS, SOFTWARE
-from amped.tables.tables import Tables, system_with, user_tables
+from amped.tables.table_files import SOFTWARE
+from amped.tables.tables import Tables, user_tables
 from amped.theory.catalogue import catalogue
+from amped.theory.quantity import GIVEN_NETWORK
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
 
-TIME, THROUGHPUT, FLOP_RATE = COMPARED = tuple(MEASURED[column][0] for column in PACES)
+TIME, THROUGHPUT, FLOP_RATE, UTILIZATION = COMPARED = tuple(MEASURED[column][0] for column in PACES)
 MEMORY = "memory_per_accelerator_bytes"
 # The stage whose accelerator was read, where it was not the fullest.
 STAGE_OF_RANK = {"first": 0, "last": -1}
 HELD_BY_STAGES = ("stage_states", "stage_activations", "stage_working")
+# What each row has to say, as nobody measures a run without it: in words, and the cells of which some say it.
+SAID = {
+    "which network ran (model; or layers, dimensionality and more)": ({"model"}, GIVEN_NETWORK),
+    "on what (accelerator or system)": ({"accelerator"}, {"system"}),
+    "on how many (gpus)": ({"number_of_accelerators"}, {"number_of_nodes"}, {"data_parallel_degree"}),
+}
+UNKNOWN = "there is no row '{}'; of all rows this one agrees most with what the run did"
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class Measurement:
 
     Attributes:
         row: the row as it was read.
-        settings: the config in the form of `--set`, with choices for the parameters that the source leaves open.
+        settings: the config in the form of `--set`, with what amped takes for what the row does not say.
         assumed: what was chosen by amped, and why.
         reason: why the row cannot be modeled; empty if it can.
     """
@@ -122,7 +130,19 @@ def read_measurements(table: str | Path | None = None, lookup_tables: str | Path
     Raises:
         AmpedError: for a table that cannot be read. A row that cannot be modeled is returned with its reason.
     """
-    return [measurement(row, lookup_tables) for row in read_table(table, catalogue())]
+    return measurements(read_table(table, catalogue()), lookup_tables)
+
+
+def measurements(rows: Sequence[Row], lookup_tables: str | Path | None = None) -> list[Measurement]:
+    """Rows as measurements; for repeats of one configuration amped chooses once."""
+    firsts = {_words(row): row for row in reversed(rows)}
+    read = {words: measurement(row, lookup_tables) for words, row in firsts.items()}
+    return [replace(read[_words(row)], row=row) for row in rows]
+
+
+def _words(row: Row) -> str:
+    """What of a row its config depends on."""
+    return repr((sorted(row.settings.items()), row.open, row.facts, row.texts.get("assume")))
 
 
 def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measurement:
@@ -132,29 +152,25 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
             return Measurement(
                 row, row.settings, {}, f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
             )
-    tables = user_tables(lookup_tables)
-    unknown = f"there is no row {quoted(str(row.settings.get('software')))}; of all rows this one agrees most with what the run did"
-    found = [
-        (_machine(row.settings, tables), "of a system that is built with it"),
-        (_software(row.settings, tables), unknown),
-    ]
-    settings = {**row.settings, **found[0][0], **found[1][0]}
+    unsaid = [what for what, names in SAID.items() if not any(each <= row.settings.keys() for each in names)]
+    if unsaid:
+        return Measurement(row, row.settings, {}, f"the row does not say {' and '.join(unsaid)}")
+    chosen = [(_software(row.settings, user_tables(lookup_tables)), UNKNOWN.format(row.settings.get("software")))]
+    try:
+        settings = {**row.settings, **chosen[0][0]}
+        chosen.append((as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED))
+    except AmpedError as error:
+        return Measurement(row, row.settings, {}, one_line(error))
+    settings |= chosen[1][0]
     if row.open and row.texts.get("assume") != "default":
-        found.append(tuned(settings, row.open, lookup_tables))
-        settings |= found[-1][0]
+        chosen.append(tuned(settings, row.open, lookup_tables))
+        settings |= chosen[-1][0]
     assumed = {
         name: f"{name} = {f'{value:g}' if isinstance(value, float) else value} ({why})"
-        for choice, why in found
+        for choice, why in chosen
         for name, value in choice.items()
     }
     return Measurement(row, settings, assumed)
-
-
-def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """The system for a row that names only an accelerator: the first system that is built with it."""
-    name = str(settings.get("accelerator"))
-    found = system_with(name, tables) if "system" not in settings and tables.has(ACCELERATORS, name) else None
-    return {"system": found} if found else {}
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:

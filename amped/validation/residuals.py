@@ -21,7 +21,7 @@ from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.validated import Ground, Validated
 from amped.tables.table_files import SOFTWARE
 from amped.theory.catalogue import catalogue
-from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
+from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurements
 from amped.validation.table import STEP, Row, read_table
 
 # The smallest error. A prediction is above 0, so that its error is above -1; but beside a measurement that is far too large,
@@ -33,6 +33,8 @@ HOW_WELL = "inputs/software"
 NOTHING = "nothing was measured"
 # A process of its own for fewer rows takes longer to start than it saves.
 FEWEST_ROWS = 32
+# How far times and rates of one run may differ, as logs round them.
+ROUNDED = 0.02
 ENDED, RAN = "ran out of memory, and is predicted to fit", "ran, and is predicted not to fit in memory"
 
 
@@ -165,7 +167,7 @@ def validated_runs(
 
 def residuals_of(rows: Sequence[Row], lookup_tables: str | Path | None = None) -> list[Residual]:
     """The compared quantities of some rows of a table."""
-    found = estimates_of([measurement(row, lookup_tables) for row in rows], lookup_tables)
+    found = estimates_of(measurements(rows, lookup_tables), lookup_tables)
     return [each for own, _ in found for each in own]
 
 
@@ -201,9 +203,20 @@ def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual],
     verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
     verdict = verdict if m.compared or m.out_of_memory else NOTHING
     told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict)
-    return [
-        Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()
-    ], e
+    every = [Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()]
+    paces = [each for each in every if each.of_time and each.times]
+    if (contradiction := _contradiction(paces)):
+        return _of_row(m, ConfigError(contradiction, "keep the one that was printed, and leave the others out"))
+    return [each for each in every if each not in paces[1:]], e
+
+
+def _contradiction(paces: Sequence[Residual]) -> str:
+    """In words, that a run's measured times and rates do not agree; empty if they do."""
+    times = {each.quantity: each.times[0] for each in paces if each.times}
+    if not times or max(times.values()) <= min(times.values()) * (1 + ROUNDED):
+        return ""
+    said = ", ".join(f"{each.quantity} {each.measured:.4g} (a step of {times[each.quantity]:.4g} s)" for each in paces)
+    return f"the time of a step is given more than once, and differs: {said}"
 
 
 def _assumed(m: Measurement, e: Estimation) -> tuple[str, ...]:
