@@ -26,6 +26,7 @@ from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.laying_out import laid_out
+from amped.estimation.own_runs import own_band, own_runs
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
@@ -198,6 +199,8 @@ class Estimation:
         if not self.uses_kernels:
             return None
         found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
+        if law is TIME_LAW and (runs := own_runs(kernels)):
+            return own_band(self.ground, runs, found)
         own = () if kernels.is_shipped or law is not TIME_LAW else (f"row '{kernels.name}' of {KERNELS} is your own",)
         return replace(found, beyond=(*found.beyond, *own))
 

@@ -22,7 +22,7 @@ SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
 # Columns that describe the row itself, and not the thing in it. The first five are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
 OF_COLUMNS = ("unverified", "fitted")
-ABOUT = (*LISTS, "fitted_on", "anchored_on", "notes", "description", "extends")
+ABOUT = (*LISTS, "fitted_on", "anchored_on", "own_runs", "notes", "description", "extends")
 # For some columns: the columns that follow from it. A derived row with another value of it does not inherit these.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
 _PEAKS = (

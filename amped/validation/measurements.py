@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amped.base.errors import AmpedError, one_line, plain
 from amped.configuring.scenario import Scenario, read_scenario
@@ -32,6 +32,22 @@ SAID = {
 UNKNOWN = "there is no row '{}'; of all rows this one agrees most with what the run did"
 
 
+class Taken(NamedTuple):
+    """A value that nobody gave: its name, the value, and why it is taken."""
+
+    name: str
+    value: object
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The value with its name."""
+        return f"{self.name} = {f'{self.value:g}' if isinstance(self.value, float) else self.value}"
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.why})"
+
+
 @dataclass(frozen=True)
 class Measurement:
     """One row of a table: the config it stands for, and what was measured.
@@ -39,13 +55,13 @@ class Measurement:
     Attributes:
         row: the row as it was read.
         settings: the config in the form of `--set`, with what amped takes for what the row does not say.
-        assumed: what was chosen by amped, and why.
+        assumed: what amped takes for what the row does not say.
         reason: why the row cannot be modeled; empty if it can.
     """
 
     row: Row
     settings: Mapping[str, Any]
-    assumed: Mapping[str, str]
+    assumed: tuple[Taken, ...] = ()
     reason: str = ""
 
     @property
@@ -150,27 +166,22 @@ def measurement(row: Row, lookup_tables: str | Path | None = None) -> Measuremen
     for name in ESSENTIAL:
         if row.facts.get(name, "none") not in ("none", "false"):
             return Measurement(
-                row, row.settings, {}, f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
+                row, row.settings, (), f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
             )
     unsaid = [what for what, names in SAID.items() if not any(each <= row.settings.keys() for each in names)]
     if unsaid:
-        return Measurement(row, row.settings, {}, f"the row does not say {' and '.join(unsaid)}")
+        return Measurement(row, row.settings, (), f"the row does not say {' and '.join(unsaid)}")
     chosen = [(_software(row.settings, user_tables(lookup_tables)), UNKNOWN.format(row.settings.get("software")))]
     try:
         settings = {**row.settings, **chosen[0][0]}
         chosen.append((as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED))
     except AmpedError as error:
-        return Measurement(row, row.settings, {}, one_line(error))
+        return Measurement(row, row.settings, (), one_line(error))
     settings |= chosen[1][0]
     if row.open and row.texts.get("assume") != "default":
         chosen.append(tuned(settings, row.open, lookup_tables))
         settings |= chosen[-1][0]
-    assumed = {
-        name: f"{name} = {f'{value:g}' if isinstance(value, float) else value} ({why})"
-        for choice, why in chosen
-        for name, value in choice.items()
-    }
-    return Measurement(row, settings, assumed)
+    return Measurement(row, settings, tuple(Taken(*own, why) for choice, why in chosen for own in choice.items()))
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
