@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coe
 from amped.calibration.fitting import NOISE, Task, Tell, fitted
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
+from amped.estimation.own_runs import ALIKE, own_size
+from amped.estimation.validated import Ground, Validated
 from amped.tables.table_files import ACCELERATORS, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, user_tables
 from amped.validation.measurements import Measurement, read_measurements
@@ -25,6 +28,30 @@ DIGITS = 4
 ROWS_OF_A_NUMBER = 2
 # If the loss is above this, the fitted values do not hold for networks that were not in the fit.
 MOST_LOSS = 1.5
+
+
+@dataclass(frozen=True)
+class FittedRun:
+    """A run in a fit: its time as measured and as predicted.
+
+    Attributes:
+        name: the name of its row.
+        measured, before, after: seconds of a step: as measured, and as predicted before and after the fit.
+        without: seconds, as predicted by a fit that has not seen it (nor its network, if there are several networks).
+        ground: what its error depends on.
+    """
+
+    name: str
+    measured: float
+    before: float
+    after: float
+    without: float
+    ground: Ground | None
+
+    @property
+    def error(self) -> float:
+        """Its error in the fit that has not seen it, as a fraction."""
+        return self.without / self.measured - 1
 
 
 @dataclass(frozen=True)
@@ -43,6 +70,7 @@ class Calibration:
         sizes: the number of different networks in these rows.
         left_out: the rows of the accelerator that are not in the fit, with the reason.
         error_before, error_after: mean absolute errors of the step's time.
+        runs: the rows in the fit, each with its times.
         error_left_out: the mean absolute error if each network is predicted by a fit without it; None for one network.
     """
 
@@ -59,6 +87,17 @@ class Calibration:
     error_before: float
     error_after: float
     error_left_out: float | None
+    runs: tuple[FittedRun, ...] = ()
+
+    @property
+    def validated(self) -> tuple[Validated, ...]:
+        """The runs as those that the band of one's own estimates comes from."""
+        return tuple(Validated(r.name, ALIKE, "high", r.error, r.ground) for r in self.runs if r.ground)
+
+    @property
+    def own_error_fraction(self) -> float | None:
+        """How far four of five runs like these may be off; None if the runs are no steps."""
+        return math.expm1(own_size([r.size_without_source for r in self.validated])) if self.validated else None
 
     @property
     def loss(self) -> float | None:
@@ -148,17 +187,30 @@ def fitted_to(
                           f"a fitted number needs {ROWS_OF_A_NUMBER} rows whose time depends on it")  # fmt: skip
     tell(f"{row.name}: {len(coefficients)} coefficients to {len(observations)} rows")
     start = np.array([_start(observations, c.name) for c in coefficients])
-    groups = list(dict.fromkeys(o.group for o in observations))
-    weights = np.array([[1.0] * len(observations), *_without(observations, groups)])
+    networks = list(dict.fromkeys(o.group for o in observations))
+    parts = [o.group if len(networks) > 1 else o.name for o in observations]
+    groups = list(dict.fromkeys(parts))
+    weights = np.array([[1.0] * len(observations), *_without(parts, groups)])
     task = Task(coefficients, start, observations, weights)
     found = np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"))(fitted(task, tell))
     before, errors = np.exp(task.errors(start * np.zeros((1, 1)))), np.exp(task.errors((found - start) / task.doubts))
-    alone = [errors[1 + groups.index(o.group), i] for i, o in enumerate(observations)] if len(groups) > 1 else []
+    alone = np.array([errors[1 + groups.index(part), i] for i, part in enumerate(parts)])
+    runs = tuple(
+        FittedRun(
+            name=o.name,
+            measured=o.measured_time,
+            before=float(o.measured_time * start),
+            after=float(o.measured_time * fit),
+            without=float(o.measured_time * unseen),
+            ground=o.ground,
+        )
+        for o, start, fit, unseen in zip(observations, before[0], errors[0], alone, strict=True)
+    )
     return Calibration(
         row, base, tuple(coefficients), dict(zip([c.name for c in coefficients], map(float, found[0]), strict=True)),
         {c.name: float(v) for c, v in zip(coefficients, start, strict=True)}, _at_bound(task, found[0]), unseen,
-        tuple(o.name for o in observations), len(groups), left_out, _mean(before[0]), _mean(errors[0]),
-        _mean(np.array(alone)) if alone else None,
+        tuple(o.name for o in observations), len(networks), left_out, _mean(before[0]), _mean(errors[0]),
+        _mean(alone) if len(networks) > 1 else None, runs,
     )  # fmt: skip
 
 
@@ -203,9 +255,9 @@ def _start(observations: Sequence[Observation], name: str) -> float:
     return next(o.start[name] for o in observations if name in o.start)
 
 
-def _without(observations: Sequence[Observation], groups: Sequence[str]) -> list[list[float]]:
-    """For each group, the weights of the observations without it; an empty list if there is only one group."""
-    return [[float(o.group != group) for o in observations] for group in groups] if len(groups) > 1 else []
+def _without(parts: Sequence[str], groups: Sequence[str]) -> list[list[float]]:
+    """For each group, the weights of the observations without it."""
+    return [[float(part != group) for part in parts] for group in groups]
 
 
 def _at_bound(task: Task, found: Array) -> tuple[str, ...]:

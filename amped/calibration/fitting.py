@@ -22,10 +22,10 @@ from amped.base.extras import from_extra
 from amped.calibration.coefficients import Coefficient
 from amped.calibration.observations import Observation
 from amped.engine.evaluate import Array
+from amped.estimation.own_runs import SCATTER
 
-# Two sources that measure one configuration differ by 2 to 6.5 %; each of them is off by such a difference over the root
-# of 2, about 3 %. Errors beyond OUTLYING times NOISE count linearly.
-NOISE, OUTLYING = 0.03, 2.0
+# The scatter of measured times. Errors beyond OUTLYING times NOISE count linearly.
+NOISE, OUTLYING = SCATTER, 2.0
 # The step of finite differences, in doubts of a coefficient; and the relative change below which a fit is finished.
 DIFFERENCE, SETTLED = 0.01, 1e-5
 MOST_STEPS = 100

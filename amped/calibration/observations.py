@@ -19,6 +19,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import with_layout
+from amped.estimation.validated import Ground
 from amped.tables.table_files import KERNELS, LookupTables
 from amped.tables.tables import Row
 from amped.validation.measurements import TIME, Measurement
@@ -36,6 +37,7 @@ class Observation:
         measured_time: the measured time in seconds; a measured rate is converted to a time.
         start: the coefficients that it depends on, with their values in the table.
         times: gives the predicted times for coefficients, which are arrays of one length.
+        ground: what the error of its prediction depends on; None for a kernel.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Observation:
     measured_time: float
     start: Mapping[str, float]
     times: Callable[[Mapping[str, Array]], Array] = field(repr=False)
+    ground: Ground | None = None
 
 
 def observed(m: Measurement, lookup_tables: LookupTables = None) -> tuple[Observation, Row]:
@@ -58,7 +61,8 @@ def observed(m: Measurement, lookup_tables: LookupTables = None) -> tuple[Observ
         raise AmpedError(f"its inputs are known badly (confidence {m.confidence})")
     scenario = m.scenario(lookup_tables)
     start, times = _step_times(scenario)
-    return Observation(m.id, network_of(scenario), timed.times[0], start, times), scenario.sources.rows[KERNELS]
+    made = Observation(m.id, network_of(scenario), timed.times[0], start, times, timed.ground)
+    return made, scenario.sources.rows[KERNELS]
 
 
 def network_of(scenario: Scenario) -> str:

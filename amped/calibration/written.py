@@ -10,6 +10,7 @@ from typing import Any
 
 from amped.base import version
 from amped.calibration.calibrate import Calibration
+from amped.estimation.own_runs import COLUMN, as_column
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import catalogue
 from amped.validation.table import SHIPPED
@@ -42,7 +43,7 @@ def _row(c: Calibration, table: Path | None) -> dict[str, Any]:
         **{name: as_written(name, value) for name, value in c.values.items()},
         "aliases": [], "sources": [_source(c, table)], "fitted": list(c.values),
         "fitted_on": f"{len(c.used)} rows of {_label(table)}", "unverified": [],
-        "notes": _notes(c),
+        "notes": _notes(c), **({COLUMN: as_column(c.validated)} if table is not None else {}),
     }  # fmt: skip
 
 

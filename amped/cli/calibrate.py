@@ -53,7 +53,7 @@ def calibrate(
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
     The fit changes a few physical coefficients that the rows tell something about, within bounds and near the values of
-    the tables. Rows of low confidence are left out. Each network is also predicted by a fit that has not seen it. amped
+    the tables. Each run is shown before and after the fit, with the error band that runs like yours then have. Rows of low confidence are left out. Each network is also predicted by a fit that has not seen it. amped
     uses the new row if it is in ./lookup_tables/, or with --lookup-tables.
 
     With --all, all numbers that are fitted to steps are fitted to all rows at once, each drawn to the number of the row
@@ -161,6 +161,8 @@ def _found(table: Path | None, accelerator: str | None, lookup_tables: LookupTab
 
 def _plain(c: Calibration) -> dict[str, Any]:
     """A calibration as plain data for JSON."""
+    from dataclasses import asdict
+
     from amped.calibration.written import row_name
     from amped.report.calibrating import warnings
 
@@ -170,5 +172,6 @@ def _plain(c: Calibration) -> dict[str, Any]:
         "rows": list(c.used), "networks": c.sizes, "rows_left_out": dict(c.left_out),
         "mean_absolute_error_fraction_before": c.error_before, "mean_absolute_error_fraction": c.error_after,
         "mean_absolute_error_fraction_of_networks_left_out": c.error_left_out, "times_the_fitted_error": c.loss,
+        "runs": [asdict(run) for run in c.runs], "error_fraction_of_own_runs": c.own_error_fraction,
         "warnings": [line.removeprefix("warning: ") for line in warnings(c)],
     }  # fmt: skip

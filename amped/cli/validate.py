@@ -28,7 +28,7 @@ TableOption = Annotated[
 ]
 ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each group instead.")]
 RowsOption = Annotated[bool, Option("--rows", help="List every row, and what was missed.")]
-AssumedOption = Annotated[bool, Option("--assumed", help="List every row with its defaults and gaps.")]
+AssumedOption = Annotated[bool, Option("--assumed", help="List what rows leave to amped, no predictions.")]
 ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors behind bands, as CSV.")]
 TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
 KernelsOption = Annotated[
@@ -71,7 +71,8 @@ def validate(
 
     It compares the step's time (else tokens per second, else model FLOP/s), and peak memory if it was measured; a run
     that ran out of memory must be predicted not to fit. A row that cannot be modeled is counted with the reason. A
-    column of your own table is a parameter, a row of a lookup table, or what was measured (see --template).
+    column of your own table is a parameter, a row of a lookup table, or what was measured (see --template). A blank cell is
+    what `amped estimate` takes for the same words; --assumed lists every such value, and no prediction.
 
     --leave-out fits the numbers that are fitted to steps anew, without each source, accelerator or software stack.
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to. With --leave-out
@@ -166,20 +167,24 @@ def _form(output: Path | None, **asked: bool) -> str:
 def _table(rows: Sequence[Residual], view: View) -> RenderableType:
     """The result for people: one screen, or every row, or the errors by group."""
     from amped.report.accuracy_screen import accuracy_screen
-    from amped.report.validating import by_group, validation
+    from amped.report.validating import by_group, taken_values, validation
     from amped.validation.accuracy import By
 
     by = By(view.by or "source")
-    if view.list_rows or view.assumed:
-        return validation(rows, by, view.assumed)
+    if view.assumed:
+        return taken_values(rows)
+    if view.list_rows:
+        return validation(rows, by)
     return by_group(rows, by) if view.by else accuracy_screen(rows)
 
 
 def _text(rows: Sequence[Residual], form: str, view: View) -> str:
     """The result as text."""
-    from amped.report.accuracy import as_csv, as_json, as_markdown
+    from amped.report.accuracy import as_csv, as_json, as_markdown, taken, taken_as_csv
     from amped.validation.accuracy import By
 
+    if view.assumed and form in ("json", "csv"):
+        return taken_as_csv(rows) if form == "csv" else json.dumps({"rows": taken(rows)}, indent=1) + "\n"
     if form == "json":
         return json.dumps(as_json(rows, By(view.by or "source")), indent=1, allow_nan=False) + "\n"
     if form == "residuals":

@@ -51,7 +51,7 @@ SOFTWARE_BY_VENDOR = {
 }
 # From this length on, sequences are also split over so many accelerators; shorter ones seldom gain by it. Assumed.
 LONG_CONTEXT, CONTEXT_DEGREES = 32_768, (1, 2, 4, 8, 16)
-CONTEXT_KIND, CONTEXT = "context", "context_parallel_degree"
+CONTEXT_KIND, CONTEXT, DATA = "context", "context_parallel_degree", "data_parallel_degree"
 # What every search of the space holds: nobody trains without them where they can be had.
 TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
 MAPPED = (
@@ -146,11 +146,12 @@ def _rows(scenario: Scenario, _: list[str], is_swept: bool = False) -> Iterator[
     if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
         yield "model", read_scenario("default").sources.rows[NETWORK].name
     if SYSTEM not in rows:
-        machine = system_of_its_form(part.name, tables) if part else MACHINE
+        node = scenario.sources.given.get("number_of_accelerators_per_node")
+        machine = system_of_its_form(part.name, tables, node) if part else MACHINE
         if machine is not None:
             yield "system", machine
             part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
-        elif part and "number_of_accelerators_per_node" not in scenario.sources.given:
+        elif part and node is None:
             raise ConfigError(f"no system is known that is built with '{part.name}'", NO_SYSTEM)
     usual = SOFTWARE_BY_VENDOR.get(str(part.columns.get("vendor"))) if part else None
     software = _validated_software(part, usual, tables) if part and usual and not is_swept else usual
@@ -173,16 +174,17 @@ def _validated_software(part: Row, usual: str, tables: Tables) -> str:
 
 def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
     """How many accelerators train, on how long sequences, and in which precision."""
-    network = scenario.sources.rows.get(NETWORK)
-    longest = scenario.sources.given.get("context", 0.0)
+    network, given = scenario.sources.rows.get(NETWORK), scenario.sources.given
+    longest = given.get("context", 0.0)
     if network and isinstance(longest, float) and longest > USUAL_CONTEXT and "patch_values" not in network.columns:
         yield "context", USUAL_CONTEXT
         if "context" not in scenario.question.overrides:
             told.append(
                 f"sequences of {USUAL_CONTEXT:,} tokens are taken; {network.name} takes up to {longest:,.0f}: --seq {longest:.0f}"
             )
-    if not {"number_of_accelerators", "number_of_nodes"} & scenario.sources.given.keys():
-        yield "number_of_accelerators", NUMBER
+    if not {"number_of_accelerators", "number_of_nodes"} & given.keys():
+        degrees = [int(given[name]) for name in wholes() if name in given]
+        yield "number_of_accelerators", math.prod(degrees) if DATA in given else NUMBER
     part = scenario.sources.rows.get(ACCELERATOR)
     if part and "fp16_peak_flop_rate" in part.columns and "bf16_peak_flop_rate" not in part.columns:
         yield "matrix_precision", "fp16"
@@ -232,7 +234,13 @@ def _odd_part(number: Any) -> int:
 
 
 def _mapping(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
-    """The fastest mapping that fits with headroom, else that fits; where none does, the one that lacks least memory."""
+    """The fastest mapping that fits with headroom, else that fits; where none does, the one that lacks least memory.
+
+    Nothing is searched if all is given.
+    """
+    given = scenario.question.overrides.keys()
+    if {*MAPPED} <= {*given, *([MICROBATCH] if MICROBATCHES in given else [])}:
+        return
     tried = _tried(scenario)
     found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE)
     told += _about_headroom(found)

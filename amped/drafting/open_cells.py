@@ -1,8 +1,8 @@
-"""Chooses what the row of a table leaves open: the fastest choice that fits, found by the chooser of every estimate.
+"""Chooses what the row of a table does not say, by the chooser of every estimate.
 
-Published throughputs come from tuned runs. A row of a table names what its source leaves open: the micro-batch, virtual
-stages, the overlap of data parallelism, sequence parallelism, recomputation. All else is held as the row and its
-software have it. A run that was measured did fit; if no choice is estimated to fit, the one that lacks least is taken.
+A blank cell is what `amped estimate` takes for the same words. Published throughputs come from tuned runs. A row of a table names what its source leaves open: the micro-batch, virtual
+stages, the overlap of data parallelism, sequence parallelism, recomputation. All else is held as the row and the
+chooser have it. A run that was measured did fit; if no choice is estimated to fit, the one that lacks least is taken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario, read_scenario
-from amped.configuring.values import Value
+from amped.drafting.asking import Asking
+from amped.drafting.chooser import MAPPED, TODAY
 from amped.drafting.fastest import Fastest, fastest
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
@@ -35,6 +36,27 @@ SIZES = (1, 2, 4, 8, 16, 32)
 WHOSE = "not stated; the fastest that fits"
 RAN = "not stated; none is estimated to fit, and this one lacks least"
 Choice = dict[str, Any]
+# What the time and the memory of a step depend on, of what the chooser takes where nobody gives it.
+CHOSEN = ("system", "software", "number_of_accelerators", "matrix_precision", "batch_size", *TODAY, *MAPPED)
+AS_ESTIMATED = "not stated; as amped estimate takes it"
+
+
+def as_estimated(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTables) -> Choice:
+    """What `amped estimate` takes for the same words, by name; nothing is searched where all is given or open.
+
+    Args:
+        settings: what the row gives, in the form of `--set`.
+        names: what is left out, as it is chosen by itself.
+        tables: a folder of lookup tables that overrule the shipped ones.
+
+    Raises:
+        AmpedError: if there is no estimate for these words.
+    """
+    given = {*settings, *names, *([MICROBATCH] if MICROBATCHES in settings else [])}
+    if {*CHOSEN} <= given:
+        return {}
+    chosen = Asking(None, settings, tables).completed().question.overrides
+    return {name: _whole(value) for name, value in chosen.items() if name not in {*settings, *names}}
 
 
 def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTables) -> tuple[Choice, str]:
@@ -114,6 +136,6 @@ def _number(known: Results, name: str) -> float:
     return known.number(name) if name in known else 1.0
 
 
-def _whole(value: Value) -> Value:
+def _whole(value: Any) -> Any:
     """A value as a table has it: a whole number without a point."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -26,11 +26,12 @@ from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.laying_out import laid_out
+from amped.estimation.own_runs import own_band, own_runs
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
-from amped.estimation.validated import UTILIZATION, Ground, best_utilization, ground_of
+from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
@@ -193,12 +194,14 @@ class Estimation:
         found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
         if law is not TIME_LAW:
             return found
+        if runs := own_runs(kernels):
+            return own_band(self.ground, runs, found)
         own = [] if kernels.is_shipped else [f"row '{kernels.name}' of {KERNELS} is your own"]
         return replace(found, beyond=(*found.beyond, *own, *self._beyond_the_best()))
 
     def _beyond_the_best(self) -> Iterator[str]:
         """That the utilization is higher than each that was measured on this accelerator."""
-        (best, where), utilization = best_utilization(self.ground), self[UTILIZATION]
+        (best, where), utilization = best_utilization(self.ground), self[CAUSAL_UTILIZATION]
         if utilization > best:
             told = f"MFU {100 * utilization:.1f} % (causal scores counted)"
             yield f"{told}, measured up to {100 * best:.1f} % on {where}"

@@ -24,7 +24,7 @@ DENSE, MIXTURE = "dense", "mixture of experts"
 # The numbers of a configuration that its error depends on.
 SIZES = ("number_of_experts", "number_of_nodes", "number_of_accelerators", "number_of_parameters", "context")
 # The utilization by which runs are compared: whatever an attention kernel leaves out, no score counts that nobody needs.
-UTILIZATION = "model_flops_utilization_counting_causal_scores"
+CAUSAL_UTILIZATION = "model_flops_utilization_counting_causal_scores"
 # The errors in fits that have not seen something.
 WITHOUT = ("without_source", "without_accelerator")
 

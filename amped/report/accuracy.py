@@ -72,6 +72,26 @@ def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str
     }  # fmt: skip
 
 
+def taken(rows: Sequence[Residual]) -> list[dict[str, Any]]:
+    """For each row what it does not say, and no prediction: so that a table can be made ready before anybody looks."""
+    return [
+        {"id": r.measurement.id, "assumed": {own.name: own.value for own in r.assumed},
+         "why": {own.name: own.why for own in r.assumed}, "not_modeled": dict(r.measurement.row.facts),
+         "missed": r.reason if r.missed else ""}
+        for r in {r.measurement.id: r for r in rows}.values()
+    ]  # fmt: skip
+
+
+def taken_as_csv(rows: Sequence[Residual]) -> str:
+    """A line for each value of each row that the row does not say, and no prediction."""
+    lines = [
+        {"id": own["id"], "name": name, "value": value, "why": own["why"][name]}
+        for own in taken(rows)
+        for name, value in own["assumed"].items()
+    ]
+    return rows_formats.as_csv(["id", "name", "value", "why"], lines)
+
+
 def as_csv(rows: Sequence[Residual]) -> str:
     """Every residual by name in SI units, with what its row assumed."""
     lines = [_line(r) for r in rows]
@@ -82,7 +102,7 @@ def _line(r: Residual) -> dict[str, Any]:
     m = r.measurement
     own = {"model": r.measurement.network, "accelerator": r.accelerator, "number_of_accelerators": number_of_accelerators(r), "confidence": m.confidence,
            "step_time_error_fraction": r.aligned_error if r.of_time else None,
-           "assumed": "; ".join(r.assumed),
+           "assumed": "; ".join(map(str, r.assumed)),
            "not_modeled": "; ".join(f"{name}={said}" for name, said in m.row.facts.items())}  # fmt: skip
     return _entry(r) | own
 

@@ -14,9 +14,12 @@ from amped.calibration.kernel_fit import KernelFit
 from amped.calibration.written import as_written
 from amped.report import human
 from amped.report.tables import table
+from amped.report.validating import signed
 
 # A coefficient that moves by more than this many standard deviations probably makes up for something else.
 FAR = 2.0
+# How many runs have a line.
+MOST_RUNS = 20
 
 
 @group()
@@ -27,6 +30,25 @@ def calibration(c: Calibration) -> Iterator[RenderableType]:
     yield table(heads, (_line(c, known) for known in c.coefficients))
     yield Text("")
     yield from map(Text, _told(c))
+    yield Text("")
+    yield from _runs(c)
+
+
+def _runs(c: Calibration) -> Iterator[RenderableType]:
+    """Each run with its time as measured and as predicted before and after the fit; the band of runs like these."""
+    heads = ("step of run", "measured", "before", "after", "error", "without it")
+    lines = [
+        (run.name, *(human.duration(time) for time in (run.measured, run.before, run.after)),
+         signed(run.after / run.measured - 1), signed(run.error))
+        for run in c.runs[:MOST_RUNS]
+    ]  # fmt: skip
+    yield table(heads, lines, wrapped=heads[:1])
+    if len(c.runs) > MOST_RUNS:
+        yield Text(f"… and {len(c.runs) - MOST_RUNS} further runs (--json)", style="dim")
+    if c.own_error_fraction is not None:
+        seen = "its network" if c.sizes > 1 else "it"
+        yield Text(f"\nestimates of runs like these: ± {human.percent(c.own_error_fraction)} (80 % of runs; each run predicted by a fit "
+                   f"that has not seen {seen})")  # fmt: skip
     yield Text("")
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from amped.report import human
 from amped.report.tables import table
 from amped.validation.accuracy import (
+    CLOCKED,
     FITTED,
     LOW,
     SEEN,
@@ -28,20 +29,20 @@ from amped.validation.accuracy import (
     verdicts,
     within_bands,
 )
-from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME
+from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME, UTILIZATION
 from amped.validation.residuals import FITS, Residual
 
 # The units that a compared quantity is shown in, the largest first.
 UNITS = {
     TIME: ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")), MEMORY: ((1e9, "GB"), (1e6, "MB")),
-    THROUGHPUT: ((1.0, "tokens/s"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
+    THROUGHPUT: ((1.0, "tokens/s"),), UTILIZATION: ((0.01, "%"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
 }  # fmt: skip
 # The heads and the lines of a table.
 HeadsAndRows = tuple[list[str], list[list[str]]]
 # The names of groups of rows, short enough for a narrow table.
 SHOWN = {
     TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
-    UNSEEN: "seen by clocks alone",
+    CLOCKED: "seen by clocks alone", UNSEEN: "seen by no fit",
 }  # fmt: skip
 ERRORS = ("rows", "groups", "missed", "mean", "median", "90 %", "max", "signed", "rank")
 CONVENTION = (
@@ -54,7 +55,25 @@ CONVENTION = (
 
 
 @group()
-def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[RenderableType]:
+def taken_values(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+    """For each row, every value that amped takes and the row does not say, by why it is taken; and no prediction.
+
+    Whoever makes a table ready sees nothing that could lead the choice of a cell.
+    """
+    for r in {r.measurement.id: r for r in rows}.values():
+        yield Text(f"{r.measurement.id} {r.measurement.network}, {machine(r)}", style="bold")
+        by_why: dict[str, list[str]] = {}
+        for own in r.assumed:
+            by_why.setdefault(own.why, []).append(own.text)
+        lines = [f"{why}: {', '.join(texts)}" for why, texts in by_why.items()]
+        lines += [f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items()]
+        lines += [f"cannot be modeled: {r.reason}"] if r.missed else []
+        yield from (Padding(Text(line), (0, 0, 0, 2)) for line in lines or ["everything is said"])
+    yield Text("\nwithout --assumed, `amped validate` prints predictions beside what was measured", style="dim")
+
+
+@group()
+def validation(rows: Sequence[Residual], by: By) -> Iterator[RenderableType]:
     """All rows, those of low confidence apart; the misses; a summary of the errors, and the errors by group."""
     for name, some in by_confidence(rows).items():
         if some:
@@ -63,7 +82,7 @@ def validation(rows: Sequence[Residual], by: By, assumed: bool) -> Iterator[Rend
             yield Text("")
     yield from _told("Not modeled, and counted as missed:", {r.measurement.id: r.reason for r in rows if r.missed})
     yield from _told("Modeled, and:", {r.measurement.id: r.reason for r in rows if r.reason and not r.missed})
-    yield from _details(rows, assumed)
+    yield from _details(rows)
     yield table(*overall(rows))
     yield Text("\n".join(("", *memory_verdicts(rows), "")))
     yield by_group(rows, by)
@@ -194,20 +213,12 @@ def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
         yield Text("")
 
 
-def _details(rows: Sequence[Residual], assumed: bool) -> Iterator[RenderableType]:
-    """What rows leave open and what of them is not modeled; unless the user asks for it, only how many rows."""
+def _details(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+    """How many rows leave something open, and how many did something that is not modeled."""
     once = {r.measurement.id: r for r in rows}
-    if assumed:
-        yield from _told("Assumed, where the row is silent:", {name: "; ".join(_lines(r)) for name, r in once.items()})
-        return
     silent = sum(bool(r.assumed) for r in once.values())
     unmodeled = sum(bool(r.measurement.row.facts) for r in once.values())
-    yield Text(f"{silent} of {len(once)} rows leave something to defaults (--assumed lists what)")
+    yield Text(f"{silent} of {len(once)} rows leave something to amped (--assumed lists what)")
     if unmodeled:
         yield Text(f"{unmodeled} rows did something that is not modeled (--assumed)")
     yield Text("")
-
-
-def _lines(r: Residual) -> Iterator[str]:
-    yield from r.assumed
-    yield from (f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items())

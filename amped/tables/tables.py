@@ -31,6 +31,7 @@ from amped.tables.table_files import (
     user_folders,
 )
 
+NODE = "number_of_accelerators_per_node"
 # What helps where the table has no row of a network.
 OTHER_MODELS = (
     "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
@@ -201,20 +202,32 @@ def _indexed(rows: Rows) -> dict[str, str]:
     return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}
 
 
-def system_built_with(accelerator: str, tables: Tables) -> str | None:
-    """The first system that is built with an accelerator, or with a row that this accelerator extends; else None."""
+def system_built_with(accelerator: str, tables: Tables, node: object = None) -> str | None:
+    """The first system that is built with an accelerator, or with a row that this accelerator extends; else None.
+
+    Args:
+        accelerator: the name of its row.
+        tables: the lookup tables.
+        node: the number of accelerators a node; the first system that has as many goes before the others.
+    """
     row = tables.row(ACCELERATORS, accelerator)
     built = {plain(name) for name in (row.name, *row.ancestors)}
-    return next((system for system, name in _built_with(tables) if plain(name) in built), None)
+    systems = [tables.row(SYSTEMS, system) for system, name in _built_with(tables) if plain(name) in built]
+    systems.sort(key=lambda system: node is not None and system.columns.get(NODE) != node)
+    return systems[0].name if systems else None
 
 
-def system_of_its_form(accelerator: str, tables: Tables) -> str | None:
-    """The first system that is built with an accelerator, or else with one that goes into the same servers; else None."""
+def system_of_its_form(accelerator: str, tables: Tables, node: object = None) -> str | None:
+    """The first system that is built with an accelerator, or else with one that goes into the same servers; else None.
+
+    The arguments are those of `system_built_with`.
+    """
     row = tables.row(ACCELERATORS, accelerator)
     others = [(name, tables.row(ACCELERATORS, n)) for name, n in _built_with(tables) if tables.has(ACCELERATORS, n)]
     alike = [(name, other) for name, other in others if _form(row) and _form(other) == _form(row)]
     exact = [name for name, other in alike if other.columns["form_factor"] == row.columns["form_factor"]]
-    return next(iter((*filter(None, [system_built_with(accelerator, tables)]), *exact, *(n for n, _ in alike))), None)
+    its_own = system_built_with(accelerator, tables, node)
+    return next(iter((*filter(None, [its_own]), *exact, *(n for n, _ in alike))), None)
 
 
 def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,8 @@ from amped.estimation.validated import DENSE, MIXTURE, validated
 from amped.validation.measurements import MEMORY
 from amped.validation.residuals import FITS, Residual, validated_runs
 
-FITTED, SEEN, UNSEEN = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_seen_by_clocks_alone"
+FITTED, SEEN, CLOCKED = "coefficients_fitted_on", "of_sources_seen_by_a_fit", "of_sources_seen_by_clocks_alone"
+UNSEEN = "of_sources_that_no_fit_has_seen"
 TRUSTED, LOW = "high_and_medium_confidence", "low_confidence"
 # With fewer rows the rank correlation says nothing: with two it is always 1 or -1.
 FEWEST_RANKED = 3
@@ -106,16 +107,18 @@ def by_confidence(rows: Sequence[Residual]) -> Parts:
 
 
 def by_fit(rows: Sequence[Residual]) -> Parts:
-    """The rows by what the coefficients of stacks and kernels were fitted to: the row itself, its source, or neither.
+    """The rows by what has seen them: a fit of coefficients, one of other rows of their source, that of clocks, or none.
 
-    The clocks under load are fitted to all rows of high and medium confidence.
+    The clocks under load are fitted to all rows of high and medium confidence of the table that comes with amped.
     """
     seen = {r.measurement.source for r in rows if r.measurement.fitted}
+    clocked = {run.source for run in validated() if run.confidence != "low"}
 
     def fit(r: Residual) -> str:
-        return FITTED if r.measurement.fitted else SEEN if r.measurement.source in seen else UNSEEN
+        source = r.measurement.source
+        return FITTED if r.fitted else SEEN if source in seen else CLOCKED if source in clocked else UNSEEN
 
-    return split(rows, fit, (FITTED, SEEN, UNSEEN))
+    return split(rows, fit, (FITTED, SEEN, CLOCKED, UNSEEN))
 
 
 def by_network(rows: Sequence[Residual]) -> Parts:

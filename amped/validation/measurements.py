@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from amped.base.errors import AmpedError, plain, quoted
+from amped.base.errors import AmpedError, one_line, plain
 from amped.configuring.scenario import Scenario, read_scenario
-from amped.drafting.open_cells import tuned
+from amped.drafting.open_cells import AS_ESTIMATED, as_estimated, tuned
 from amped.estimation.estimation import Estimation
-from amped.tables.table_files import ACCELERATORS, SOFTWARE, LookupTables
-from amped.tables.tables import Tables, system_built_with, user_tables
+from amped.tables.table_files import SOFTWARE, LookupTables
+from amped.tables.tables import Tables, user_tables
 from amped.theory.catalogue import catalogue
+from amped.theory.quantity import GIVEN_NETWORK
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
 
-TIME, THROUGHPUT, FLOP_RATE = COMPARED = tuple(MEASURED[column][0] for column in PACES)
+TIME, THROUGHPUT, FLOP_RATE, UTILIZATION = COMPARED = tuple(MEASURED[column][0] for column in PACES)
 MEMORY = "memory_per_accelerator_bytes"
 # The stage whose accelerator was read, where it was not the fullest.
 STAGE_OF_RANK = {"first": 0, "last": -1}
 HELD_BY_STAGES = ("stage_states", "stage_activations", "stage_working")
+# What each row has to say, as nobody measures a run without it: in words, and the cells of which some say it.
+SAID = {
+    "which network ran (model; or layers, dimensionality and more)": ({"model"}, GIVEN_NETWORK),
+    "on what (accelerator or system)": ({"accelerator"}, {"system"}),
+    "on how many (gpus)": ({"number_of_accelerators"}, {"number_of_nodes"}, {"data_parallel_degree"}),
+}
+UNKNOWN = "there is no row '{}'; of all rows this one agrees most with what the run did"
+
+
+class Taken(NamedTuple):
+    """A value that nobody gave: its name, the value, and why it is taken."""
+
+    name: str
+    value: object
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The value with its name."""
+        return f"{self.name} = {f'{self.value:g}' if isinstance(self.value, float) else self.value}"
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.why})"
 
 
 @dataclass(frozen=True)
@@ -30,14 +54,14 @@ class Measurement:
 
     Attributes:
         row: the row as it was read.
-        settings: the config in the form of `--set`, with choices for the parameters that the source leaves open.
-        assumed: what was chosen by amped, and why.
+        settings: the config in the form of `--set`, with what amped takes for what the row does not say.
+        assumed: what amped takes for what the row does not say.
         reason: why the row cannot be modeled; empty if it can.
     """
 
     row: Row
     settings: Mapping[str, Any]
-    assumed: Mapping[str, str]
+    assumed: tuple[Taken, ...] = ()
     reason: str = ""
 
     @property
@@ -122,7 +146,19 @@ def read_measurements(table: str | Path | None = None, lookup_tables: LookupTabl
     Raises:
         AmpedError: for a table that cannot be read. A row that cannot be modeled is returned with its reason.
     """
-    return [measurement(row, lookup_tables) for row in read_table(table, catalogue())]
+    return measurements(read_table(table, catalogue()), lookup_tables)
+
+
+def measurements(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Measurement]:
+    """Rows as measurements; for repeats of one configuration amped chooses once."""
+    firsts = {_words(row): row for row in reversed(rows)}
+    read = {words: measurement(row, lookup_tables) for words, row in firsts.items()}
+    return [replace(read[_words(row)], row=row) for row in rows]
+
+
+def _words(row: Row) -> str:
+    """What of a row its config depends on."""
+    return repr((sorted(row.settings.items()), row.open, row.facts, row.texts.get("assume")))
 
 
 def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
@@ -130,31 +166,22 @@ def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
     for name in ESSENTIAL:
         if row.facts.get(name, "none") not in ("none", "false"):
             return Measurement(
-                row, row.settings, {}, f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
+                row, row.settings, (), f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
             )
-    tables = user_tables(lookup_tables)
-    unknown = f"there is no row {quoted(str(row.settings.get('software')))}; of all rows this one agrees most with what the run did"
-    found = [
-        (_machine(row.settings, tables), "of a system that is built with it"),
-        (_software(row.settings, tables), unknown),
-    ]
-    settings = {**row.settings, **found[0][0], **found[1][0]}
+    unsaid = [what for what, names in SAID.items() if not any(each <= row.settings.keys() for each in names)]
+    if unsaid:
+        return Measurement(row, row.settings, (), f"the row does not say {' and '.join(unsaid)}")
+    chosen = [(_software(row.settings, user_tables(lookup_tables)), UNKNOWN.format(row.settings.get("software")))]
+    try:
+        settings = {**row.settings, **chosen[0][0]}
+        chosen.append((as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED))
+    except AmpedError as error:
+        return Measurement(row, row.settings, (), one_line(error))
+    settings |= chosen[1][0]
     if row.open and row.texts.get("assume") != "default":
-        found.append(tuned(settings, row.open, lookup_tables))
-        settings |= found[-1][0]
-    assumed = {
-        name: f"{name} = {f'{value:g}' if isinstance(value, float) else value} ({why})"
-        for choice, why in found
-        for name, value in choice.items()
-    }
-    return Measurement(row, settings, assumed)
-
-
-def _machine(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """The system for a row that names only an accelerator: the first system that is built with it."""
-    name = str(settings.get("accelerator"))
-    found = system_built_with(name, tables) if "system" not in settings and tables.has(ACCELERATORS, name) else None
-    return {"system": found} if found else {}
+        chosen.append(tuned(settings, row.open, lookup_tables))
+        settings |= chosen[-1][0]
+    return Measurement(row, settings, tuple(Taken(*own, why) for choice, why in chosen for own in choice.items()))
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:

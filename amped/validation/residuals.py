@@ -6,7 +6,7 @@ A row that cannot be modeled stays, with its reason and without a prediction.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -18,10 +18,20 @@ from amped.base.processes import side_by_side, usable_cores
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated_each
-from amped.estimation.validated import UTILIZATION, Ground, Validated
-from amped.tables.table_files import SOFTWARE, LookupTables
+from amped.estimation.own_runs import own_runs
+from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, Validated
+from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
 from amped.theory.catalogue import catalogue
-from amped.validation.measurements import COMPARED, MEMORY, TIME, Measurement, measurement
+from amped.validation.measurements import (
+    COMPARED,
+    FLOP_RATE,
+    MEMORY,
+    TIME,
+    UTILIZATION,
+    Measurement,
+    Taken,
+    measurements,
+)
 from amped.validation.table import STEP, Row, read_table
 
 # The smallest error. A prediction is above 0, so that its error is above -1; but beside a measurement that is far too large,
@@ -30,9 +40,22 @@ LEAST_ERROR = math.nextafter(-1.0, 0.0)
 FITS = "fits_in_memory"
 # The page about how well a software stack does: its values come from the stack's row, so they are no assumption.
 HOW_WELL = "inputs/software"
+# What of a recipe is told even where it is a default, or of the model's row.
+RECIPE = (
+    "context",
+    "matrix_precision",
+    "optimizer",
+    "weight_precision",
+    "activation_precision",
+    "optimizer_state_precision",
+    "cuda_graph_scope",
+)
+CONVENTION = "attention_flop_convention"
 NOTHING = "nothing was measured"
 # A process of its own for fewer rows takes longer to start than it saves.
 FEWEST_ROWS = 32
+# How far times and rates of one run may differ, as logs round them.
+ROUNDED = 0.02
 ENDED, RAN = "ran out of memory, and is predicted to fit", "ran, and is predicted not to fit in memory"
 
 
@@ -49,6 +72,7 @@ class Residual:
         step_time: the predicted time of a step, which turns the error of a rate into one of time.
         tokens: tokens of a step for each accelerator.
         assumed: what the row leaves to defaults.
+        fitted: whether coefficients that the prediction uses were fitted to the run.
         reason: why there is no prediction, or what is wrong with the prediction about memory.
         utilization: the predicted share of the peak that FLOPs of the model take, where causal scores count.
     """
@@ -61,9 +85,10 @@ class Residual:
     ground: Ground | None = None
     step_time: float | None = None
     tokens: float = 0.0
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[Taken, ...] = ()
     reason: str = ""
     utilization: float = 0.0
+    fitted: bool = False
 
     @property
     def missed(self) -> bool:
@@ -168,7 +193,7 @@ def validated_runs(
 
 def residuals_of(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Residual]:
     """The compared quantities of some rows of a table."""
-    found = estimates_of([measurement(row, lookup_tables) for row in rows], lookup_tables)
+    found = estimates_of(measurements(rows, lookup_tables), lookup_tables)
     return [each for own, _ in found for each in own]
 
 
@@ -203,20 +228,48 @@ def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual],
     fits, tokens = bool(e[FITS]), e["batch_size"] * e["context"] / e["number_of_accelerators"]
     verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
     verdict = verdict if m.compared or m.out_of_memory else NOTHING
-    told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict, e[UTILIZATION])
-    return [
-        Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()
-    ], e
+    told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict, e[CAUSAL_UTILIZATION], _fitted(m, e))
+    every = [Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()]
+    paces = [each for each in every if each.of_time and each.times]
+    if contradiction := _contradiction(paces):
+        return _of_row(m, ConfigError(contradiction, "keep the one that was printed, and leave the others out"))
+    return [each for each in every if each not in paces[1:]], e
 
 
-def _assumed(m: Measurement, e: Estimation) -> tuple[str, ...]:
-    """What the row leaves blank: what was chosen for it, and the defaults of its software's row."""
+def _fitted(m: Measurement, e: Estimation) -> bool:
+    """Whether coefficients were fitted to the run: those that come with amped, or those of whoever calibrated to it."""
+    own = own_runs(e.scenario.sources.rows[KERNELS]) if e.uses_kernels else ()
+    return m.fitted or m.row.texts.get("id") in [run.id for run in own]
+
+
+def _contradiction(paces: Sequence[Residual]) -> str:
+    """In words, that a run's measured times and rates do not agree; empty if they do."""
+    times = {each.quantity: each.times[0] for each in paces if each.times}
+    if not times or max(times.values()) <= min(times.values()) * (1 + ROUNDED):
+        return ""
+    said = ", ".join(f"{each.quantity} {each.measured:.4g} (a step of {times[each.quantity]:.4g} s)" for each in paces)
+    return f"the time of a step is given more than once, and differs: {said}"
+
+
+def _assumed(m: Measurement, e: Estimation) -> tuple[Taken, ...]:
+    """What the row leaves blank: what was chosen for it, the defaults of its software's row, and the rest of its recipe."""
     origins = [
         (n, o) for n, o in e.scenario.sources.origins.items() if isinstance(o, LookedUp) and (n in e or n in e.choices)
     ]
     told = [
-        f"{name} = {origin.written} (default of {origin.row.name})"
+        Taken(name, origin.written, f"default of {origin.row.name}")
         for name, origin in origins
         if origin.row.table == SOFTWARE and e.scenario.catalogue[name].formulas[0].page != HOW_WELL
     ]
-    return (*m.assumed.values(), *told)
+    said = {*m.settings, *(own.name for own in told)}
+    return (*m.assumed, *told, *(own for own in _rest_of_recipe(m, e) if own.name not in said))
+
+
+def _rest_of_recipe(m: Measurement, e: Estimation) -> Iterator[Taken]:
+    """What runs differ in and logs often leave out, from the model's row or a default of amped."""
+    counts_flops = {FLOP_RATE, UTILIZATION} & m.row.measured.keys()
+    for name in (*RECIPE, *([CONVENTION] if counts_flops else [])):
+        origin = e.scenario.sources.origins.get(name)
+        why = f"of {origin.row.name}" if isinstance(origin, LookedUp) else "default of amped"
+        if name in e.choices or name in e:
+            yield Taken(name, e.choices[name] if name in e.choices else e[name], why)

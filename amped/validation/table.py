@@ -1,7 +1,8 @@
 """The table of measurements, and its only reader: a row is one config of amped and what was measured with it.
 
 A column is a parameter, a row of a lookup table (`model`, `system`, …), or one of the columns below. The cell of a
-parameter is read as `--set` would read it, with units and choices. Blank cells get the defaults of the named rows.
+parameter is read as `--set` would read it, with units and choices. A blank cell is what `amped estimate` takes for the same
+words. A column with the name of a result is the measurement of it: nothing that was measured is an input of its prediction.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, collected, did_you_mean, quoted
-from amped.base.files import read_text, shipped_text
+from amped.base.files import read_text, shipped_json, shipped_text
 from amped.base.units import parse
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.settings import setting
 from amped.configuring.values import read_value
 from amped.drafting.open_cells import OPEN
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
 from amped.theory.catalogue import Catalogue, Quantity
 from amped.theory.parallelisms import PLACED
 from amped.validation.facts import FACTS
@@ -36,6 +39,7 @@ MEASURED = {
     "measured_step_time": ("step_time", "s"),
     "measured_tokens_per_second_per_accelerator": ("tokens_per_second_per_accelerator", "1/s"),
     "measured_model_flop_rate_per_accelerator": ("model_flop_rate_per_accelerator", "flop/s"),
+    "measured_model_flops_utilization": ("model_flops_utilization", "1"),
     "measured_forward_time": ("forward_time", "s"),
     "measured_backward_time": ("backward_time", "s"),
     "measured_memory_bytes": ("memory_per_accelerator_bytes", "byte"),
@@ -43,18 +47,22 @@ MEASURED = {
 }
 # The columns of which a row fills one at least.
 ANSWERS = (*MEASURED, "ran_out_of_memory")
-# The columns that say how long a step takes; a row has at most one of them.
-PACES = tuple(MEASURED)[:3]
+# The columns that say how long a step takes, the most direct first.
+PACES = tuple(MEASURED)[:4]
+UTILIZATION, PERCENT = "measured_model_flops_utilization", "%"
 STEP, LAYER = "training_step", "layer"
 # The columns that hold one of a few words.
 WORDS = {
     "confidence": ("high", "medium", "low"), "kind": (STEP, LAYER), "assume": ("fastest", "default"), "ran_out_of_memory": ("true", "false"), "fitted": ("true", "false"),
     "memory_reading": ("allocated", "reserved", "device"), "memory_rank": ("first", "last", "fullest"),
 }  # fmt: skip
+# What logs write for true and false.
+WORDS_OF_LOGS = {"yes": "true", "1": "true", "no": "false", "0": "false"}
 # A smaller time, rate or memory is a slip of the pen, and an error beside it has no size.
 LEAST_MEASURED = 1e-12
 # What no table can do without.
 NEEDED = "a first line with the names of its columns, one of them for what was measured (such as measured_step_time)"
+NO_MEASUREMENT = f"leave it out, or put it into 'notes'; what is compared: {', '.join(MEASURED)}"
 # The columns for people, which no prediction reads.
 TEXTS = ("id", "group", "source", "source_ref", "network", "notes")
 # The columns that hold several things, separated by semicolons.
@@ -64,8 +72,21 @@ OWN = (*TEXTS, *WORDS, *LISTS, *MEASURED)
 Parameters = Mapping[str, Quantity]
 
 
-# Other names of columns that are no parameters.
-HEADS = {"model_name": "network", "measured_step_time_s": "measured_step_time"}
+# What may not stand in a table, as it is a result that no measurement is compared with; and results that runs are given.
+RESULT = frozenset((*RESULTS, *OPTIONAL_RESULTS))
+INPUTS = frozenset(
+    ("number_of_steps", "goodput_fraction", "number_of_parameters", "active_parameters", "largest_microbatch_size")
+)
+# How other characters of a head are read.
+SPELLED = str.maketrans({**dict.fromkeys(" -/().", "_"), "%": "_percent_"})
+
+
+class Head(NamedTuple):
+    """The head of a column: as it is written, the column that it means, and the unit of a bare number below it."""
+
+    written: str
+    column: str
+    unit: str | None = None
 
 
 # A cell with more characters than this is a mistake, such as a quotation mark that was never closed.
@@ -95,6 +116,11 @@ class Row:
     facts: dict[str, str]
     measured: dict[str, float]
 
+    @property
+    def parts(self) -> tuple[dict[str, Any], ...]:
+        """What its cells say, by name."""
+        return self.texts, self.settings, self.facts, self.measured
+
     def place(self, *columns: str) -> str:
         """Where some of its cells stand, for messages."""
         return f"line {self.line}, {_columns(columns)}"
@@ -109,13 +135,13 @@ def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
     parameters = {n: q for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains}
     text, label = (shipped_text(FOLDER, SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
     (_, heads), *lines = _lines(text, label) or [(1, [])]
-    header = [_canonical(name, parameters) for name in heads]
+    header = [_head(name, parameters) for name in heads]
     problems = [*_header_problems(header, parameters)]
     problems += [_ragged(line, cells, header) for line, cells in lines if len(cells) != len(header)]
     rows = (
         []
         if problems
-        else [_row(line, dict(zip(header, cells, strict=True)), parameters, problems) for line, cells in lines]
+        else [_row(line, [*zip(header, cells, strict=True)], parameters, problems) for line, cells in lines]
     )
     problems += _same_ids(rows)
     if problems:
@@ -148,30 +174,43 @@ def shipped_cells() -> Iterator[dict[str, str]]:
         yield {column: cell for column, cell in zip(header, cells, strict=True) if cell}
 
 
-def _canonical(head: str, parameters: Parameters) -> str:
-    """The column that a head means.
+@lru_cache(maxsize=1)
+def other_heads() -> dict[str, dict[str, str]]:
+    """For heads as people and logs write them: the column that each means, and the unit of a bare number."""
+    heads: dict[str, dict[str, str]] = shipped_json("validation", "heads.json")["heads"]
+    return heads
 
-    It may have capitals, spaces or hyphens, and may be a former or another tool's name.
-    """
-    name = head.strip()
+
+def _head(written: str, parameters: Parameters) -> Head:
+    """The column that a head means. It may have capitals, spaces or signs, and may be a former or another tool's name."""
+    name = written.strip()
     plain = name.casefold().replace(" ", "_").replace("-", "_")
-    known = (each for each in (name, plain) if each in OWN or each in parameters or each in ROW_NAMES)
-    return next(known, HEADS.get(plain) or aliases().canonical(name))
+    spelled = "_".join(filter(None, name.casefold().translate(SPELLED).split("_")))
+    if name in OWN or plain in OWN:
+        return Head(name, name if name in OWN else plain)
+    if (meant := other_heads().get(spelled)) is not None:
+        return Head(name, meant["column"], meant.get("unit"))
+    own = (each for each in (name, plain) if each in parameters or each in ROW_NAMES or each in aliases().settings)
+    return Head(name, next(own, aliases().canonical(name)))
 
 
-def _header_problems(header: list[str], parameters: Parameters) -> Iterator[Problem]:
-    known = (*OWN, *ROW_NAMES, *parameters)
+def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Problem]:
+    known = (*OWN, *ROW_NAMES, *(name for name in parameters if name not in RESULT - INPUTS), *aliases().settings)
+    columns = [head.column for head in header]
     if not header:
         yield Problem("the table is empty", "line 1", f"a table needs {NEEDED}, as `amped validate --template` prints")
-    elif not {*header} & {*ANSWERS}:
+    elif not {*columns} & {*ANSWERS}:
         yield Problem("no column says what was measured", "line 1", f"add one of {', '.join(MEASURED)}")
-    for name, times in Counter(filter(None, header)).items():
+    for name in dict.fromkeys(filter(None, columns)):
         where = f"line 1, {_columns([name])}"
-        if name not in known:
+        if name in RESULT - INPUTS:
+            yield Problem(f"'{name}' is a result, and no measurement is compared with it", where, NO_MEASUREMENT)
+        elif name not in known:
             hint = did_you_mean(name, known) or "`amped validate --template` and `amped list parameters` show them"
             yield Problem(f"unknown column {quoted(name)}", where, hint)
+    for name, times in Counter(head.written for head in header if head.column).items():
         if times > 1:
-            yield Problem(f"the column {quoted(name)} stands {times} times", where, "keep one")
+            yield Problem(f"the column {quoted(name)} stands {times} times", f"line 1, {_columns([name])}", "keep one")
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -179,8 +218,8 @@ def _columns(names: Sequence[str]) -> str:
     return f"column{'s' * (len(names) > 1)} {' and '.join(map(quoted, names))}"
 
 
-def _ragged(line: int, cells: Sequence[str], header: Sequence[str]) -> Problem:
-    where = f"line {line}, {_columns(header[: len(cells)][-1:])}"
+def _ragged(line: int, cells: Sequence[str], header: Sequence[Head]) -> Problem:
+    where = f"line {line}, {_columns([head.column for head in header[: len(cells)][-1:]])}"
     told = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
     return Problem(told, where, "put cells with commas in quotation marks")
 
@@ -193,30 +232,46 @@ def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
             yield Problem(f"the id {quoted(name)} stands {times} times", where, "give each its own")
 
 
-def _row(line: int, cells: Mapping[str, str], parameters: Parameters, problems: list[Problem]) -> Row:
+def _row(line: int, cells: Sequence[tuple[Head, str]], parameters: Parameters, problems: list[Problem]) -> Row:
     """One row; what is wrong with it is added to the problems."""
     row, own = Row(line, {}, {}, [], {}, {}), list[Problem]()
-    for column, cell in cells.items():
-        with collected(own, row.place(column)):
+    for head, cell in cells:
+        with collected(own, row.place(head.column)):
             if written := cell.strip():
-                _take(row, column, written, parameters)
-    problems += own or _contradictions(row, cells)
+                part = Row(line, {}, {}, [], {}, {})
+                _take(part, head, written, parameters)
+                _add(row, part, parameters)
+    problems += own or _contradictions(row, [head.column for head, _ in cells])
     return row
 
 
-def _take(row: Row, column: str, cell: str, parameters: Parameters) -> None:
+def _add(row: Row, part: Row, parameters: Parameters) -> None:
+    """Adds what one cell says to the rest of its row; two cells may say one thing, if they say the same."""
+    row.open.extend(part.open)
+    for known, further in zip(row.parts, part.parts, strict=True):
+        for name, value in further.items():
+            if name in known and _meant(name, known[name], parameters) != _meant(name, value, parameters):
+                told = f"'{name}' is given twice: {known[name]} and {value}"
+                raise ConfigError(told, "keep the right one of the two columns, or of the column and 'set'")
+            known.setdefault(name, value)
+
+
+def _meant(name: str, value: Any, parameters: Parameters) -> Any:
+    """What a value means, whatever its unit and its spelling."""
+    return read_value(parameters[name], value) if name in parameters else value
+
+
+def _take(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
     """Reads a cell according to its column."""
+    column = head.column
     if not column:
         raise ConfigError("the column has no name", "give it one in line 1")
     if len(cell) > LONGEST_CELL:
         raise ConfigError(f"the cell has {len(cell)} characters", f"{LONGEST_CELL} is the most; close quotation marks")
     if column in MEASURED:
-        name, unit = MEASURED[column]
-        row.measured[name] = parse(setting(cell), unit)
-        if row.measured[name] < LEAST_MEASURED and column in (*PACES, "measured_memory_bytes"):
-            raise ConfigError(f"{cell} cannot have been measured", "check the value and its unit")
+        row.measured[MEASURED[column][0]] = _measured(head, cell)
     elif column in WORDS:
-        row.texts[column] = _one_of(cell.casefold(), WORDS[column], "word")
+        row.texts[column] = _one_of(WORDS_OF_LOGS.get(cell.casefold(), cell.casefold()), WORDS[column], "word")
     elif column in TEXTS:
         row.texts[column] = cell
     elif column not in LISTS:
@@ -224,6 +279,21 @@ def _take(row: Row, column: str, cell: str, parameters: Parameters) -> None:
     else:
         for part in filter(None, map(str.strip, cell.split(";"))):
             _take_part(row, column, part, parameters)
+
+
+def _measured(head: Head, cell: str) -> float:
+    """What was measured, in the canonical unit of its quantity; a share may be in percent."""
+    column, unit = head.column, MEASURED[head.column][1]
+    if column == UTILIZATION:
+        bare = cell.removesuffix(PERCENT).strip()
+        share = parse(setting(bare), unit) / (100 if bare != cell or head.unit == PERCENT else 1)
+        if share > 1:
+            raise ConfigError(f"a utilization of {cell} is above 1", "write 35 % or 0.35")
+        return share
+    number = parse(setting(cell), unit, head.unit or unit)
+    if number < LEAST_MEASURED and column in (*PACES, "measured_memory_bytes"):
+        raise ConfigError(f"{cell} cannot have been measured", "check the value and its unit")
+    return number
 
 
 def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None:
@@ -236,7 +306,8 @@ def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None
     elif column == "not_modeled":
         row.facts[_fact(name, parameters)] = written
     else:
-        name = _one_of(aliases().canonical(name), (*ROW_NAMES, *parameters), "parameter")
+        if name not in aliases().settings:
+            name = _one_of(aliases().canonical(name), (*ROW_NAMES, *parameters), "parameter")
         _set(row, name, written, parameters)
 
 
@@ -249,22 +320,22 @@ def _fact(name: str, parameters: Parameters) -> str:
 
 
 def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
-    """Takes the value of a parameter, checked as `--set` checks it; or the name of a row."""
-    if name in row.settings:
-        raise ConfigError(f"'{name}' is given twice", "once as a column, or once in 'set'")
-    row.settings[name] = cell if name in ROW_NAMES else setting(cell)
-    if name in parameters:
-        read_value(parameters[name], row.settings[name])
+    """Takes the value of a parameter, read and checked as `--set` reads and checks it; or the name of a row."""
+    if name in RESULT - INPUTS:
+        raise ConfigError(f"'{name}' is a result, and not what a run is given", NO_MEASUREMENT)
+    meant = {name: cell} if name in ROW_NAMES else aliases().given(name, setting(cell))
+    for own, value in meant.items():
+        if own in row.settings:
+            raise ConfigError(f"'{own}' is given twice", "once as a column, or once in 'set'")
+        row.settings[own] = value
+        if own in parameters:
+            read_value(parameters[own], value)
 
 
 def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
     """What the cells of a row say against one another, and what it lacks."""
-    paces = [column for column in PACES if MEASURED[column][0] in row.measured]
-    if len(paces) > 1:
-        advice = "keep the one that was printed, the other follows"
-        yield Problem("the time of a step is given twice", row.place(*paces), advice)
     if not row.measured and row.texts.get("ran_out_of_memory") != "true":
-        where = row.place(*(name for name in columns if name in ANSWERS))
+        where = row.place(*dict.fromkeys(name for name in columns if name in ANSWERS))
         yield Problem("nothing was measured", where, f"fill one of {', '.join(PACES)} or measured_memory_bytes")
     for name in {*row.open} & {*row.settings}:
         yield Problem(f"'{name}' is given and open", row.place("open", name), "leave it out of 'open', or its value")

@@ -1,0 +1,67 @@
+"""The error band of whoever calibrated to runs of their own: that of these runs, and not that of strangers.
+
+`amped calibrate` writes the runs into the row of kernel efficiencies that it fitted, each with its error in a fit that has
+not seen it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+
+from amped.estimation.uncertainty import TIME_LAW, WIDENED, ErrorBand, conformal_quantile, error_band
+from amped.estimation.validated import Ground, Validated
+from amped.tables.tables import Row
+
+COLUMN = "own_runs"
+# Two sources that measure one configuration differ by 2 to 6.5 %; each of them is off by such a difference over the root
+# of 2, about 3 %.
+SCATTER = 0.03
+# With as many degrees of freedom as there are runs, from one on: what the error of four future runs of five stays below, in
+# root mean squares of the errors. Source: Student's t, the quantile of 0.9 (NIST/SEMATECH e-Handbook, section 1.3.6.7.2).
+STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383)
+# One's own runs are of one source, which the fit has seen.
+OWN_LAW = replace(TIME_LAW, one_source="")
+ALIKE = "your own runs"
+
+
+def own_runs(row: Row) -> tuple[Validated, ...]:
+    """The runs that a row of kernel efficiencies was calibrated to; none if it was not, or is amped's own."""
+    written = row.columns.get(COLUMN) or ()
+    return tuple(
+        Validated(
+            run["id"], ALIKE, "high", run["error_fraction"], Ground(**{f.name: run[f.name] for f in fields(Ground)})
+        )
+        for run in written
+    )
+
+
+def as_column(runs: Sequence[Validated]) -> list[dict[str, object]]:
+    """The runs as `own_runs` reads them."""
+    return [{"id": run.id, "error_fraction": float(f"{run.error_fraction:.5f}"), **asdict(run.ground)} for run in runs]
+
+
+def own_size(sizes: Sequence[float]) -> float:
+    """The size that four errors of five stay below, from the sizes of the errors of one's own runs.
+
+    Few errors are taken as normal around 0. No band is narrower than the scatter of measurements allows.
+    Source: Student's t; from nine runs on, split conformal prediction (`uncertainty.py`).
+    """
+    student = STUDENT[min(len(sizes), len(STUDENT)) - 1]
+    usual = math.sqrt(float(np.mean(np.square(sizes))))
+    known = conformal_quantile(sizes) if len(sizes) >= TIME_LAW.fewest else None
+    return max(student * SCATTER, student * usual if known is None else known)
+
+
+def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) -> ErrorBand:
+    """The band of a configuration after a calibration to one's own runs.
+
+    Where it is unlike all of them in some respect, the band is no narrower than that of the validated runs of others.
+    """
+    beyond = error_band(ground, runs, OWN_LAW).beyond
+    size = own_size([run.size_without_source for run in runs])
+    fraction = math.expm1(size * WIDENED ** len(beyond))
+    return ErrorBand(max(fraction, of_others.error_fraction) if beyond else fraction, len(runs), ALIKE, beyond)
