@@ -32,7 +32,9 @@ def own_runs(row: Row) -> tuple[Validated, ...]:
     """The runs that a row of kernel efficiencies was calibrated to; none if it was not, or is amped's own."""
     written = row.columns.get(COLUMN) or ()
     return tuple(
-        Validated(run["id"], ALIKE, "high", run["error_fraction"], Ground(**{f.name: run[f.name] for f in fields(Ground)}))
+        Validated(
+            run["id"], ALIKE, "high", run["error_fraction"], Ground(**{f.name: run[f.name] for f in fields(Ground)})
+        )
         for run in written
     )
 

@@ -30,6 +30,12 @@ PARTS = {
 LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
 # The places of a fast domain: all, those that an accelerator may take, and those that the run uses.
 DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places")
+# The results that each line tells.
+OF_MEMORY = ("memory_per_accelerator_bytes", "fits_in_memory")
+OF_LINE = {
+    "FITS": OF_MEMORY, "NO FIT": OF_MEMORY, "TRAINING": ("training_time", "cost", "energy"),
+    "TIME": ("step_time", "tokens_per_second_per_accelerator", "model_flops_utilization"),
+}  # fmt: skip
 # A line of the screen: its texts, each with its style.
 Line = Sequence[tuple[str, str]]
 
@@ -102,18 +108,25 @@ def is_chosen(e: Estimation) -> bool:
 
 def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str, str]]:
     """The word that a line begins with, what it says, and its style; whether it fits, with `change`, comes first."""
-    yield fit(e, change)
-    band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
+    yield as_given(e, *fit(e, change))
+    predicted = e.error_band and not {*OF_LINE["TIME"]} & {*e.given_results}
+    band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if predicted and e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
     if e.choices["attention_flop_convention"] == "full":
         used += f" (causal {causal * 100:.1f})"
     rate = f"{human.digits(e['tokens_per_second_per_accelerator'])} tokens/s an accelerator"
-    yield "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", ""
+    yield as_given(e, "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", "")
     cost, energy = (_optional(e, name) for name in ("cost", "energy"))
     known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
-    yield "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(known)}", ""
+    yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(known)}", "")
+
+
+def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str, str]:
+    """A line; where the user gave a result in it, it says so."""
+    names = [human.label(name) for name in OF_LINE.get(word, ()) if name in e.given_results]
+    return word, f"{text} ({', '.join(names)} given, not predicted)" if names else text, style
 
 
 def _of_parameters(e: Estimation) -> str:

@@ -22,7 +22,16 @@ from amped.estimation.own_runs import own_runs
 from amped.estimation.validated import Ground, Validated
 from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.theory.catalogue import catalogue
-from amped.validation.measurements import COMPARED, FLOP_RATE, MEMORY, TIME, UTILIZATION, Measurement, Taken, measurements
+from amped.validation.measurements import (
+    COMPARED,
+    FLOP_RATE,
+    MEMORY,
+    TIME,
+    UTILIZATION,
+    Measurement,
+    Taken,
+    measurements,
+)
 from amped.validation.table import STEP, Row, read_table
 
 # The smallest error. A prediction is above 0, so that its error is above -1; but beside a measurement that is far too large,
@@ -32,7 +41,15 @@ FITS = "fits_in_memory"
 # The page about how well a software stack does: its values come from the stack's row, so they are no assumption.
 HOW_WELL = "inputs/software"
 # What of a recipe is told even where it is a default, or of the model's row.
-RECIPE = ("context", "matrix_precision", "optimizer", "weight_precision", "activation_precision", "optimizer_state_precision", "cuda_graph_scope")
+RECIPE = (
+    "context",
+    "matrix_precision",
+    "optimizer",
+    "weight_precision",
+    "activation_precision",
+    "optimizer_state_precision",
+    "cuda_graph_scope",
+)
 CONVENTION = "attention_flop_convention"
 NOTHING = "nothing was measured"
 # A process of its own for fewer rows takes longer to start than it saves.
@@ -211,7 +228,7 @@ def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual],
     told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict, _fitted(m, e))
     every = [Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()]
     paces = [each for each in every if each.of_time and each.times]
-    if (contradiction := _contradiction(paces)):
+    if contradiction := _contradiction(paces):
         return _of_row(m, ConfigError(contradiction, "keep the one that was printed, and leave the others out"))
     return [each for each in every if each not in paces[1:]], e
 
@@ -251,5 +268,7 @@ def _rest_of_recipe(m: Measurement, e: Estimation) -> Iterator[Taken]:
     for name in (*RECIPE, *([CONVENTION] if counts_flops else [])):
         origin = e.scenario.sources.origins.get(name)
         why = f"of {origin.row.name}" if isinstance(origin, LookedUp) else "default of amped"
-        if name in e.choices or name in e:
-            yield Taken(name, e.choices.get(name, e[name] if name in e else None), why)
+        if name in e.choices:
+            yield Taken(name, e.choices[name], why)
+        elif name in e:
+            yield Taken(name, e[name], why)

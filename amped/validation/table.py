@@ -74,9 +74,11 @@ Parameters = Mapping[str, Quantity]
 
 # What may not stand in a table, as it is a result that no measurement is compared with; and results that runs are given.
 RESULT = frozenset((*RESULTS, *OPTIONAL_RESULTS))
-INPUTS = frozenset(("number_of_steps", "goodput_fraction", "number_of_parameters", "active_parameters", "largest_microbatch_size"))
+INPUTS = frozenset(
+    ("number_of_steps", "goodput_fraction", "number_of_parameters", "active_parameters", "largest_microbatch_size")
+)
 # How other characters of a head are read.
-SPELLED: dict[str, str] = {**dict.fromkeys(" -/().", "_"), "%": "_percent_"}
+SPELLED = str.maketrans({**dict.fromkeys(" -/().", "_"), "%": "_percent_"})
 
 
 class Head(NamedTuple):
@@ -183,7 +185,7 @@ def _head(written: str, parameters: Parameters) -> Head:
     """The column that a head means. It may have capitals, spaces or signs, and may be a former or another tool's name."""
     name = written.strip()
     plain = name.casefold().replace(" ", "_").replace("-", "_")
-    spelled = "_".join(filter(None, name.casefold().translate(str.maketrans(SPELLED)).split("_")))
+    spelled = "_".join(filter(None, name.casefold().translate(SPELLED).split("_")))
     if name in OWN or plain in OWN:
         return Head(name, name if name in OWN else plain)
     if (meant := other_heads().get(spelled)) is not None:
