@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten, wrap
 from typing import Any
 
+from amped.base.errors import plain
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
@@ -75,9 +76,18 @@ def what_is_trained(e: Estimation) -> str:
     if not is_chosen(e) or ACCELERATOR not in rows:
         named = e.scenario.title.endswith(f" = {e.precision}")
         return e.scenario.title if named else f"{e.scenario.title}, {e.precision}"
-    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
+    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if is_built_with_it(e) else ""
     network = rows[NETWORK].name if NETWORK in rows else f"{human.count(e['number_of_parameters'])} parameters"
     return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
+
+
+def is_built_with_it(e: Estimation) -> bool:
+    """Whether the system is built with the accelerator, or with a row that it extends; else it only lends its network."""
+    rows = e.scenario.sources.rows
+    built = plain(str(rows[SYSTEM].columns.get("accelerator"))) if SYSTEM in rows else ""
+    return built in {
+        plain(name) for name in (rows[ACCELERATOR].name, *rows[ACCELERATOR].ancestors, *rows[ACCELERATOR].aliases)
+    }
 
 
 def how_it_is_divided(e: Estimation) -> str:
