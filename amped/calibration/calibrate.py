@@ -149,11 +149,11 @@ def calibrated_all(
 
 
 def accelerator_of(m: Measurement, tables: Tables) -> str:
-    """The accelerator's row for a measurement; an empty text if the measurement cannot be modeled."""
+    """The accelerator's row for a measurement; an empty text if there is none."""
     try:
         system = m.settings.get("system")
         own = tables.row(SYSTEMS, system).columns.get("accelerator") if system else None
-        return "" if m.reason else tables.row(ACCELERATORS, str(m.settings.get("accelerator") or own)).name
+        return tables.row(ACCELERATORS, str(m.settings.get("accelerator") or own)).name
     except AmpedError:
         return ""
 
@@ -196,15 +196,8 @@ def fitted_to(
     before, errors = np.exp(task.errors(start * np.zeros((1, 1)))), np.exp(task.errors((found - start) / task.doubts))
     alone = np.array([errors[1 + groups.index(part), i] for i, part in enumerate(parts)])
     runs = tuple(
-        FittedRun(
-            name=o.name,
-            measured=o.measured_time,
-            before=float(o.measured_time * start),
-            after=float(o.measured_time * fit),
-            without=float(o.measured_time * unseen),
-            ground=o.ground,
-        )
-        for o, start, fit, unseen in zip(observations, before[0], errors[0], alone, strict=True)
+        FittedRun(o.name, o.measured_time, o.measured_time * b, o.measured_time * a, o.measured_time * w, o.ground)
+        for o, b, a, w in zip(observations, *(ratios.tolist() for ratios in (before[0], errors[0], alone)), strict=True)
     )
     return Calibration(
         row, base, tuple(coefficients), dict(zip([c.name for c in coefficients], map(float, found[0]), strict=True)),

@@ -28,7 +28,7 @@ TableOption = Annotated[
 ]
 ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each group instead.")]
 RowsOption = Annotated[bool, Option("--rows", help="List every row, and what was missed.")]
-AssumedOption = Annotated[bool, Option("--assumed", help="List what rows leave to amped, no predictions.")]
+AssumedOption = Annotated[bool, Option("--assumed", help="List what rows leave open, not predictions.")]
 ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors behind bands, as CSV.")]
 TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
 KernelsOption = Annotated[
@@ -69,10 +69,9 @@ def validate(
 ) -> None:
     """Compare predictions with measurements: estimate every row of a table, and print how far off amped is.
 
-    It compares the step's time (else tokens per second, else model FLOP/s), and peak memory if it was measured; a run
-    that ran out of memory must be predicted not to fit. A row that cannot be modeled is counted with the reason. A
-    column of your own table is a parameter, a row of a lookup table, or what was measured (see --template). A blank cell is
-    what `amped estimate` takes for the same words; --assumed lists every such value, and no prediction.
+    It compares the step's time (else tokens per second, else FLOP/s, else MFU), and peak memory; a run that ran out of memory must be
+    predicted not to fit. A row that cannot be modeled is counted with the reason. A column of your own table is a parameter,
+    a row of a lookup table, or what was measured (see --template); a blank cell is what `amped estimate` takes.
 
     --leave-out fits the numbers that are fitted to steps anew, without each source, accelerator or software stack.
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to. With --leave-out

@@ -174,6 +174,12 @@ class Estimation:
         }
 
     @property
+    def given_results(self) -> tuple[str, ...]:
+        """The results that the user gave, so that nothing is predicted of them."""
+        origins = self.scenario.sources.origins
+        return tuple(name for name in (*RESULTS, *OPTIONAL_RESULTS) if isinstance(origins.get(name), Given))
+
+    @property
     def ground(self) -> Ground:
         """The properties of the configuration that the error of this estimate depends on."""
         return ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
@@ -247,6 +253,8 @@ class Estimation:
         kernels = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
         if self.anchored_on:
             kernels["anchored_on"] = self.anchored_on
+        if self.given_results:
+            kernels["given_not_predicted"] = ", ".join(self.given_results)
         return {**kernels, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from amped.base.errors import WrongResultError
+from amped.base.errors import ConfigError, WrongResultError
 from amped.base.record import dataclass
 from amped.configuring.gathering import ROW_NAMES
 from amped.configuring.scenario import Scenario
@@ -91,15 +91,27 @@ def broken_laws(results: Results) -> Iterator[str]:
             yield f"{law.says}: {numbers}"
 
 
+def _faster_than_its_peak(given: list[str], utilization: float) -> ConfigError:
+    """The error for values that no accelerator can reach."""
+    what = f"with what is given ({', '.join(given)}) the model FLOPs are {utilization:.4g} times the peak of the accelerators"
+    return ConfigError(
+        what, f"no run is faster than 1: leave {given[0]} out, so that it is predicted, or check its unit"
+    )
+
+
 def pass_gate(scenario: Scenario, results: Results) -> None:
     """Lets results pass that keep every law, and those of a user who gave a quantity from inside, or its formula.
 
     Raises:
+        ConfigError: for given values with which an accelerator is faster than its peak.
         WrongResultError: for a broken law; with the values of the config, to be sent with a report.
     """
+    given = given_from_inside(scenario, results)
+    if given and results.number(MFU) > 1 + ROUNDING:
+        raise _faster_than_its_peak(given, results.number(MFU))
     broken = [*broken_laws(results)]
     own = scenario.sources.rows
-    if broken and not (given_from_inside(scenario, results) or formulas_of_the_user(scenario, results)):
+    if broken and not (given or formulas_of_the_user(scenario, results)):
         rows = {name: own[category].name for name, category in ROW_NAMES.items() if category in own}
         origins = scenario.sources.origins.items()
         raise WrongResultError(broken, rows | {n: o.written for n, o in origins if isinstance(o, Given)})

@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from amped.base.commands import set_option
+from amped.base.errors import plain
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
@@ -34,6 +35,12 @@ LEAST_SHARE, WORTH_A_LINE, WORTH_A_SEARCH = 0.005, 0.05, 0.02
 ASSUMED_OF_BATCH = {"batch_size": "batch", "context": "length"}
 # The places of a fast domain: all, those that an accelerator may take, and those that the run uses.
 DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_domain_places")
+# The results that each line tells.
+OF_MEMORY = ("memory_per_accelerator_bytes", "fits_in_memory")
+OF_LINE = {
+    "FITS": OF_MEMORY, "NO FIT": OF_MEMORY, "TRAINING": ("training_time", "cost", "energy"),
+    "TIME": ("step_time", "tokens_per_second_per_accelerator", "model_flops_utilization"),
+}  # fmt: skip
 # A line of the screen: its texts, each with its style.
 Line = Sequence[tuple[str, str]]
 
@@ -73,9 +80,18 @@ def what_is_trained(e: Estimation) -> str:
     if not is_chosen(e) or ACCELERATOR not in rows:
         named = e.scenario.title.endswith(f" = {e.precision}")
         return e.scenario.title if named else f"{e.scenario.title}, {e.precision}"
-    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if SYSTEM in rows else ""
+    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if is_built_with_it(e) else ""
     network = rows[NETWORK].name if NETWORK in rows else f"{human.count(e['number_of_parameters'])} parameters"
     return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
+
+
+def is_built_with_it(e: Estimation) -> bool:
+    """Whether the system is built with the accelerator, or with a row that it extends; else it only lends its network."""
+    rows = e.scenario.sources.rows
+    built = plain(str(rows[SYSTEM].columns.get("accelerator"))) if SYSTEM in rows else ""
+    return built in {
+        plain(name) for name in (rows[ACCELERATOR].name, *rows[ACCELERATOR].ancestors, *rows[ACCELERATOR].aliases)
+    }
 
 
 def how_it_is_divided(e: Estimation) -> str:
@@ -130,20 +146,27 @@ def is_chosen(e: Estimation) -> bool:
 
 def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str, str]]:
     """The word that a line begins with, what it says, and its style; whether it fits, with `change`, comes first."""
-    yield fit(e, change)
+    yield as_given(e, *fit(e, change))
     yield "BATCH", batch_in_words(e), ""
-    band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if e.error_band else ""
+    predicted = e.error_band and not {*OF_LINE["TIME"]} & {*e.given_results}
+    band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if predicted and e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
     if e.choices["attention_flop_convention"] == "full":
         used += f" (causal {causal * 100:.1f})"
     unit, size = ("images", e["context"]) if is_of_images(e) else ("tokens", 1)
     rate = f"{human.digits(e['tokens_per_second_per_accelerator'] / size)} {unit}/s an accelerator"
-    yield "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", ""
+    yield as_given(e, "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", "")
     cost, energy = (_optional(e, name) for name in ("cost", "energy"))
     known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
-    yield "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(known)}", ""
+    yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(known)}", "")
+
+
+def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str, str]:
+    """A line; where the user gave a result in it, it says so."""
+    names = [human.label(name) for name in OF_LINE.get(word, ()) if name in e.given_results]
+    return word, f"{text} ({', '.join(names)} given, not predicted)" if names else text, style
 
 
 def _of_parameters(e: Estimation) -> str:

@@ -271,5 +271,7 @@ def _rest_of_recipe(m: Measurement, e: Estimation) -> Iterator[Taken]:
     for name in (*RECIPE, *([CONVENTION] if counts_flops else [])):
         origin = e.scenario.sources.origins.get(name)
         why = f"of {origin.row.name}" if isinstance(origin, LookedUp) else "default of amped"
-        if name in e.choices or name in e:
-            yield Taken(name, e.choices[name] if name in e.choices else e[name], why)
+        if name in e.choices:
+            yield Taken(name, e.choices[name], why)
+        elif name in e:
+            yield Taken(name, e[name], why)

@@ -146,3 +146,14 @@ def test_racks_of_which_a_run_gets_a_part_are_counted_by_that_part():
 def test_an_example_is_not_broken_inside_of_quotes():
     told = printed("explore", "--help")
     assert '--vary system="DGX H100,DGX B200"' in told
+
+
+def test_a_machine_that_only_lends_its_network_is_not_in_the_head(tmp_path):
+    rates = {f"{name}_peak_flop_rate": "3 TFLOP/s" for name in ("fp32", "fp16", "bf16")}
+    row = {**rates, "memory_capacity": "64 GB", "memory_bandwidth": "200 GB/s", "sources": ["a test"]}
+    table = {"table": "accelerator_specifications", "rows": {"AMD EPYC": row}}
+    (tmp_path / "mine.json").write_text(json.dumps(table), "utf-8")
+    asked = ("estimate", "--model", "GPT-2", "--gpus", 1)
+    told = printed(*asked, "--accelerator", "AMD EPYC", "--lookup-tables", tmp_path)
+    assert told.startswith("GPT-2 small on 1 AMD EPYC, ")
+    assert "(1 x DGX H100)" in printed(*asked, "--system", "DGX H100")

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 import amped
-from amped.base.errors import MappingError, WrongResultError
+from amped.base.errors import ConfigError, MappingError, WrongResultError
 from amped.estimation import gate
+from tests.helpers.cli import amped as command
 
 RUN = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 8, "batch_size": 8,
        "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "zero_stage": 1, "flash_attention": True,
@@ -49,11 +50,30 @@ def test_the_command_ends_with_1_and_prints_the_config_to_send():
 
 
 def test_a_quantity_that_the_user_gives_from_inside_is_told_with_what_no_longer_agrees():
-    e = amped.estimate(**RUN, compute_forward_time=1e-6, step_time=1e-3)
+    e = amped.estimate(**RUN, compute_forward_time=1e-6, step_time=100)
     assert "step_time is given, not calculated: what it is made of need not agree with it" in e.notices
-    assert any(notice.startswith("the parts of a step sum up to its time: step_time = 0.001") for notice in e.notices)
-    assert any(notice.startswith("no accelerator is faster than its peak") for notice in e.notices)
+    assert any(notice.startswith("the parts of a step sum up to its time: step_time = 100,") for notice in e.notices)
     assert any("weight_bytes is given" in notice for notice in amped.estimate(**RUN, weight_bytes=1e9).notices)
+
+
+def test_what_makes_an_accelerator_faster_than_its_peak_is_refused_with_the_ratio():
+    refused = r"with what is given \(step_time\) the model FLOPs are [\d.]+ times the peak"
+    with pytest.raises(ConfigError, match=refused + r".*\n.*leave step_time out"):
+        amped.estimate(**RUN, step_time="1 ms")
+
+
+def test_a_result_that_is_given_is_told_as_given(tmp_path):
+    options = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", 64, "--set", "step_time=9 s")
+    told = command("estimate", *options, folder=tmp_path)
+    (time,) = [line for line in told.stdout.splitlines() if line.startswith("TIME")]
+    assert "9 s a step  " in time  # and no band
+    assert "(step given, not predicted)" in " ".join(told.stdout.split())
+    assert (
+        json.loads(command("estimate", *options, "--json", folder=tmp_path).stdout)["given_not_predicted"]
+        == "step_time"
+    )
+    refused = command("estimate", *options[:-1], "step_time=0.5 s", folder=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
 
 
 def test_a_run_without_such_values_has_no_such_notice():

@@ -38,7 +38,7 @@ def test_rows_that_cannot_be_modeled_are_listed_with_why_and_counted(tmp_path):
     assert [e["quantity"] for e in missed[:2]] == ["step_time", MEMORY]
     assert all(e["error_fraction"] is None and e["fits_in_memory"] is None and e["reason"] for e in missed)
     assert "no row 'H100 Ultra'" in missed[0]["reason"]
-    assert "attention_heads" in missed[2]["reason"]
+    assert "--tp 8 does not divide 4 attention heads" in missed[2]["reason"]
     assert "'summa_panels' is given, and no formula" in missed[3]["reason"]
     assert "\n" not in "".join(e["reason"] for e in missed)
     told = found["summary"]
@@ -98,11 +98,88 @@ def test_tokens_and_operations_are_compared_where_there_is_no_time(tmp_path):
 def test_what_was_assumed_and_what_is_not_modeled_are_told(tmp_path):
     row = RUN | {"not_modeled": "logged_norms=true", "software": "Megatron-LM"}
     text = " ".join(validated(tmp_path, row, options=["--assumed"]).split())
-    assert "mine: activation_recomputation = none (default of Megatron-Core)" in text
+    assert "not stated; as amped estimate takes it: flash_attention = True, sequence_parallel = True" in text
+    assert "default of Megatron-Core: " in text
+    assert "default of amped: matrix_precision = bf16" in text
     assert "NOT MODELED: logged_norms = true" in text
     short = validated(tmp_path, row, options=["--rows"])
     assert "1 rows did something that is not modeled" in short
     assert "logged_norms" not in short
+
+
+# What somebody logged: no software, no ZeRO, no precision.
+LOGGED = {
+    "run": "ours",
+    "model": "Llama 3 8B",
+    "gpu": "H100 SXM",
+    "gpus": 64,
+    "tp": 1,
+    "mbs": 1,
+    "gbs": 512,
+    "seq_len": 8192,
+}
+
+
+def test_a_row_is_predicted_as_the_same_words_are_estimated(tmp_path):
+    (row,) = validated(tmp_path, LOGGED | {"tokens_per_sec_per_gpu": 6826})["rows"]
+    words = [option for name in ("model", "gpus", "tp", "mbs", "gbs") for option in (f"--{name}", LOGGED[name])]
+    done = amped("estimate", *words, "--accelerator", LOGGED["gpu"], "--seq", 8192, "--json", folder=tmp_path)
+    assert row["predicted"] == json.loads(done.stdout)["tokens_per_second_per_accelerator"]
+    assert row["error_fraction"] > 0.3  # nobody is told that all is well
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--csv",), ("--rows",)])
+def test_what_is_assumed_is_told_without_a_prediction(tmp_path, form):
+    slow, fast = (
+        validated(tmp_path, LOGGED | {"step_time": time, "peak_memory": "1 GB"}, options=["--assumed", *form])
+        for time in (1, 100)
+    )
+    assert slow == fast
+    assert "Megatron-Bridge" in slow
+    assert "zero_stage" in slow
+    assert not [
+        word for word in ("predicted", "error", "fit in memory") if word in slow.replace("prints predictions", "")
+    ]
+
+
+def test_what_nobody_measures_a_run_without_is_asked_for(tmp_path):
+    rows = [
+        {"id": name, **{n: v for n, v in LOGGED.items() if n not in (name, "run")}, "step_time": 9}
+        for name in ("model", "gpu", "gpus")
+    ]
+    told = {row["id"]: row["reason"] for row in validated(tmp_path, *rows)["rows"]}
+    assert "does not say which network ran" in told["model"]
+    assert "does not say on what" in told["gpu"]
+    assert "does not say on how many" in told["gpus"]
+
+
+def test_times_and_rates_of_one_run_agree_or_are_refused(tmp_path):
+    own = LOGGED | {"step_time": 9.6}
+    rate = 512 * 8192 / 64 / 9.6
+    for cells, quantities in (
+        ({"tokens_per_sec_per_gpu": f"{rate:.0f}"}, ["step_time"]),
+        ({"tokens_per_sec_per_gpu": 100}, None),
+    ):
+        rows = validated(tmp_path, own | cells)["rows"]
+        if quantities:
+            assert [row["quantity"] for row in rows] == quantities  # a run counts once
+        else:
+            assert all(
+                row["predicted"] is None and "given more than once, and differs" in row["reason"] for row in rows
+            )
+
+
+def test_the_system_has_as_many_accelerators_a_node_as_the_row_says(tmp_path):
+    own = LOGGED | {"gpu": "A100 SXM 40GB", "gpus": 8, "gpus_per_node": 4, "step_time": 9}
+    assert "system = Perlmutter GPU node" in validated(tmp_path, own, options=["--assumed"])
+
+
+def test_seen_by_clocks_is_said_of_sources_in_a_fit_alone(tmp_path):
+    rows = [LOGGED | {"run": source, "source": source, "step_time": 9} for source in ("us", "dgxc-25.04")]
+    found = validated(tmp_path, *rows)["summary"]["by_fit"]
+    assert {name: told["compared"] for name, told in found.items()} == {
+        "of_sources_seen_by_clocks_alone": 1, "of_sources_that_no_fit_has_seen": 1,
+    }  # fmt: skip
 
 
 def test_csv_has_every_entry_and_what_was_assumed(tmp_path):

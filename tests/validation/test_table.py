@@ -68,6 +68,47 @@ def test_the_template_is_a_table(tmp_path):
     assert row.texts["id"] == "my-run-1"
 
 
+@pytest.mark.parametrize(("head", "cell", "measured"), [
+    ("step_time", "9.6", {"step_time": 9.6}), ("Step Time (ms)", "9600", {"step_time": 9.6}),
+    ("elapsed time per iteration (ms)", "9600", {"step_time": 9.6}), ("iteration_time", "9.6 s", {"step_time": 9.6}),
+    ("tokens_per_sec_per_gpu", "6826", {"tokens_per_second_per_accelerator": 6826}),
+    ("tokens/s/GPU", "6826", {"tokens_per_second_per_accelerator": 6826}),
+    ("TFLOP/s/GPU", "400", {"model_flop_rate_per_accelerator": 400e12}),
+    ("mfu", "0.4", {"model_flops_utilization": 0.4}), ("MFU", "40 %", {"model_flops_utilization": 0.4}),
+    ("mfu(%)", "40", {"model_flops_utilization": 0.4}), ("peak_memory_gb", "60", {MEMORY: 60e9}),
+    ("memory/max_reserved(GiB)", "1", {}),
+])  # fmt: skip
+def test_a_column_named_as_a_result_is_what_was_measured(tmp_path, head, cell, measured):
+    own = {name: value for name, value in RUN.items() if name != "measured_step_time"}
+    if not measured:
+        with pytest.raises(ConfigError, match="no column says what was measured"):
+            read(tmp_path, own | {head: cell})
+        return
+    (row,) = read(tmp_path, own | {head: cell})
+    assert row.measured == pytest.approx(measured)
+    assert row.settings.keys() == read(tmp_path, RUN)[0].settings.keys()
+
+
+@pytest.mark.parametrize(("head", "name"), [
+    ("gpu", "accelerator"), ("gpus", "number_of_accelerators"), ("mbs", "microbatch_size"), ("gbs", "batch_size"),
+    ("seq_len", "context"), ("gpus_per_node", "number_of_accelerators_per_node"), ("framework", "software"),
+])  # fmt: skip
+def test_columns_that_logs_have(tmp_path, head, name):
+    own = {each: value for each, value in RUN.items() if each != name}
+    cell = {"accelerator": "H100 SXM", "software": "PyTorch"}.get(name, "8")
+    (row,) = read(tmp_path, own | {"data_parallel_degree": "", head: cell})
+    assert str(row.settings[name]) == cell
+
+
+def test_words_mean_what_they_mean_in_set(tmp_path):
+    (row,) = read(tmp_path, RUN | {"precision": "mxfp8", "set": "optimizer=adamw"})
+    assert {"matrix_precision": "fp8", "fp8_scaling": "blocks", "optimizer": "adam"}.items() <= row.settings.items()
+
+
+def test_two_columns_may_say_one_thing(tmp_path):
+    assert read(tmp_path, RUN | {"mbs": 1, "seq_len": "4096"}) == read(tmp_path, RUN)
+
+
 # --- what may not -----------------------------------------------------------------------------------------------------
 
 
@@ -112,7 +153,10 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path):
 
 
 @pytest.mark.parametrize(("cells", "told"), [
-    ({"measured_tokens_per_second_per_accelerator": 100}, "given twice"),
+    ({"training_time": "3 days"}, "'training_time' is a result, and no measurement is compared with it"),
+    ({"mfu": "43"}, "a utilization of 43 is above 1"),
+    ({"mbs": 2}, "'microbatch_size' is given twice: 1 and 2"),
+    ({"set": "cost=5"}, "'cost' is a result, and not what a run is given"),
     ({"measured_step_time": ""}, "nothing was measured"),
     ({"open": "microbatch_size"}, "'microbatch_size' is given and open"),
     ({"zero_stage": 1, "set": "zero_stage=2"}, "'zero_stage' is given twice"),
@@ -120,7 +164,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path):
 def test_what_contradicts_itself_is_told_with_its_line(refused, cells, told):
     ((where, what, advice),) = refused(**cells)
     assert where is not None
-    assert where.startswith("line 2")
+    assert where.startswith(("line 1", "line 2"))
     assert told in what
     assert advice
 

@@ -20,7 +20,6 @@ def written(*rows: Mapping[str, object]) -> bytes:
 
 
 ACCENTED = written(RUN | {"network": "réseau"}).decode()
-PACE = "measured_tokens_per_second_per_accelerator"
 WRONG = {
     "unknown column": (written(RUN | {"tensor_paralel_degree": 2}), "line 1, column 'tensor_paralel_degree': unknown column"),
     "wrong unit": (written(RUN | {"measured_step_time": "5 GB"}), "line 2, column 'measured_step_time': 'GB' is not a unit of time"),
@@ -32,10 +31,6 @@ WRONG = {
         written({**RUN, "data_parallel_degree": "", "tensor_parallel_degree": 3, "set": "context_parallel_degree=2"}),
         "line 2, columns 'number_of_accelerators' and 'tensor_parallel_degree' and 'context_parallel_degree': "
         "degrees of 3 x 2 do not give 16 accelerators",
-    ),
-    "two measured quantities": (
-        written(RUN | {PACE: 100}),
-        f"line 2, columns 'measured_step_time' and '{PACE}': the time of a step is given twice",
     ),
     "no time at all": (
         written(RUN | {"measured_step_time": "0 s"}), "line 2, column 'measured_step_time': 0 s cannot have been measured",
