@@ -13,6 +13,8 @@ from amped.base.numbers import settable
 from amped.configuring.config import Config, Entry
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
+from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
+from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.values import read_value, read_values
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
@@ -60,6 +62,7 @@ def build_sources(
         ConfigError, TableError: with all problems.
     """
     overrides = dict(overrides or {})
+    anyway = bool(overrides.pop(ANYWAY, False))
     rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
     row_overrides = {category: _named(row) for category, row in rows.items() if row is not None}
     builder = _Builder(config, tables, catalogue)
@@ -71,6 +74,8 @@ def build_sources(
     builder.fill_from_rows()
     builder.scale_to_the_node()
     builder.read_kernel_table()
+    if not anyway:
+        builder.problems += unbounded(builder.sources.not_modeled)
     if builder.problems:
         raise ConfigError(builder.problems, file=config.label)
     return builder.sources
@@ -82,7 +87,7 @@ class _Builder:
     def __init__(self, config: Config, tables: Tables, catalogue: Catalogue) -> None:
         self.config, self.tables, self.catalogue = config, tables, catalogue
         self.entries = dict(config.entries)
-        self.sources = Sources(notices=[*config.notices, *tables.notices])
+        self.sources = Sources(notices=[*config.notices, *tables.notices], not_modeled=config.not_modeled)
         self.notices = self.sources.notices
         self.problems: list[Problem] = list(config.problems)
         self.replaced: set[str] = set()
@@ -141,6 +146,7 @@ class _Builder:
                     self._row(category, table or TABLE_OF[category], each, False)
             elif isinstance(row, Mapping):
                 self.notices += row["notices"]
+                self.sources.not_modeled += not_modeled_entries(row.get(KEY, ()))
                 own = Row(TABLE_OF[category], row["name"], row["columns"], row["file"], is_a_file=True)
                 self._use_row(category, own, True)
             elif row is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from amped.configuring.config_writing import schema_uri
+from amped.configuring.not_modeled import KEY
 from amped.interop.records import Imported
+from amped.interop.sections import NO_SIZES
 from amped.tables.table_files import MODELS, SOFTWARE
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import CATEGORIES, MAPPING, NETWORK
@@ -28,7 +30,10 @@ def as_config(found: Imported, model: str | Imported | None = None) -> dict[str,
         for name, value in each.values.items():
             entry = {"value": value, "description": f"from {each.told.get(name, each.source)}"}
             sections[known[name].category or MAPPING]["parameters"][name] = entry
-    return {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}", **sections}
+    head = {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}"}
+    files = [each for each in (model, found) if isinstance(each, Imported)]
+    missing = [entry for each in files for entry in each.report.not_modeled() if entry["what"] != str(NO_SIZES) or model is None]
+    return head | ({KEY: missing} if missing else {}) | sections
 
 
 def _row(table: str, name: str) -> dict[str, Any]:
