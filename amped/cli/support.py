@@ -34,7 +34,7 @@ def read(**given: Any) -> Asked:
     named = given["named_config"]
     imported = _imported(named) if named is not None else None
     if imported is None:
-        return Asked(options.read_or_choose(**given), None)
+        return Asked(options.read_or_choose(**{**given, "anyway": True}), None)
     return Asked(_around(imported, given), imported)
 
 

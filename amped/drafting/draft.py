@@ -9,6 +9,7 @@ from typing import Any
 
 from amped.base.errors import MappingError
 from amped.configuring.config_writing import schema_uri
+from amped.configuring.not_modeled import ANYWAY, KEY
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given, LookedUp
 from amped.drafting.chooser import completed
@@ -56,7 +57,7 @@ def draft(
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, folder)
+    scenario = completed({ANYWAY: True, "model": model, **({"system": system} if system else {}), **size}, folder)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
@@ -66,6 +67,8 @@ def draft(
         "$schema": schema_uri(),
         "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
+    if scenario.sources.not_modeled:
+        config[KEY] = [entry.written() for entry in scenario.sources.not_modeled]
     for category in (NETWORK, MAPPING, SYSTEM):
         row = rows.get(category)
         named = {} if row is None or row.is_a_file else _named(row.table, row.name)
@@ -95,7 +98,7 @@ def _named(table: str, row: str) -> dict[str, Any]:
 
 def filled(config: dict[str, Any], catalogue: Catalogue, folder: Path | None = None) -> dict[str, Any]:
     """A config with every parameter spelled out as in AMPeD's own configs: looked up, calculated, or as a value."""
-    estimation = estimated(read_scenario(config, lookup_tables=folder))
+    estimation = estimated(read_scenario(config, {ANYWAY: True}, folder))
     full = deepcopy(config)
     for category in CATEGORIES:
         section = full.setdefault(category, {})

@@ -32,7 +32,8 @@ def as_config(found: Imported, model: str | Imported | None = None) -> dict[str,
             sections[known[name].category or MAPPING]["parameters"][name] = entry
     head = {"$schema": schema_uri(), "description": f"{found.name}; imported by amped from {found.source}"}
     files = [each for each in (model, found) if isinstance(each, Imported)]
-    missing = [entry for each in files for entry in each.report.not_modeled() if entry["what"] != str(NO_SIZES) or model is None]
+    every = (entry for each in files for entry in each.report.not_modeled())
+    missing = [entry for entry in every if model is None or entry["what"] != str(NO_SIZES)]
     return head | ({KEY: missing} if missing else {}) | sections
 
 

@@ -227,15 +227,15 @@ def not_modeled_first(e: Estimation) -> list[str]:
     """The line that stands before all others where what is not modeled may move an estimate by more than a quarter."""
     if not e.lacks_much or e.unmodeled is None:
         return []
-    time, memory = (plus_minus(error, "may be off by any share") for error in (e.unmodeled.on_time, e.unmodeled.on_memory))
+    time, memory = (plus_minus(error) for error in (e.unmodeled.on_time, e.unmodeled.on_memory))
     worst = max(e.not_modeled, key=lambda each: max(each.on_time, each.on_memory))
     more = f", and {len(e.not_modeled) - 1} more (--full)" if len(e.not_modeled) > 1 else ""
     return [f"NOT MODELED: time {time}, memory {memory}, for {worst.what}{more}"]
 
 
-def plus_minus(error: float, unknown: str = "± unknown") -> str:
+def plus_minus(error: float, places: int = 0) -> str:
     """An error band as it stands behind a number."""
-    return f"± {human.percent(error, 0)}" if error < math.inf else unknown
+    return f"± {human.percent(error, places)}" if error != math.inf else "± unknown"
 
 
 def notes(e: Estimation) -> list[str]:
