@@ -55,8 +55,8 @@ def _imported(named: str) -> Imported | None:
 
 def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     """The scenario of an imported file; what it does not say is chosen around it."""
-    from amped.drafting.chooser import completed
     from amped.configuring.not_modeled import ANYWAY
+    from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 
     files = ("named_config", "config", "lookup_tables", "formulas", "old_names")
@@ -99,7 +99,10 @@ def support(
         raise type(error)(error.problems, file=asked.scenario.label) from None
     report = asked.imported.report if asked.imported else None
     of_file = [NotModeled(str(line)) for line in report.unsupported] if report else []
-    missing = [*result.not_modeled, *(Bound(each.what, {}) for each in of_file if each not in asked.scenario.sources.not_modeled)]
+    missing = [
+        *result.not_modeled,
+        *(Bound(each.what, {}) for each in of_file if each not in asked.scenario.sources.not_modeled),
+    ]
     found = supported(result, [str(each) for each in missing], [str(line) for line in report.ignored] if report else [])
     if as_json:
         options.show_json(asdict(found))

@@ -71,7 +71,7 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
 
 def _entry() -> dict[str, Any]:
     """The schema of a thing that is not modeled."""
-    sizes = dict.fromkeys(SIZES, {"type": "number", "minimum": 0})
+    sizes = {name: {"type": "number", "minimum": 0} for name in SIZES}
     return _object({"what": _TEXT, "touches": {"enum": ["", *TOUCHED]}, **sizes}) | {"required": ["what"]}
 
 

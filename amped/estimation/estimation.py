@@ -196,7 +196,9 @@ class Estimation:
     @cached_property
     def memory_band(self) -> ErrorBand | None:
         """How far the memory of an accelerator may be off, with what is not modeled; None for the closed form."""
-        return with_bound(self._band(MEMORY_LAW), self.unmodeled.on_memory) if self.unmodeled else self._band(MEMORY_LAW)
+        return (
+            with_bound(self._band(MEMORY_LAW), self.unmodeled.on_memory) if self.unmodeled else self._band(MEMORY_LAW)
+        )
 
     @cached_property
     def not_modeled(self) -> list[Bound]:

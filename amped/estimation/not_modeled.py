@@ -158,9 +158,7 @@ def network_products(e: Estimation) -> float:
 
 
 def _core(e: Estimation) -> float:
-    width = e["head_dimension"]
-    values = e["value_head_dimension"] if "value_head_dimension" in e else width
-    return core_products(e["context"], e["attention_heads"], width, values)
+    return core_products(e["context"], e["attention_heads"], e["head_dimension"], e["value_head_dimension"])
 
 
 def _part_parameters(e: Estimation, part: str) -> tuple[float, float]:

@@ -120,4 +120,3 @@ def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:
     usual = {kind for kind in FEEDFORWARDS if part_of(kind, own.family) is None}
     tell_layers(own, "mlp_layer_types", kinds, usual, "unknown_feedforward")
     return [FEEDFORWARDS.get(kind, True) for kind in kinds]
-

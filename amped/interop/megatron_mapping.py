@@ -408,7 +408,11 @@ GRAPHS = (
     (frozenset(("full_iteration",)), "step"),
 )
 # The words of a scope that is written for each of amped's.
-SCOPES = {"router_alone": "moe_router moe_preprocess", "router": "attn moe_router moe_preprocess", "step": "full_iteration"}
+SCOPES = {
+    "router_alone": "moe_router moe_preprocess",
+    "router": "attn moe_router moe_preprocess",
+    "step": "full_iteration",
+}
 
 
 def read_graphs(own: Reading) -> dict[str, Any]:
@@ -421,7 +425,9 @@ def read_graphs(own: Reading) -> dict[str, Any]:
         return {into: "none"}
     scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), None) if words else "layer"
     if scope is None:
-        own.unsupported("--cuda-graph-scope", f"{' '.join(words)}: amped has no graph of these modules alone; read as none")
+        own.unsupported(
+            "--cuda-graph-scope", f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
+        )
     return {into: scope or "none"}
 
 
@@ -430,7 +436,11 @@ def write_graphs(out: Outgoing) -> None:
     scope = str(out.get("cuda_graph_scope", "none"))
     if scope != "none":
         implementation = "local" if scope == "step" else "transformer_engine"
-        out.write("what the host launches as one CUDA graph", cuda_graph_impl=implementation, cuda_graph_scope=SCOPES.get(scope))
+        out.write(
+            "what the host launches as one CUDA graph",
+            cuda_graph_impl=implementation,
+            cuda_graph_scope=SCOPES.get(scope),
+        )
 
 
 RULES = {

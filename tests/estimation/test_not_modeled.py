@@ -19,7 +19,9 @@ from tests.helpers.cli import amped, refused
 
 
 def estimate(*entries: dict[str, Any], **values: object) -> Estimation:
-    return estimated(read_scenario({**shipped_json("configs", "llama-3-70b.json"), "not_modeled": list(entries)}, values))
+    return estimated(
+        read_scenario({**shipped_json("configs", "llama-3-70b.json"), "not_modeled": list(entries)}, values)
+    )
 
 
 def test_a_share_is_a_bound_in_both_directions() -> None:
@@ -57,7 +59,9 @@ def test_a_band_is_never_narrower_for_what_is_not_modeled() -> None:
     assert lacking.error_band is not None
     assert modeled.error_band == error_band(modeled.ground)
     (core,) = lacking.not_modeled
-    assert 1 + lacking.error_band.error_fraction == pytest.approx((1 + modeled.error_band.error_fraction) * (1 + core.on_time))
+    assert 1 + lacking.error_band.error_fraction == pytest.approx(
+        (1 + modeled.error_band.error_fraction) * (1 + core.on_time)
+    )
     assert lacking.to_dict()["longest_step_time"] > modeled.to_dict()["longest_step_time"]
 
 
@@ -90,7 +94,10 @@ def ground(**changes: Any) -> Ground:
     return Ground(**{**values, **changes})
 
 
-RUNS = [Validated("a", "s", "high", 0.0, ground()), Validated("b", "s", "high", 0.0, ground(accelerator="A100", generation="Ampere", software="T"))]
+RUNS = [
+    Validated("a", "s", "high", 0.0, ground()),
+    Validated("b", "s", "high", 0.0, ground(accelerator="A100", generation="Ampere", software="T")),
+]
 
 
 @pytest.mark.parametrize(
@@ -120,12 +127,16 @@ def test_the_first_line_says_what_is_not_modeled(tmp_path: Path) -> None:
     """All attention of a network of long sequences: more than a quarter; one layer of it: a note."""
     config = shipped_json("configs", "llama-3-70b.json")
     path = tmp_path / "my.json"
-    path.write_text(json.dumps(config | {"not_modeled": [{"what": "x: something else", "touches": "attention", "layers": 80}]}))
+    path.write_text(
+        json.dumps(config | {"not_modeled": [{"what": "x: something else", "touches": "attention", "layers": 80}]})
+    )
     screen = amped("estimate", path, folder=tmp_path).stdout
     assert screen.startswith("NOT MODELED: time ±")
     assert "for x: something else" in screen.splitlines()[0]
     assert f"EVIDENCE   {MISSING}" in screen
-    path.write_text(json.dumps(config | {"not_modeled": [{"what": "x: something else", "touches": "attention", "layers": 1}]}))
+    path.write_text(
+        json.dumps(config | {"not_modeled": [{"what": "x: something else", "touches": "attention", "layers": 1}]})
+    )
     screen = amped("estimate", path, folder=tmp_path).stdout
     assert "NOT MODELED" not in screen
     assert "warning: not modeled: x: something else (time ±" in screen

@@ -20,7 +20,9 @@ HEADLINE = (
 
 def numbers(e: Estimation, config: int | None = None) -> dict[str, Number]:
     """All results of an estimate by name, in the order of `--json`; `config` is its place on a page of several."""
-    plain = {name: "; ".join(map(str, e.not_modeled)) if name == "not_modeled" else v for name, v in e.to_dict().items()}
+    plain = {
+        name: "; ".join(map(str, e.not_modeled)) if name == "not_modeled" else v for name, v in e.to_dict().items()
+    }
     return {name: Number(name, value, told(e, name, value), config) for name, value in plain.items()}
 
 
