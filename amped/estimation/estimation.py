@@ -203,7 +203,7 @@ class Estimation:
     @cached_property
     def not_modeled(self) -> list[Bound]:
         """Each thing that is not modeled, with its bounds on time and memory."""
-        return bounds_of(self)
+        return bounds_of(self.results, self.scenario.sources.not_modeled)
 
     @cached_property
     def unmodeled(self) -> Bound | None:

@@ -20,14 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from amped.base.record import dataclass
 from amped.configuring.not_modeled import NotModeled
+from amped.engine.evaluate import Results
 from amped.estimation.uncertainty import ErrorBand
-
-if TYPE_CHECKING:
-    from amped.estimation.estimation import Estimation
 
 # Above this bound the first line of every answer says NOT MODELED.
 TOLD_FIRST = 0.25
@@ -50,10 +48,6 @@ class Share(NamedTuple):
 
     counted: float
     own: float
-
-    def __add__(self, other: object) -> Share:
-        assert isinstance(other, Share)
-        return Share(self.counted + other.counted, self.own + other.own)
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,9 @@ def together(bounds: Iterable[Bound]) -> Bound | None:
     told = "; ".join(each.what for each in sorted(every, key=lambda each: -each.on_time))
     if not all(each.shares for each in every):
         return Bound(told, {})
-    return Bound(told, {of: sum((each.shares[of] for each in every), Share(0.0, 0.0)) for of in every[0].shares})
+    return Bound(
+        told, {of: Share(*map(sum, zip(*(each.shares[of] for each in every), strict=True))) for of in every[0].shares}
+    )
 
 
 def with_bound(band: ErrorBand | None, error: float) -> ErrorBand | None:
@@ -125,13 +121,10 @@ def with_bound(band: ErrorBand | None, error: float) -> ErrorBand | None:
     return band and replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
 
 
-def bounds_of(e: Estimation) -> list[Bound]:
+def bounds_of(results: Results, entries: Sequence[NotModeled]) -> list[Bound]:
     """What is not modeled of an estimate, with the shares that it touches there."""
-    every = e.scenario.sources.not_modeled
-    if not every:
-        return []
-    counted = _counted(e)
-    return [Bound(entry.what, _shares(e, entry, counted) if entry.is_bounded else {}) for entry in every]
+    counted = _counted(results) if entries else {}
+    return [Bound(entry.what, _shares(results, entry, counted) if entry.is_bounded else {}) for entry in entries]
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
@@ -145,32 +138,39 @@ def core_products(context: float, attention_heads: float, head_dimension: float,
     return context * attention_heads * (head_dimension + value_head_dimension)
 
 
-def network_products(e: Estimation) -> float:
+def network_products(results: Results) -> float:
     """The multiply-accumulates of the network for a token in a forward pass.
 
     Each active parameter but those of embeddings is one, and scores and weighted values come beside them; in windowed
     layers only those in the window. Source: arXiv 2001.08361, section 2.1.
     """
-    matrices = e["active_parameters"] - e["embedding_parameters"]
-    head = e["tied_embeddings"] * e["vocabulary_size"] * e["dimensionality"]
-    seen = 1 - e["windowed_layer_fraction"] * (1 - e["effective_attention_window"] / e["context"])
-    return matrices + head + e["number_of_attention_layers"] * seen * _core(e)
+    matrices = results.number("active_parameters") - results.number("embedding_parameters")
+    head = results.number("tied_embeddings") * results.number("vocabulary_size") * results.number("dimensionality")
+    seen = 1 - results.number("windowed_layer_fraction") * (
+        1 - results.number("effective_attention_window") / results.number("context")
+    )
+    return matrices + head + results.number("number_of_attention_layers") * seen * _core(results)
 
 
-def _core(e: Estimation) -> float:
-    return core_products(e["context"], e["attention_heads"], e["head_dimension"], e["value_head_dimension"])
+def _core(results: Results) -> float:
+    return core_products(
+        results.number("context"),
+        results.number("attention_heads"),
+        results.number("head_dimension"),
+        results.number("value_head_dimension"),
+    )
 
 
-def _part_parameters(e: Estimation, part: str) -> tuple[float, float]:
+def _part_parameters(results: Results, part: str) -> tuple[float, float]:
     """The parameters of a part of one layer, and those of them that a token uses."""
-    shared = e["router_and_shared_expert_parameters"]
+    shared = results.number("router_and_shared_expert_parameters")
     kinds = {
         "attention_core": (0.0, 0.0),
-        "attention": (e["attention_parameters"],) * 2,
-        "dense_feedforward": (e["feedforward_parameters"],) * 2,
+        "attention": (results.number("attention_parameters"),) * 2,
+        "dense_feedforward": (results.number("feedforward_parameters"),) * 2,
         "mixture": (
-            shared + e["number_of_experts"] * e["expert_parameters"],
-            shared + e["experts_per_token"] * e["expert_parameters"],
+            shared + results.number("number_of_experts") * results.number("expert_parameters"),
+            shared + results.number("experts_per_token") * results.number("expert_parameters"),
         ),
     }
     if part in kinds:
@@ -179,48 +179,53 @@ def _part_parameters(e: Estimation, part: str) -> tuple[float, float]:
     return kinds["attention"][0] + fuller[0], kinds["attention"][1] + fuller[1]
 
 
-def _counted(e: Estimation) -> dict[str, float]:
+def _counted(results: Results) -> dict[str, float]:
     """What is counted of the whole network: products of a token, parameters, and bytes of the layers on an accelerator."""
-    moved, kept = _operator_bytes(e, ("layer_operators",))
-    number = e["layers"]
-    return {"products": network_products(e), "bytes": moved * number, "parameters": e["number_of_parameters"], "kept": kept * number}  # fmt: skip
+    moved, kept = _operator_bytes(results, ("layer_operators",))
+    number = results.number("layers")
+    return {"products": network_products(results), "bytes": moved * number, "parameters": results.number("number_of_parameters"), "kept": kept * number}  # fmt: skip
 
 
-def _operator_bytes(e: Estimation, names: Iterable[str]) -> tuple[float, float]:
+def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, float]:
     """The bytes that some operators of an average layer move, and those that they keep."""
-    operators = [each for name in names if name in e.results.cells for each in e.results.records(name)]
+    operators = [each for name in names if name in results.cells for each in results.records(name)]
     moved = sum(float((each.read + each.written) * each.count) for each in operators)
     return moved, sum(float(each.stash * each.count) for each in operators)
 
 
-def _shares(e: Estimation, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
+def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
     """The shares of an entry, both sides."""
-    in_place, own = _in_place(e, entry), _own(e, entry)
+    in_place, own = _in_place(results, entry), _own(results, entry)
     return {of: Share(in_place[of] / whole, own[of] / whole) for of, whole in counted.items()}
 
 
-def _in_place(e: Estimation, entry: NotModeled) -> dict[str, float]:
+def _in_place(results: Results, entry: NotModeled) -> dict[str, float]:
     """What is counted in the place of an entry."""
     if not entry.touches:
         return dict.fromkeys(("products", "bytes", "parameters", "kept"), 0.0)
     names, kind = OPERATORS[entry.touches]
-    parameters, active = _part_parameters(e, entry.touches)
-    core = _core(e) if entry.touches in ("attention_core", "attention", "layer") else 0.0
-    moved, kept = _operator_bytes(e, names)
-    of_layers = entry.layers / e[kind] if e[kind] else 0.0
+    parameters, active = _part_parameters(results, entry.touches)
+    core = _core(results) if entry.touches in ("attention_core", "attention", "layer") else 0.0
+    moved, kept = _operator_bytes(results, names)
+    of_layers = entry.layers / results.number(kind) if results.number(kind) else 0.0
     return {
-        "products": (active + core) * entry.layers, "bytes": moved * e["layers"] * of_layers,
-        "parameters": parameters * entry.layers, "kept": kept * e["layers"] * of_layers,
+        "products": (active + core) * entry.layers, "bytes": moved * results.number("layers") * of_layers,
+        "parameters": parameters * entry.layers, "kept": kept * results.number("layers") * of_layers,
     }  # fmt: skip
 
 
-def _own(e: Estimation, entry: NotModeled) -> dict[str, float]:
+def _own(results: Results, entry: NotModeled) -> dict[str, float]:
     """What an entry itself has: bytes of a micro-batch on one accelerator, where tensor-parallel ranks share it evenly."""
-    ranks = e["tensor_parallel_degree"]
-    values = entry.values_of_a_token * e["microbatch_size"] * e["context"] / e["context_parallel_degree"]
-    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * e["context"]
+    ranks = results.number("tensor_parallel_degree")
+    values = (
+        entry.values_of_a_token
+        * results.number("microbatch_size")
+        * results.number("context")
+        / results.number("context_parallel_degree")
+    )
+    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * results.number("context")
     return {
         "products": entry.parameters + of_a_token, "parameters": entry.parameters,
-        "bytes": (3 * entry.parameters * e["weight_precision"] + 6 * values * e["activation_precision"]) / ranks,
-        "kept": values * e["activation_precision"] / ranks,
+        "bytes": (3 * entry.parameters * results.number("weight_precision") + 6 * values * results.number("activation_precision")) / ranks,
+        "kept": values * results.number("activation_precision") / ranks,
     }  # fmt: skip

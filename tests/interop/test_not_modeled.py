@@ -120,7 +120,7 @@ def test_the_bound_holds_the_flops_that_were_counted_by_hand(model_type: str, co
     e = estimate(without_modules(read(model_type)), context=context, batch_size=64, microbatch_size=1)
     counted = NETWORKS[model_type](context)
     by_hand = counted.fixed + counted.of_context * context
-    assert abs(math.log(by_hand / network_products(e))) <= math.log1p(together(e, "products"))
+    assert abs(math.log(by_hand / network_products(e.results))) <= math.log1p(together(e, "products"))
     assert e.lacks_much or context == 4096
     assert e.grade == ("not modelled" if e.lacks_much else e.grade)
 
@@ -128,7 +128,7 @@ def test_the_bound_holds_the_flops_that_were_counted_by_hand(model_type: str, co
 def test_the_products_of_a_network_are_those_that_amped_counts() -> None:
     """A mixture that is modeled whole: the products of a token times the tokens are the FLOPs of the model."""
     e = estimated(read_scenario("mixtral-8x7b"))
-    flops = 6 * network_products(e) * e["batch_size"] * e["context"] / e["number_of_accelerators"]
+    flops = 6 * network_products(e.results) * e["batch_size"] * e["context"] / e["number_of_accelerators"]
     assert flops == pytest.approx(e["model_flops_per_accelerator"], rel=1e-3)
 
 

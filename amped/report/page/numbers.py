@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.report.page.content import Number
@@ -20,14 +22,13 @@ HEADLINE = (
 
 def numbers(e: Estimation, config: int | None = None) -> dict[str, Number]:
     """All results of an estimate by name, in the order of `--json`; `config` is its place on a page of several."""
-    plain = {
-        name: "; ".join(map(str, e.not_modeled)) if name == "not_modeled" else v for name, v in e.to_dict().items()
-    }
-    return {name: Number(name, value, told(e, name, value), config) for name, value in plain.items()}
+    return {name: Number(name, value, told(e, name, value), config) for name, value in e.to_dict().items()}
 
 
-def told(e: Estimation, name: str, value: float | bool | str) -> str:
+def told(e: Estimation, name: str, value: Any) -> str:
     """A result as people read it, with its unit."""
+    if isinstance(value, list):
+        return "; ".join(map(str, e.not_modeled)) or "none"
     if isinstance(value, bool | str):
         return human.value(value, "boolean") if isinstance(value, bool) else value or "none"
     unit = unit_of_result(e, name)
