@@ -7,9 +7,10 @@ import pytest
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
+from amped.estimation.grade import FAR, LAW, MEASURED, NEAR
 from amped.interop import bridge, huggingface, torchtitan
 from amped.theory.catalogue import catalogue
-from amped.validation.support import FAR, LAW, MEASURED, NEAR, support, validated_runs_with_values
+from amped.validation.support import support, validated_runs_with_values
 from amped.validation.table import read_table
 from tests.helpers.cli import amped, refused
 from tests.helpers.interop import default_of
