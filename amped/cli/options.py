@@ -85,9 +85,7 @@ SoftwareOption = Annotated[
     str | None, Option("--software", metavar="ROW", help="Framework (`amped list software`).", rich_help_panel=CONFIG)
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
-AnywayOption = Annotated[
-    bool, Option("--anyway", help="Leave out what is not modeled and has no bound.", rich_help_panel=CONFIG)
-]
+AnywayOption = Annotated[bool, Option("--anyway", help="Accept parts without a known bound.", rich_help_panel=CONFIG)]
 OldNamesOption = Annotated[bool, Option("--old-names", help="Print names from before the last release.")]
 _old_names: ContextVar[bool] = ContextVar("old_names", default=False)
 
