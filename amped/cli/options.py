@@ -23,6 +23,7 @@ from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists, is_folder
 from amped.cli.help import CONFIG, MAPPING, TRAINING
+from amped.configuring.not_modeled import ANYWAY
 from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
@@ -91,6 +92,7 @@ SoftwareOption = Annotated[
     str | None, Option("--software", metavar="ROW", help="Framework (`amped list software`).", rich_help_panel=CONFIG)
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+AnywayOption = Annotated[bool, Option("--anyway", help="Accept parts without a known bound.", rich_help_panel=CONFIG)]
 OldNamesOption = Annotated[bool, Option("--old-names", help="Print names from before the last release.")]
 _old_names: ContextVar[bool] = ContextVar("old_names", default=False)
 
@@ -202,6 +204,7 @@ def asked(
         Path | None,
         Option("--formulas", metavar="FILE", help="Your own formulas: a Python file, run.", rich_help_panel=CONFIG),
     ] = None,
+    anyway: AnywayOption = False,
     old_names: OldNamesOption = False,
     **short: float | str | None,
 ) -> Asking:
@@ -210,7 +213,7 @@ def asked(
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
-    values = changes(settings, model, accelerator, system, software, **short)
+    values = changes(settings, model, accelerator, system, software, **short) | ({ANYWAY: True} if anyway else {})
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
 

@@ -34,7 +34,7 @@ def read(**given: Any) -> Asked:
     named = given["named_config"]
     imported = _imported(named) if named is not None else None
     if imported is None:
-        return Asked(options.read_or_choose(**given), None)
+        return Asked(options.read_or_choose(**{**given, "anyway": True}), None)
     return Asked(_around(imported, given), imported)
 
 
@@ -55,6 +55,7 @@ def _imported(named: str) -> Imported | None:
 
 def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     """The scenario of an imported file; what it does not say is chosen around it."""
+    from amped.configuring.not_modeled import ANYWAY
     from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 
@@ -66,7 +67,7 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     if {"number_of_steps", "batch_size", "context"} <= own.keys():  # the chooser counts a training in tokens
         own["tokens_to_train"] = own.pop("number_of_steps") * own["batch_size"] * own["context"]
     software = {"software": imported.software} if imported.software else {}
-    every = {**software, **own, **with_model(values, given["lookup_tables"])}
+    every = {**software, **own, **with_model(values, given["lookup_tables"]), ANYWAY: True}
     return completed(every, given["lookup_tables"], given["formulas"])
 
 
@@ -85,7 +86,9 @@ def support(
 
     Example: amped support ./config.json --system "DGX H100" --gpus 64 --must modelled
     """
+    from amped.configuring.not_modeled import NotModeled
     from amped.estimation.estimation import estimated
+    from amped.estimation.not_modeled import Bound
     from amped.validation.support import support as supported
 
     if must not in (None, *WISHES):
@@ -95,11 +98,12 @@ def support(
     except AmpedError as error:
         raise type(error)(error.problems, file=asked.scenario.label) from None
     report = asked.imported.report if asked.imported else None
-    rows = [
-        notice.removeprefix("warning: ") for notice in asked.scenario.sources.notices if notice.startswith("warning: ")
+    of_file = [NotModeled(str(line)) for line in report.unsupported] if report else []
+    missing = [
+        *result.not_modeled,
+        *(Bound(each.what, {}) for each in of_file if each not in asked.scenario.sources.not_modeled),
     ]
-    not_modeled = [*(map(str, report.unsupported) if report else ()), *rows]
-    found = supported(result, not_modeled, [str(line) for line in report.ignored] if report else [])
+    found = supported(result, [str(each) for each in missing], [str(line) for line in report.ignored] if report else [])
     if as_json:
         options.show_json(asdict(found))
     else:

@@ -14,6 +14,8 @@ from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_y
 from amped.base.files import read_json, shipped_json
 from amped.base.record import dataclass
 from amped.configuring.config_schema import structure_problems
+from amped.configuring.not_modeled import KEY, NotModeled
+from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.values import read_value
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
 from amped.tables.tables import user_tables
@@ -56,6 +58,7 @@ class Config:
         old_style: whether AMPeD's older names are used, so that bandwidths without a unit are in bits per second.
         equals: entries with another name of a quantity, which must agree with it.
         notices: what the user should be told once.
+        not_modeled: what amped does not model of it, as an importer wrote it.
         problems: the problems with names; the caller adds those with values.
     """
 
@@ -67,6 +70,7 @@ class Config:
     equals: tuple[Entry, ...] = ()
     notices: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    not_modeled: tuple[NotModeled, ...] = ()
 
 
 # The keys by which a config.json of Hugging Face is known.
@@ -164,7 +168,8 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
     lookups = {c: _lookup(raw[c]["lookup_config"]) for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
     equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e))
     old = any(aliases().is_old(e.written_name) for e in found)
-    return Config(label, description, entries, lookups, old, equals, tuple(_notices(found)), tuple(problems))
+    missing = not_modeled_entries(raw.get(KEY, ()))
+    return Config(label, description, entries, lookups, old, equals, tuple(_notices(found)), tuple(problems), missing)
 
 
 def _names_kernels(entry: Entry) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, did_you_mean, quoted
+from amped.configuring.not_modeled import KEY, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Catalogue, Quantity
@@ -26,6 +27,12 @@ _PARAMETER_KEYS = {
     "description": _TEXT,
 }  # fmt: skip
 
+# `amped.configuring.not_modeled` checks the entries, and says what is wrong with one.
+_NOT_MODELED = {
+    "type": "array", "minItems": 0, "items": {"type": "object"},
+    "description": "What amped does not model of this network or training, as `amped import` wrote it; estimates make bounds of it.",
+}  # fmt: skip
+
 
 def structure() -> dict[str, Any]:
     """The shape of a config, without the names of parameters."""
@@ -33,7 +40,7 @@ def structure() -> dict[str, Any]:
     lookup = _object({"lookup_table_name": _TEXT, "lookup_table_row": rows})
     parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
     category = _object({"description": _TEXT, "lookup_config": lookup, "parameters": parameters})
-    top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT}
+    top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT, KEY: _NOT_MODELED}
     return _object(top | dict.fromkeys(CATEGORIES, category))
 
 
@@ -46,6 +53,7 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
                       "additionalProperties": {"$ref": "#/$defs/any"}}  # fmt: skip
         section = built["properties"][category]["properties"] | {"parameters": parameters}
         built["properties"][category] = _object(section)
+    built["properties"][KEY] = _NOT_MODELED | {"items": _entry()}
     built["properties"]["performance_model"] = {"enum": list(known["performance_model"].mark.choices)}
     canonical = [n for n, q in known.items() if q.mark.kind != "records" and n not in known.constraints]
     number: dict[str, Any] = {"type": ["number", "string"]}
@@ -59,6 +67,12 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
         | built
         | {"$defs": {k: _object(_PARAMETER_KEYS | {"value": _value(v)}) for k, v in kinds.items()} | names_of_all}
     )
+
+
+def _entry() -> dict[str, Any]:
+    """The schema of a thing that is not modeled."""
+    sizes = {name: {"type": "number", "minimum": 0} for name in SIZES}
+    return _object({"what": _TEXT, "touches": {"enum": ["", *TOUCHED]}, **sizes}) | {"required": ["what"]}
 
 
 def structure_problems(config: object) -> list[Problem]:

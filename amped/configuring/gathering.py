@@ -16,6 +16,8 @@ from amped.configuring.config import Config, Entry
 from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
+from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
+from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
@@ -62,6 +64,7 @@ def build_sources(
         ConfigError, TableError: with all problems.
     """
     overrides = dict(overrides or {})
+    anyway = bool(overrides.pop(ANYWAY, False))
     rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
     row_overrides = {category: _named(row) for category, row in rows.items() if row is not None}
     builder = _Builder(config, tables, catalogue)
@@ -74,6 +77,8 @@ def build_sources(
     builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
+    if not anyway:
+        builder.problems += unbounded(builder.sources.not_modeled)
     if builder.problems:
         raise ConfigError(builder.problems, file=config.label)
     return builder.sources
@@ -85,7 +90,7 @@ class _Builder:
     def __init__(self, config: Config, tables: Tables, catalogue: Catalogue) -> None:
         self.config, self.tables, self.catalogue = config, tables, catalogue
         self.entries = dict(config.entries)
-        self.sources = Sources(notices=[*config.notices, *tables.notices])
+        self.sources = Sources(notices=[*config.notices, *tables.notices], not_modeled=config.not_modeled)
         self.notices = self.sources.notices
         self.problems: list[Problem] = list(config.problems)
         self.replaced: set[str] = set()
@@ -147,6 +152,7 @@ class _Builder:
                     self._row(category, table or TABLE_OF[category], each, False)
             elif isinstance(row, Mapping):
                 self.notices += row["notices"]
+                self.sources.not_modeled += not_modeled_entries(row.get(KEY, ()))
                 own = Row(TABLE_OF[category], row["name"], row["columns"], row["file"], is_a_file=True)
                 self._use_row(category, own, True)
             elif row is not None:

@@ -17,6 +17,7 @@ from amped.base.numbers import settable
 from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
 from amped.configuring.gathering import ROW_NAMES, build_sources
+from amped.configuring.not_modeled import ANYWAY
 from amped.configuring.sources import Sources
 from amped.tables.table_files import LookupTables
 from amped.tables.tables import user_tables
@@ -92,7 +93,7 @@ def asked_again(question: Question, overrides: Mapping[str, object] | None = Non
 
 def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
     """The config's description; if rows or values are given in addition, what they change."""
-    given = {name: value for name, value in overrides.items() if value is not None}
+    given = {name: value for name, value in overrides.items() if value is not None and name != ANYWAY}
     if not given:
         return config.description
     told = config.description or config.label

@@ -8,6 +8,7 @@ from typing import Any
 from amped.base.record import dataclass
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layouts import Layout
+from amped.configuring.not_modeled import NotModeled
 from amped.configuring.values import Value
 from amped.tables.tables import Row
 
@@ -63,6 +64,7 @@ class Sources:
         row_sweeps: the rows of each swept category.
         rows: the row of each category.
         notices: what the user should be told.
+        not_modeled: what amped does not model of what is asked.
         doubts: notices that hold only if the quantities of the named table are used.
     """
 
@@ -75,6 +77,7 @@ class Sources:
     rows: dict[str, Row] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     doubts: dict[str, str] = field(default_factory=dict)
+    not_modeled: tuple[NotModeled, ...] = ()
     equals: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def named(self) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from amped.base.errors import MappingError
 from amped.configuring.config_writing import schema_uri
+from amped.configuring.not_modeled import ANYWAY, KEY
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given, LookedUp
 from amped.drafting.chooser import completed
@@ -55,7 +56,8 @@ def draft(
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits.
     """
-    scenario = completed({"model": model, **({"system": system} if system else {}), **size}, lookup_tables)
+    named = {"model": model, **({"system": system} if system else {}), **size}
+    scenario = completed({ANYWAY: True, **named}, lookup_tables)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
@@ -65,6 +67,8 @@ def draft(
         "$schema": schema_uri(),
         "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
+    if scenario.sources.not_modeled:
+        config[KEY] = [entry.written() for entry in scenario.sources.not_modeled]
     for category in (NETWORK, MAPPING, SYSTEM):
         row = rows.get(category)
         named = {} if row is None or row.is_a_file else _named(row.table, row.name)
@@ -94,7 +98,7 @@ def _named(table: str, row: str) -> dict[str, Any]:
 
 def filled(config: dict[str, Any], catalogue: Catalogue, lookup_tables: LookupTables = None) -> dict[str, Any]:
     """A config with every parameter spelled out as in AMPeD's own configs: looked up, calculated, or as a value."""
-    estimation = estimated(read_scenario(config, lookup_tables=lookup_tables))
+    estimation = estimated(read_scenario(config, {ANYWAY: True}, lookup_tables))
     full = deepcopy(config)
     for category in CATEGORIES:
         section = full.setdefault(category, {})

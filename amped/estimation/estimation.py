@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +26,9 @@ from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
+from amped.estimation.grade import LAW, MISSING, grade
 from amped.estimation.laying_out import laid_out
+from amped.estimation.not_modeled import TOLD_FIRST, Bound, bounds_of, together, with_bound
 from amped.estimation.own_runs import own_band, own_runs
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
@@ -144,7 +147,8 @@ class Estimation:
         told += broken_laws(self.results) if changed else []
         doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
         unread = [f"{name} is given, and nothing here uses it" for name in self.unread]
-        return list(dict.fromkeys([*self.scenario.sources.notices, *doubts, *told, *unread]))
+        missing = [f"warning: not modeled: {each}" for each in self.not_modeled]
+        return list(dict.fromkeys([*missing, *self.scenario.sources.notices, *doubts, *told, *unread]))
 
     @property
     def unread(self) -> Iterator[str]:
@@ -186,13 +190,35 @@ class Estimation:
 
     @cached_property
     def error_band(self) -> ErrorBand | None:
-        """How far the step's time may be off; None for the closed form, which is not validated."""
-        return self._band(TIME_LAW)
+        """How far the step's time may be off, with what is not modeled; None for the closed form, which is not validated."""
+        return with_bound(self._band(TIME_LAW), self.unmodeled.on_time) if self.unmodeled else self._band(TIME_LAW)
 
     @cached_property
     def memory_band(self) -> ErrorBand | None:
-        """How far the memory of an accelerator may be off; None for the closed form."""
-        return self._band(MEMORY_LAW)
+        """How far the memory of an accelerator may be off, with what is not modeled; None for the closed form."""
+        return (
+            with_bound(self._band(MEMORY_LAW), self.unmodeled.on_memory) if self.unmodeled else self._band(MEMORY_LAW)
+        )
+
+    @cached_property
+    def not_modeled(self) -> list[Bound]:
+        """Each thing that is not modeled, with its bounds on time and memory."""
+        return bounds_of(self.results, self.scenario.sources.not_modeled)
+
+    @cached_property
+    def unmodeled(self) -> Bound | None:
+        """All that is not modeled as one; None if everything is."""
+        return together(self.not_modeled)
+
+    @property
+    def lacks_much(self) -> bool:
+        """Whether what is not modeled may move time or memory by more than a quarter."""
+        return self.unmodeled is not None and max(self.unmodeled.on_time, self.unmodeled.on_memory) > TOLD_FIRST
+
+    @cached_property
+    def grade(self) -> str:
+        """How near the validated runs are: one of `GRADES` of `estimation/grade.py`."""
+        return MISSING if self.lacks_much else grade(self.ground) if self.uses_kernels else LAW
 
     def _band(self, law: ErrorLaw) -> ErrorBand | None:
         if not self.uses_kernels:
@@ -212,8 +238,8 @@ class Estimation:
             told = f"MFU {100 * utilization:.1f} % (causal scores counted)"
             yield f"{told}, measured up to {100 * best:.1f} % on {where}"
 
-    def to_dict(self) -> dict[str, float | bool | str]:
-        """All results, choices and degrees by name, as numbers in SI units, booleans or texts."""
+    def to_dict(self) -> dict[str, Any]:
+        """All results, choices and degrees by name, as numbers in SI units, booleans or texts; `not_modeled` is a list of objects."""
         shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
         if "number_of_windowed_layers" in self and self["number_of_windowed_layers"] > 0:
             shown |= dict.fromkeys(COUNTING_ALL_SCORES, "unknown: an attention window leaves scores out")
@@ -226,6 +252,7 @@ class Estimation:
             | dict(self.choices)
             | self._uncertainty()
             | self._told()
+            | {"grade": self.grade, "not_modeled": [each.to_dict() for each in self.not_modeled]}
         )
 
     def _uncertainty(self) -> dict[str, float | bool | str]:
@@ -241,10 +268,10 @@ class Estimation:
             return dict.fromkeys((*shares, "shortest_step_time", "longest_step_time", "memory_error_fraction"), told)
         widened = 1 + band.error_fraction
         return {
-            **dict.fromkeys(shares, band.error_fraction),
-            "shortest_step_time": self["step_time"] / widened, "longest_step_time": self["step_time"] * widened,
+            **dict.fromkeys(shares, _if_known(band.error_fraction)),
+            "shortest_step_time": self["step_time"] / widened, "longest_step_time": _if_known(self["step_time"] * widened),
             "number_of_validated_runs": float(band.runs), "validated_class": band.alike,
-            "beyond_validated_runs": "; ".join(band.beyond), "memory_error_fraction": memory.error_fraction,
+            "beyond_validated_runs": "; ".join(band.beyond), "memory_error_fraction": _if_known(memory.error_fraction),
             "number_of_memory_readings": float(memory.runs), "validated_memory_class": memory.alike,
         }  # fmt: skip
 
@@ -274,6 +301,11 @@ class Estimation:
     def _plain(self, name: str) -> float | bool:
         value = self[name]
         return bool(value) if self.scenario.catalogue[name].mark.unit == "boolean" else value
+
+
+def _if_known(error: float) -> float | str:
+    """An error, or in words that it has no bound."""
+    return "unknown: something is not modeled, and has no bound" if error == math.inf else error
 
 
 @overload

@@ -11,6 +11,7 @@ from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import exists, is_folder, write_atomically
 from amped.base.units import factor
 from amped.configuring.config_writing import as_json, schema_uri
+from amped.configuring.not_modeled import ANYWAY, KEY
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given, LookedUp
 from amped.configuring.values import Value, read_value
@@ -63,7 +64,7 @@ def _told(asked: Scenario, found: Exploration, rank: int) -> str:
 
 
 def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
-    again = read_scenario(config, {}, asked.question.lookup_tables, asked.question.formulas)
+    again = read_scenario(config, {ANYWAY: True}, asked.question.lookup_tables, asked.question.formulas)
     step_time = estimated(again)["step_time"]
     if step_time != row["step_time"]:
         raise RuntimeError(
@@ -84,6 +85,8 @@ def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: s
     own = read_scenario(question.config, _given(asked, row, swept), question.lookup_tables, question.formulas)
     config: dict[str, Any] = {"$schema": schema_uri(), "description": description}
     config |= {name: value for name, value in own.sources.choices.items() if name == "performance_model"}
+    if own.sources.not_modeled:
+        config[KEY] = [entry.written() for entry in own.sources.not_modeled]
     config |= {category: _section(own, category) for category in CATEGORIES}
     for name, entry in _entries(own).items():
         config[_category(own, name)]["parameters"][name] = entry

@@ -6,7 +6,9 @@ from typing import Any
 
 from amped.base.printable import printable
 from amped.configuring.config_writing import schema_uri
+from amped.configuring.not_modeled import KEY
 from amped.interop.records import Imported
+from amped.interop.sections import NO_SIZES
 from amped.tables.table_files import MODELS, SOFTWARE
 from amped.theory.catalogue import catalogue
 from amped.theory.quantity import CATEGORIES, MAPPING, NETWORK
@@ -30,7 +32,11 @@ def as_config(found: Imported, model: str | Imported | None = None) -> dict[str,
             entry = {"value": value, "description": printable(f"from {each.told.get(name, each.source)}")}
             sections[known[name].category or MAPPING]["parameters"][name] = entry
     about = printable(f"{found.name}; imported by amped from {found.source}")
-    return {"$schema": schema_uri(), "description": about, **sections}
+    head = {"$schema": schema_uri(), "description": about}
+    files = [each for each in (model, found) if isinstance(each, Imported)]
+    every = (entry for each in files for entry in each.report.not_modeled())
+    missing = [entry for entry in every if model is None or entry["what"] != str(NO_SIZES)]
+    return head | ({KEY: missing} if missing else {}) | sections
 
 
 def _row(table: str, name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from amped.base.errors import FileError, did_you_mean, quoted
 from amped.interop.fields import fields, plain_values, table
+from amped.interop.huggingface_parts import as_blocks
 from amped.interop.huggingface_rules import RULES
 from amped.interop.records import Imported, Keys, Reading, Report, Told
 from amped.interop.rest import tell_rest
@@ -33,7 +34,7 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     own = _language_model(raw, report)
     kind = str(own.get("model_type") or raw.get("model_type") or "")
     implied = _family_of(kind, report)
-    keys = Keys(own)
+    keys = Keys(as_blocks(own, implied))
     values = dict(implied.get("facts", {}))
     told = dict.fromkeys(values, f"model_type {kind}")
     for name, key, value in plain_values(FORM, keys, implied.get("keys")):
@@ -72,8 +73,9 @@ def family(kind: str) -> Mapping[str, Any]:
     if "like" not in row:
         return row
     base = family(row["like"])
-    merged = {name: {**base.get(name, {}), **row.get(name, {})} for name in ("facts", "keys", "ignored")}
-    return {**base, **row, **merged, "unsupported": [*base.get("unsupported", ()), *row.get("unsupported", ())]}
+    merged = {name: {**base.get(name, {}), **row.get(name, {})} for name in ("facts", "keys", "ignored", "layers")}
+    lists = {name: [*base.get(name, ()), *row.get(name, ())] for name in ("unsupported", "parts")}
+    return {**base, **row, **merged, **lists}
 
 
 def _family_of(kind: str, report: Report) -> Mapping[str, Any]:

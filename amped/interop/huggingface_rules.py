@@ -5,13 +5,13 @@ A rule takes the file as far as it is read, and gives further values; a value of
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layouts import as_pattern
-from amped.interop.records import Keys, Reading, Told, whole
+from amped.interop.huggingface_parts import mixtures, tell_layers, tell_parts
+from amped.interop.records import Keys, Reading, whole
 
 Reader = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
@@ -106,11 +106,8 @@ def windows(own: Reading) -> dict[str, Any]:
     """How many layers attend in a window; kinds of layers that amped has not are told."""
     layers = int(own.values["layers"])
     kinds = _kinds_of_attention(own.keys, layers)
-    strange = Counter(kind for kind in kinds if kind not in (*FULL, *WINDOWED))
-    own.report.unsupported += [
-        Told("layer_types", f"{number} of {layers} layers are {kind}, read as layers with full attention")
-        for kind, number in strange.items()
-    ]
+    tell_layers(own, "layer_types", kinds, (*FULL, *WINDOWED))
+    tell_parts(own, kinds)
     widths = [
         own.keys.number(name, "attention_window") for name in WIDTHS if own.keys.raw.get(name) not in (None, False)
     ]
@@ -131,6 +128,9 @@ def _kinds_of_attention(keys: Keys, layers: int) -> list[str]:
         if listed:
             keys.get("attention_types", "number_of_windowed_layers")
             return listed[:layers]
+    interval = keys.number("full_attention_interval", "number_of_windowed_layers")
+    if interval:
+        return ["linear_attention" if (layer + 1) % interval else "full_attention" for layer in range(layers)]
     return _repeated(keys, layers)
 
 
@@ -169,7 +169,7 @@ def mixture(own: Reading) -> dict[str, Any]:
     if experts <= 1:
         return dict.fromkeys((*EXPERTS, "expert_bias", "router_bias", "gated_experts"))
     layers = int(own.values["layers"])
-    marks = _mixture_layers(own.keys, layers)
+    marks = _mixture_layers(own, layers)
     found: dict[str, Any] = {"number_of_MoE_layers": sum(marks)}
     if not own.values.get("expert_feedforward_dimension"):
         found["expert_feedforward_dimension"] = own.values["feedforward_dimension"]
@@ -188,13 +188,13 @@ EXPERTS = (
 )  # fmt: skip
 
 
-def _mixture_layers(keys: Keys, layers: int) -> list[bool]:
+def _mixture_layers(own: Reading, layers: int) -> list[bool]:
     """For each layer whether it is a mixture of experts."""
-    into = "number_of_MoE_layers"
+    keys, into = own.keys, "number_of_MoE_layers"
     kinds, indices = keys.words("mlp_layer_types", into), keys.counts("moe_layers", into)
     dense = keys.number("first_k_dense_replace", into) or keys.number("num_dense_layers", into) or 0
     if kinds:
-        return [kind == "sparse" for kind in kinds[:layers]]
+        return mixtures(own, kinds[:layers])
     if indices:
         keys.number("interleave_moe_layer_step", into)
         return [layer in indices for layer in range(layers)]

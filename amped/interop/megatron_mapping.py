@@ -285,18 +285,27 @@ def read_sharding(own: Reading) -> dict[str, Any]:
     """What replicas share out."""
     distributed = own.keys.flag("use_distributed_optimizer", "zero_stage")
     instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
-    if instances > 1:
-        own.unsupported(
-            "--num-distributed-optimizer-instances",
-            f"{instances}: give --set sharding_degree=N, the replicas of one instance",
-        )
+    share = {"sharding_degree": _of_one_instance(own, instances)} if instances > 1 else {}
+    share = {name: degree for name, degree in share.items() if degree}
     strategy = own.keys.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
     if own.keys.flag("use_megatron_fsdp", "zero_stage"):
         if strategy not in SHARDED:
             place = own.keys.place("data_parallel_sharding_strategy")
             raise ConfigError(Problem(f"{quoted(strategy)} is no strategy", place, f"one of {', '.join(SHARDED)}"))
-        return {"zero_stage": SHARDED[strategy]}
-    return {"zero_stage": int(distributed)}
+        return {"zero_stage": SHARDED[strategy], **share}
+    return {"zero_stage": int(distributed), **share}
+
+
+def _of_one_instance(own: Reading, instances: int) -> int | None:
+    """The replicas of one instance of the distributed optimizer; told where the file does not say how many there are."""
+    world, replica = own.values.get("number_of_accelerators"), own.accelerators_of_a_replica
+    if world and world % (replica * instances) == 0:
+        return int(world) // replica // instances
+    own.unsupported(
+        "--num-distributed-optimizer-instances",
+        f"{instances}: give --set sharding_degree=N, the replicas of one instance",
+    )
+    return None
 
 
 def write_sharding(out: Outgoing) -> None:
@@ -413,7 +422,51 @@ def write_attention(out: Outgoing) -> None:
               attention_backend="flash" if out.get("flash_attention") else "unfused")  # fmt: skip
 
 
+# The modules that --cuda-graph-scope names, as amped's scopes: the first set that holds all of them.
+GRAPHS = (
+    (frozenset(("moe_router", "moe_preprocess")), "router_alone"),
+    (frozenset(("attn", "moe_router", "moe_preprocess")), "router"),
+    (frozenset(("full", "full_layer")), "layer"),
+    (frozenset(("full_iteration",)), "step"),
+)
+# The words of a scope that is written for each of amped's.
+SCOPES = {
+    "router_alone": "moe_router moe_preprocess",
+    "router": "attn moe_router moe_preprocess",
+    "step": "full_iteration",
+}
+
+
+def read_graphs(own: Reading) -> dict[str, Any]:
+    """What the host launches as one CUDA graph: with a switch and without a scope, each layer."""
+    into = "cuda_graph_scope"
+    on = [own.keys.flag(name, into) for name in ("enable_cuda_graph", "external_cuda_graph")]
+    implementation = own.keys.word("cuda_graph_impl", into, "none")
+    words = own.keys.words("cuda_graph_scope", into)
+    if not any(on) and implementation in ("none", "None"):
+        return {into: "none"}
+    scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), None) if words else "layer"
+    if scope is None:
+        own.unsupported(
+            "--cuda-graph-scope", f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
+        )
+    return {into: scope or "none"}
+
+
+def write_graphs(out: Outgoing) -> None:
+    """Captured graphs: of a layer, of its parts, or of the whole step."""
+    scope = str(out.get("cuda_graph_scope", "none"))
+    if scope != "none":
+        implementation = "local" if scope == "step" else "transformer_engine"
+        out.write(
+            "what the host launches as one CUDA graph",
+            cuda_graph_impl=implementation,
+            cuda_graph_scope=SCOPES.get(scope),
+        )
+
+
 RULES = {
+    "graphs": Rule(read_graphs, write_graphs),
     "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients), "states": Rule(read_states, write_states),
     "optimizer": Rule(read_optimizer, write_optimizer), "steps": Rule(read_steps, write_steps), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
     "stages": Rule(read_stages, write_stages), "context": Rule(read_context, write_context), "sharding": Rule(read_sharding, write_sharding),

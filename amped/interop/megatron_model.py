@@ -240,12 +240,20 @@ def read_experts(own: Reading) -> dict[str, Any]:
         "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
         "number_of_MoE_layers": sum(marks), "router_bias": own.keys.flag("moe_router_enable_expert_bias", "router_bias"),
         "expert_capacity_factor": _capacity(own),
-        "deduplicated_dispatch": own.keys.flag("moe_enable_deepep", "deduplicated_dispatch") or own.keys.word("moe_token_dispatcher_type", "deduplicated_dispatch") == "flex",
+        "deduplicated_dispatch": _travels_once(own),
     }  # fmt: skip
     own.keys.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
     shared = own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
     found |= {"shared_experts_feedforward_dimension": shared} if shared else {}
     return found | ({"mixture_layer_pattern": as_pattern(marks)} if 0 < sum(marks) < layers else {})
+
+
+def _travels_once(own: Reading) -> bool:
+    """Whether a token travels once to an accelerator; that all tokens are gathered is told, as amped has no such dispatch."""
+    kind = own.keys.word("moe_token_dispatcher_type", "deduplicated_dispatch")
+    if kind == "allgather":
+        own.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
+    return own.keys.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
 
 
 def _capacity(own: Reading) -> float:

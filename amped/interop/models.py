@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import FileError
 from amped.base.files import exists, is_file
+from amped.configuring.not_modeled import KEY
 from amped.interop import CONFIG
 from amped.tables.table_files import MODELS, LookupTables
 from amped.tables.tables import user_tables
@@ -67,6 +68,11 @@ def as_row(found: Imported) -> dict[str, Any]:
     known = catalogue()
     columns = {name: value for name, value in found.values.items() if known[name].category == NETWORK}
     columns |= {"sources": [found.file], "unverified": ["context"]}
-    told = [f"warning: {found.file}: {line}" for line in found.report.unsupported]
-    told += [f"{found.file}: {line.what}" for line in found.report.defaulted if line.key == "context"]
-    return {"name": found.name, "file": found.file, "columns": columns, "notices": told}
+    lines = [f"{found.file}: {line.what}" for line in found.report.defaulted if line.key == "context"]
+    return {
+        "name": found.name,
+        "file": found.file,
+        "columns": columns,
+        "notices": lines,
+        KEY: found.report.not_modeled(),
+    }

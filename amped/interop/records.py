@@ -12,6 +12,7 @@ from typing import Any, TypeGuard, overload
 from amped.base.errors import AmpedError, ConfigError, Problem, collected, quoted
 from amped.base.printable import printable
 from amped.base.record import dataclass
+from amped.configuring.not_modeled import NotModeled
 from amped.configuring.values import read_value
 from amped.theory.catalogue import catalogue
 
@@ -21,10 +22,11 @@ LARGEST, MOST_LAYERS = 10**15, 100_000
 
 @dataclass(frozen=True)
 class Told:
-    """One line of a report: the key in the file, and what was done with it."""
+    """One line of a report: the key in the file, what was done with it, and how large it is if it is not modeled and bounded."""
 
     key: str
     what: str
+    entry: NotModeled | None = None
 
     def __str__(self) -> str:
         return printable(f"{self.key}: {self.what}" if self.key else self.what).replace("\n", "\\n")
@@ -50,6 +52,10 @@ class Report:
         """The parts of the report in the order in which they are told: what is missing comes first."""
         for name in ("unsupported", "used", "defaulted", "ignored"):
             yield name, getattr(self, name)
+
+    def not_modeled(self) -> list[dict[str, Any]]:
+        """What amped cannot express, as a config has it; what has no size has no bound."""
+        return [(told.entry or NotModeled(str(told))).written() for told in self.unsupported]
 
     def to_dict(self) -> dict[str, list[dict[str, str]]]:
         """The report as JSON has it."""

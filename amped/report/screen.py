@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
@@ -47,6 +48,8 @@ Line = Sequence[tuple[str, str]]
 
 def screen(e: Estimation) -> Iterator[Line]:
     """What a person wants to know first; `--full` and `--why` tell the rest."""
+    for line in not_modeled_first(e):
+        yield from (((part, "bold red"),) for part in wrapped(line, columns()))
     yield from heading(e)
     for word, text, style in answers(e):
         yield from _lines(word, text, style)
@@ -149,7 +152,7 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     yield as_given(e, *fit(e, change))
     yield "BATCH", batch_in_words(e), ""
     predicted = e.error_band and not {*OF_LINE["TIME"]} & {*e.given_results}
-    band = f" ± {human.percent(e.error_band.error_fraction, 0)}" if predicted and e.error_band else ""
+    band = f" {plus_minus(e.error_band.error_fraction)}" if predicted and e.error_band else ""
     used = f"MFU {human.percent(e['model_flops_utilization'])}"
     causal = e["model_flops_utilization_counting_causal_scores"]
     if e.choices["attention_flop_convention"] == "full":
@@ -249,6 +252,7 @@ def longest_wait(e: Estimation) -> str:
 def _notes(e: Estimation) -> Iterator[Line]:
     """What the numbers stand on, and what the user should be told, a line each."""
     yield from _lines("ASSUMED", f"{assumed(e)}: --why lists them", "")
+    yield from _lines("EVIDENCE", e.grade, "")
     if e.anchored_on:
         yield from _lines("", f"anchored on {e.anchored_on}", "")
     told = notes(e)
@@ -270,6 +274,21 @@ def assumed(e: Estimation) -> str:
     if MAPPING in e.scenario.sources.rows:
         told.append(f"software {e.scenario.sources.rows[MAPPING].name}")
     return ", ".join(told)
+
+
+def not_modeled_first(e: Estimation) -> list[str]:
+    """The line that stands before all others where what is not modeled may move an estimate by more than a quarter."""
+    if not e.lacks_much or e.unmodeled is None:
+        return []
+    time, memory = (plus_minus(error) for error in (e.unmodeled.on_time, e.unmodeled.on_memory))
+    worst = max(e.not_modeled, key=lambda each: max(each.on_time, each.on_memory))
+    more = f", and {len(e.not_modeled) - 1} more (--full)" if len(e.not_modeled) > 1 else ""
+    return [f"NOT MODELED: time {time}, memory {memory}, for {worst.what}{more}"]
+
+
+def plus_minus(error: float, places: int = 0) -> str:
+    """An error band as it stands behind a number."""
+    return f"± {human.percent(error, places)}" if error != math.inf else "± unknown"
 
 
 def notes(e: Estimation) -> list[str]:

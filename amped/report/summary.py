@@ -17,6 +17,7 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human, screen
+from amped.report.screen import not_modeled_first, plus_minus
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.parallelisms import WRITTEN
@@ -46,6 +47,7 @@ class Bar:
 @group()
 def summary(e: Estimation) -> Iterator[RenderableType]:
     """Everything a person wants to know of an estimate, on one screen."""
+    yield from (Text(line, style="bold red") for line in not_modeled_first(e))
     yield from heading(e)
     yield _headline(e)
     yield Text("")
@@ -83,7 +85,7 @@ def _headline(e: Estimation) -> Table:
     table = Table.grid("", Column(style="bold"), padding=(0, 2))
     convention = e.choices["attention_flop_convention"]
     other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
-    band = f" ± {human.percent(e.error_band.error_fraction)}" if e.error_band else ""
+    band = f" {plus_minus(e.error_band.error_fraction, places=1)}" if e.error_band else ""
     dense = e["active_parameters"] == e["number_of_parameters"]
     active = "" if dense else f", {human.count(e['active_parameters'])} active"
     rows = [
@@ -103,7 +105,7 @@ def _headline(e: Estimation) -> Table:
         ("electricity", _optional(e, "electricity_cost")),
         ("CO2", _optional(e, "carbon_emissions")),
     ]  # fmt: skip
-    for row in rows:
+    for row in (*rows, ("evidence", e.grade)):
         table.add_row(*row)
     return table
 

@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from amped.validation.support import FAR, LAW, MEASURED, NEAR, Support
+from amped.estimation.grade import FAR, LAW, MEASURED, NEAR
+from amped.validation.support import Support
 
 STYLES = {LAW: "yellow", FAR: "", NEAR: "green", MEASURED: "bold green"}
 

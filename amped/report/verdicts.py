@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from amped.estimation.estimation import Estimation
 from amped.report import human
 
@@ -24,5 +26,7 @@ def memory_margin(e: Estimation) -> tuple[str, bool]:
     if e.memory_band is None:
         return "", False
     need, error = e["memory_per_accelerator_bytes"], e.memory_band.error_fraction
+    if error == math.inf:
+        return " ± unknown", True
     is_close = need / (1 + error) <= e["available_memory_bytes"] < need * (1 + error)
     return f" ± {human.digits(need * error / human.GIGA, 2)}", is_close

@@ -15,6 +15,7 @@ from typing import Any
 from amped.base.files import shipped_json
 from amped.configuring.values import read_value
 from amped.estimation.estimation import Estimation
+from amped.estimation.grade import FAR, LAW, MEASURED, NEAR
 from amped.estimation.uncertainty import TIME_LAW
 from amped.estimation.validated import validated
 from amped.tables.table_files import MODELS, SOFTWARE
@@ -22,7 +23,6 @@ from amped.tables.tables import user_tables
 from amped.theory.catalogue import catalogue
 from amped.validation.table import read_table
 
-MEASURED, NEAR, FAR, LAW = "measured", "validated near", "validated far", "by law only"
 # A run is the same configuration if it agrees in these.
 IDENTITY = (
     "layers", "dimensionality", "number_of_experts", "number_of_accelerators", "tensor_parallel_degree", "pipeline_parallel_degree",

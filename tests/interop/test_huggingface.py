@@ -114,7 +114,9 @@ def test_a_language_model_is_found_inside_a_network_of_several_kinds() -> None:
 def test_kinds_of_layers_that_amped_has_not_are_told_with_their_number() -> None:
     kinds = ["linear_attention", "linear_attention", "full_attention", "linear_attention"] * 8
     told = [str(line) for line in imported(**LLAMA, layer_types=kinds).report.unsupported]
-    assert told == ["layer_types: 24 of 32 layers are linear_attention, read as layers with full attention"]
+    assert told == [
+        "layer_types: 24 of 32 layers are linear_attention, a kind that amped does not know; read as layers with full attention"
+    ]
 
 
 def test_an_unknown_network_and_an_unknown_key_are_told_and_strict_refuses_them() -> None:

@@ -319,3 +319,41 @@ def test_recommend_has_a_launch_line_too(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "pretrain_gpt.py" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "scope"),
+    [
+        ("--enable-cuda-graph", "layer"), ("--enable-cuda-graph --cuda-graph-scope full_iteration", "step"),
+        ("--external-cuda-graph --cuda-graph-scope attn moe_router", "router"), ("--cuda-graph-impl local", "layer"),
+        ("--cuda-graph-impl transformer_engine --cuda-graph-scope moe_router moe_preprocess", "router_alone"),
+        ("--cuda-graph-impl none", "none"), ("--bf16", "none"),
+    ],
+)  # fmt: skip
+def test_captured_graphs_are_read(flags: str, scope: str) -> None:
+    found = megatron.read(SCRIPT.replace("--lr 1e-4", f"--lr 1e-4 {flags}"), "launch.sh")
+    assert found.values["cuda_graph_scope"] == scope
+    assert found.report.unsupported == []
+
+
+def test_a_graph_of_modules_that_amped_has_not_is_told() -> None:
+    flags = "--cuda-graph-impl local --cuda-graph-scope mlp"
+    found = megatron.read(SCRIPT.replace("--lr 1e-4", f"--lr 1e-4 {flags}"), "launch.sh")
+    assert "--cuda-graph-scope: mlp" in str(found.report.unsupported[0])
+
+
+@pytest.mark.parametrize("scope", ["none", "router_alone", "router", "layer", "step"])
+def test_captured_graphs_come_back_as_they_were_written(scope: str) -> None:
+    e = estimated(read_scenario("mixtral-8x7b", {"cuda_graph_scope": scope}))
+    assert megatron.read(megatron.write(e), "launch.sh").values["cuda_graph_scope"] == scope
+
+
+def test_instances_of_the_sharded_optimizer_are_a_degree() -> None:
+    """32 accelerators of which 4 * 2 share a network: 4 replicas, of which 2 instances have 2 each."""
+    assert values_of(SCRIPT.replace("--lr 1e-4", "--num-distributed-optimizer-instances 2"))["sharding_degree"] == 2
+
+
+def test_a_dispatcher_that_gathers_all_tokens_is_told() -> None:
+    flags = "--num-experts 8 --moe-token-dispatcher-type allgather"
+    found = megatron.read(SCRIPT.replace("--lr 1e-4", flags), "launch.sh")
+    assert [line.key for line in found.report.unsupported] == ["--moe-token-dispatcher-type"]

@@ -5,6 +5,7 @@
 
 import json
 import sys
+from collections import Counter
 from importlib import import_module, metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from amped.base.errors import AmpedError
 from amped.configuring.scenario import read_scenario
 from amped.configuring.values import read_value
 from amped.estimation.estimation import Estimation, estimated
@@ -22,6 +24,8 @@ from amped.interop.recognition import read_file
 from amped.interop.records import Imported, Keys, Report
 from amped.theory.catalogue import catalogue
 from tests.helpers.interop import default_of, drawn_estimates, same
+from tests.interop.test_huggingface import without_modules
+from tests.interop.test_not_modeled import verdict
 
 # They warn of what is missing on a processor.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -94,6 +98,45 @@ class TestTransformers:
         assert found.report.unsupported == []
         if kind != "nemotron":  # the fixture has another network of this class
             assert fields_differing(found, huggingface.read(default_of(kind), kind)) == {}
+
+    def test_no_class_is_read_wrong_in_silence(self) -> None:
+        """Each class that makes a causal model, on torch's device meta: its parameters, or what is missing with its bound, or a refusal."""
+        need("transformers", "5.23.0")
+        from huggingface_hub.errors import StrictDataclassError
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CLASSES
+
+        verdicts = Counter[str]()
+        for kind in CLASSES:
+            try:
+                config = CONFIG_MAPPING[kind]()
+            except StrictDataclassError:  # the class refuses its own defaults
+                verdicts["not made by transformers"] += 1
+                continue
+            try:
+                given = json.loads(json.dumps(config.to_dict(), default=str))
+                found = without_modules(huggingface.read(given, kind))
+                parameters = self.parameters(config, causal=found.values.get("causal", True))
+                verdicts[verdict(found, parameters) if parameters else "not made by transformers"] += 1
+            except AmpedError:
+                verdicts["refused"] += 1
+        assert verdicts.total() == len(CLASSES)
+        assert verdicts["exact"] >= 60
+        assert verdicts["bounded"] >= 16
+        assert verdicts["not made by transformers"] <= 25
+
+    @staticmethod
+    def parameters(config: Any, causal: bool) -> int | None:
+        """The parameters of the model of a config: the causal one, or for an encoder the one without a head; None if it is not made."""
+        import torch
+        from transformers import AutoModel, AutoModelForCausalLM
+
+        try:
+            with torch.device("meta"):
+                model = (AutoModelForCausalLM if causal else AutoModel).from_config(config)
+        except (AssertionError, AttributeError, ImportError, LookupError, TypeError, ValueError):
+            return None  # some classes do not take their own defaults
+        return sum(each.numel() for each in model.parameters())
 
 
 class TestMegatronCore:

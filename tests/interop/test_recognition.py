@@ -82,9 +82,15 @@ def test_a_file_may_stand_for_the_name_of_a_model(tmp_path: Path) -> None:
 
 def test_what_amped_cannot_express_is_a_warning_of_the_estimate(tmp_path: Path) -> None:
     written(tmp_path, {**LLAMA, "index_topk": 2048})
-    done = amped("estimate", "--model", tmp_path, "--system", "DGX H100", "--gpus", 8, "--json", folder=tmp_path)
-    assert "warning" in done.stderr
-    assert "sparse attention" in done.stderr
+    asked = ("estimate", "--model", tmp_path, "--system", "DGX H100", "--gpus", 8)
+    code, said = refused(*asked)
+    assert (code, "index_topk: sparse attention" in said, "--anyway" in said) == (2, True, True)
+    done = amped(*asked, "--anyway", "--json", folder=tmp_path)
+    assert "warning: not modeled: index_topk: sparse attention" in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["grade"], told["not_modeled"][0]["bound_on_time"]) == ("not modelled", None)
+    assert told["step_time_error_fraction"].startswith("unknown")
+    assert "± unknown" in amped(*asked, "--anyway", folder=tmp_path).stdout
 
 
 def test_init_writes_the_network_of_a_file_into_the_config(tmp_path: Path) -> None:

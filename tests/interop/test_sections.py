@@ -183,8 +183,10 @@ def test_the_network_of_a_file_without_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "ds.json").write_text(json.dumps(DEEPSPEED), "utf-8")
     done = amped("import", "ds.json", "--model", "Llama 3 8B", "-o", "my.json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    written = amped("estimate", "my.json", "--system", "DGX H100", "--gpus", 64, "--json", folder=tmp_path)
+    asked = ("estimate", "my.json", "--system", "DGX H100", "--gpus", 64, "--json")
+    written = amped(*asked, "--anyway", folder=tmp_path)
     assert json.loads(written.stdout)["number_of_parameters"] == 8_030_261_248, written.stderr
+    assert "mystery: 3" in amped(*asked, folder=tmp_path).stderr
 
 
 def test_yaml_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

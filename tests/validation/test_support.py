@@ -7,9 +7,10 @@ import pytest
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
+from amped.estimation.grade import FAR, LAW, MEASURED, NEAR
 from amped.interop import bridge, huggingface, torchtitan
 from amped.theory.catalogue import catalogue
-from amped.validation.support import FAR, LAW, MEASURED, NEAR, support, validated_runs_with_values
+from amped.validation.support import support, validated_runs_with_values
 from amped.validation.table import read_table
 from tests.helpers.cli import amped, refused
 from tests.helpers.interop import default_of
@@ -28,12 +29,8 @@ HARD = {
         "mamba_conv_bias, mamba_norm_before_gate, time_step_limit, ssm_multipliers, ssm_in_multiplier, ssm_out_multiplier",
         "mlp_multipliers",
     },
-    "qwen3_next": {
-        "model_type",
-        "layer_types",
-        "linear_conv_kernel_dim, linear_key_head_dim, linear_value_head_dim, linear_num_key_heads, linear_num_value_heads",
-    },
-    "deepseek_v32": {"model_type", "layer_types", "index_topk, index_head_dim, index_n_heads"},
+    "qwen3_next": {"layer_types", "model_type qwen3_next"},
+    "deepseek_v32": {"layer_types"},
     "afmoe": {"model_type afmoe"},
     "mimo_v2_flash": {"model_type mimo_v2_flash", "v_head_dim"},
     "gemma3": {"vision_config"},

@@ -17,11 +17,12 @@ def heading(e: Estimation) -> tuple[str, str]:
 
 def answer(e: Estimation, change: str | None = None) -> Section:
     """What a person wants to know first, as `amped estimate` says it; `change` as `screen.fit` has it."""
-    lines = [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e, change)]
+    lines = [("", line) for line in screen.not_modeled_first(e)]
+    lines += [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e, change)]
     lines.append(("WHERE", where(e)))
     wait = screen.longest_wait(e)
     lines += [("SLOW BY", f"{wait}; `amped why` says what helps")] if wait else []
-    lines += [("ASSUMED", screen.assumed(e))]
+    lines += [("ASSUMED", screen.assumed(e)), ("EVIDENCE", e.grade)]
     lines += [("ANCHORED", e.anchored_on)] if e.anchored_on else []
     lines += [("", note) for note in screen.notes(e)]
     return Section("answer", "The answer", lines, headline(numbers(e)))

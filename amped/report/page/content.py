@@ -25,7 +25,7 @@ class Number:
     """
 
     name: str
-    value: float | bool | str
+    value: Any
     told: str
     config: int | None = None
 
@@ -186,7 +186,7 @@ def _cell(value: Plain | Number, unit: str, size: float) -> Cell:
     bare = plain(value)
     exact = json.dumps(bare)
     is_number = isinstance(bare, float | int) and not isinstance(bare, bool)
-    if unit == EXACT and is_number:
+    if unit == EXACT and (is_number or isinstance(bare, list)):
         told = exact
     elif isinstance(value, Number) and not unit:
         told = value.told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.report.page.content import Number
@@ -23,8 +25,10 @@ def numbers(e: Estimation, config: int | None = None) -> dict[str, Number]:
     return {name: Number(name, value, told(e, name, value), config) for name, value in e.to_dict().items()}
 
 
-def told(e: Estimation, name: str, value: float | bool | str) -> str:
+def told(e: Estimation, name: str, value: Any) -> str:
     """A result as people read it, with its unit."""
+    if isinstance(value, list):
+        return "; ".join(map(str, e.not_modeled)) or "none"
     if isinstance(value, bool | str):
         return human.value(value, "boolean") if isinstance(value, bool) else value or "none"
     unit = unit_of_result(e, name)

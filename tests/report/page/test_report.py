@@ -89,7 +89,8 @@ def test_every_number_of_configs_that_chance_draws_is_that_of_json() -> None:
 def test_a_whole_page_names_at_least_forty_numbers_and_each_is_that_of_json() -> None:
     found, told = read(page_of("default")).named, json.loads(printed("estimate", "default", "--json"))
     assert len({name for (_, name), values in found.items() if isinstance(values[0], float)}) >= 40
-    assert {(name, value) for (_, name), values in found.items() for value in values} == {*told.items()}
+    shown = {(name, json.dumps(value)) for (_, name), values in found.items() for value in values}
+    assert shown == {(name, json.dumps(value)) for name, value in told.items()}
 
 
 @pytest.mark.thorough
@@ -99,7 +100,9 @@ def test_configs_side_by_side_keep_their_own_numbers() -> None:
     for place, config in enumerate(configs):
         told = json.loads(printed("estimate", config, "--json"))
         found = {name: values for (of, name), values in page.named.items() if of == place}
-        assert {name: {*values} for name, values in found.items()} == {name: {told[name]} for name in found}
+        assert {n: {*map(json.dumps, values)} for n, values in found.items()} == {
+            n: {json.dumps(told[n])} for n in found
+        }
         assert {*HEADLINE} <= found.keys()
 
 

@@ -1,0 +1,231 @@
+"""What is not modeled, as a bound on time and memory.
+
+An entry has two sides. What amped counts in its place may cost nothing: its share is a. And the thing itself may cost, on
+top of all that is counted, its own size: its share is b. Both are shares of what is counted. The truth is between 1 - a and
+1 + b, and the bound e = max(a / (1 - a), b) says so in the form of an error band: between value / (1 + e) and value * (1 + e).
+
+| share of | what is counted in its place (a) | the thing itself (b) |
+|---|---|---|
+| products | multiply-accumulates of the part in these layers, all scores counted | its own, for tokens and for pairs of them |
+| bytes | bytes that the operators of the part read and write | its parameters and values |
+| parameters | parameters of the part in these layers | its own |
+| kept | bytes that the operators of the part keep for the backward pass | its values |
+
+Time has the largest bound of products, bytes and parameters (which are gathered and reduced); memory that of parameters and
+of what is kept. Several entries add up. Assumes that what is not modeled runs as efficiently as what is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from amped.base.record import dataclass
+from amped.configuring.not_modeled import NotModeled
+from amped.engine.evaluate import Results
+from amped.estimation.uncertainty import ErrorBand
+
+# Above this bound the first line of every answer says NOT MODELED.
+TOLD_FIRST = 0.25
+TIME, MEMORY = ("products", "bytes", "parameters"), ("parameters", "kept")
+# For each part that may be touched: the records of its operators, and the quantity that counts its layers.
+OPERATORS = {
+    "attention_core": (("attention_core_operators",), "number_of_attention_layers"),
+    "attention": (
+        ("projection_operators", "query_key_norm_operators", "rotary_operators", "attention_core_operators", "attention_output_operators"),
+        "number_of_attention_layers",
+    ),
+    "dense_feedforward": (("feedforward_operators",), "number_of_dense_layers"),
+    "mixture": (("routing_operators", "routed_expert_operators", "shared_expert_operators"), "number_of_MoE_layers"),
+    "layer": (("layer_operators",), "layers"),
+}  # fmt: skip
+
+
+class Share(NamedTuple):
+    """A share of what is counted: of what stands in the place of a thing, and of the thing itself."""
+
+    counted: float
+    own: float
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is not modeled, and how far it may move an estimate.
+
+    Attributes:
+        what: it in words.
+        shares: by products, bytes, parameters and kept bytes; empty where there is no bound.
+    """
+
+    what: str
+    shares: Mapping[str, Share]
+
+    @property
+    def share(self) -> float:
+        """The largest share of products, bytes or parameters that it touches; infinite without a bound."""
+        return max((max(self.shares[of]) for of in TIME), default=math.inf) if self.shares else math.inf
+
+    @property
+    def on_time(self) -> float:
+        """The error that it may cause in the time of a step, as that of an error band; infinite without a bound."""
+        return largest(self.shares, TIME)
+
+    @property
+    def on_memory(self) -> float:
+        """The same in the memory of an accelerator."""
+        return largest(self.shares, MEMORY)
+
+    def __str__(self) -> str:
+        if not self.shares:
+            return f"{self.what} (no bound)"
+        return f"{self.what} (time {_percent(self.on_time)}, memory {_percent(self.on_memory)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry of `not_modeled`: numbers, or null where there is no bound."""
+        numbers = {"share": self.share, "bound_on_time": self.on_time, "bound_on_memory": self.on_memory}
+        return {"what": self.what, **{name: value if value < math.inf else None for name, value in numbers.items()}}
+
+
+def _percent(error: float) -> str:
+    """A bound in words; that of a part which is nearly all says little more than that."""
+    return "any share" if error == math.inf else f"± {max(error * 100, 0.1):.{1 if error < 0.01 else 0}f} %"
+
+
+def bound(share: Share) -> float:
+    """The error that a share of what is counted may cause. Source: the module's head."""
+    return max(share.counted / (1 - share.counted), share.own) if share.counted < 1 else math.inf
+
+
+def largest(shares: Mapping[str, Share], of: Sequence[str]) -> float:
+    """The largest bound of some shares; infinite where none is known."""
+    return max(map(bound, (shares[name] for name in of))) if shares else math.inf
+
+
+def together(bounds: Iterable[Bound]) -> Bound | None:
+    """All that is not modeled as one; None if everything is."""
+    every = list(bounds)
+    if not every:
+        return None
+    told = "; ".join(each.what for each in sorted(every, key=lambda each: -each.on_time))
+    if not all(each.shares for each in every):
+        return Bound(told, {})
+    return Bound(
+        told, {of: Share(*map(sum, zip(*(each.shares[of] for each in every), strict=True))) for of in every[0].shares}
+    )
+
+
+def with_bound(band: ErrorBand | None, error: float) -> ErrorBand | None:
+    """An error band and a bound beside it: never narrower than the band."""
+    return band and replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
+
+
+def bounds_of(results: Results, entries: Sequence[NotModeled]) -> list[Bound]:
+    """What is not modeled of an estimate, with the shares that it touches there."""
+    counted = _counted(results) if entries else {}
+    return [Bound(entry.what, _shares(results, entry, counted) if entry.is_bounded else {}) for entry in entries]
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def core_products(context: float, attention_heads: float, head_dimension: float, value_head_dimension: float) -> float:
+    """The multiply-accumulates of scores and weighted values of one layer for a token, all scores counted.
+
+    Source: arXiv 2104.04473, appendix.
+    """
+    return context * attention_heads * (head_dimension + value_head_dimension)
+
+
+def network_products(results: Results) -> float:
+    """The multiply-accumulates of the network for a token in a forward pass.
+
+    Each active parameter but those of embeddings is one, and scores and weighted values come beside them; in windowed
+    layers only those in the window. Source: arXiv 2001.08361, section 2.1.
+    """
+    matrices = results.number("active_parameters") - results.number("embedding_parameters")
+    head = results.number("tied_embeddings") * results.number("vocabulary_size") * results.number("dimensionality")
+    seen = 1 - results.number("windowed_layer_fraction") * (
+        1 - results.number("effective_attention_window") / results.number("context")
+    )
+    return matrices + head + results.number("number_of_attention_layers") * seen * _core(results)
+
+
+def _core(results: Results) -> float:
+    return core_products(
+        results.number("context"),
+        results.number("attention_heads"),
+        results.number("head_dimension"),
+        results.number("value_head_dimension"),
+    )
+
+
+def _part_parameters(results: Results, part: str) -> tuple[float, float]:
+    """The parameters of a part of one layer, and those of them that a token uses."""
+    shared = results.number("router_and_shared_expert_parameters")
+    kinds = {
+        "attention_core": (0.0, 0.0),
+        "attention": (results.number("attention_parameters"),) * 2,
+        "dense_feedforward": (results.number("feedforward_parameters"),) * 2,
+        "mixture": (
+            shared + results.number("number_of_experts") * results.number("expert_parameters"),
+            shared + results.number("experts_per_token") * results.number("expert_parameters"),
+        ),
+    }
+    if part in kinds:
+        return kinds[part]
+    fuller = max(kinds["dense_feedforward"], kinds["mixture"])
+    return kinds["attention"][0] + fuller[0], kinds["attention"][1] + fuller[1]
+
+
+def _counted(results: Results) -> dict[str, float]:
+    """What is counted of the whole network: products of a token, parameters, and bytes of the layers on an accelerator."""
+    moved, kept = _operator_bytes(results, ("layer_operators",))
+    number = results.number("layers")
+    return {"products": network_products(results), "bytes": moved * number, "parameters": results.number("number_of_parameters"), "kept": kept * number}  # fmt: skip
+
+
+def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, float]:
+    """The bytes that some operators of an average layer move, and those that they keep."""
+    operators = [each for name in names if name in results.cells for each in results.records(name)]
+    moved = sum(float((each.read + each.written) * each.count) for each in operators)
+    return moved, sum(float(each.stash * each.count) for each in operators)
+
+
+def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
+    """The shares of an entry, both sides."""
+    in_place, own = _in_place(results, entry), _own(results, entry)
+    return {of: Share(in_place[of] / whole, own[of] / whole) for of, whole in counted.items()}
+
+
+def _in_place(results: Results, entry: NotModeled) -> dict[str, float]:
+    """What is counted in the place of an entry."""
+    if not entry.touches:
+        return dict.fromkeys(("products", "bytes", "parameters", "kept"), 0.0)
+    names, kind = OPERATORS[entry.touches]
+    parameters, active = _part_parameters(results, entry.touches)
+    core = _core(results) if entry.touches in ("attention_core", "attention", "layer") else 0.0
+    moved, kept = _operator_bytes(results, names)
+    of_layers = entry.layers / results.number(kind) if results.number(kind) else 0.0
+    return {
+        "products": (active + core) * entry.layers, "bytes": moved * results.number("layers") * of_layers,
+        "parameters": parameters * entry.layers, "kept": kept * results.number("layers") * of_layers,
+    }  # fmt: skip
+
+
+def _own(results: Results, entry: NotModeled) -> dict[str, float]:
+    """What an entry itself has: bytes of a micro-batch on one accelerator, where tensor-parallel ranks share it evenly."""
+    ranks = results.number("tensor_parallel_degree")
+    values = (
+        entry.values_of_a_token
+        * results.number("microbatch_size")
+        * results.number("context")
+        / results.number("context_parallel_degree")
+    )
+    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * results.number("context")
+    return {
+        "products": entry.parameters + of_a_token, "parameters": entry.parameters,
+        "bytes": (3 * entry.parameters * results.number("weight_precision") + 6 * values * results.number("activation_precision")) / ranks,
+        "kept": values * results.number("activation_precision") / ranks,
+    }  # fmt: skip

@@ -1,0 +1,122 @@
+"""Parts of a network that amped does not model, and how large they are: rows of `not_modeled.json`, sized by the file.
+
+A word in a list of kinds of layers that amped does not know is told, and never taken for the usual kind in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from amped.configuring.not_modeled import SIZES, NotModeled
+from amped.interop.fields import table
+from amped.interop.records import Reading, Told
+
+# Kinds of feed-forward networks, and whether each is a mixture of experts.
+FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
+INTO = "not_modeled"
+
+
+def rows() -> dict[str, dict[str, Any]]:
+    """The parts by name."""
+    found: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
+    return found
+
+
+def part_of(word: str, family: Mapping[str, Any]) -> str | None:
+    """The part that a word in a list of layers names: in this family, or in all of them."""
+    own: str | None = family.get("layers", {}).get(word)
+    return own or next((name for name, row in rows().items() if word in row.get("words", ())), None)
+
+
+def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A file whose layers are each one block (Nemotron-H), with each mixing block and a feed-forward block as one layer."""
+    letters: Mapping[str, str] = family.get("blocks", {})
+    listed = next((raw[key] for key in ("layers_block_type", "hybrid_override_pattern") if raw.get(key)), None)
+    if not letters or not isinstance(listed, str | list) or not all(isinstance(word, str) for word in listed):
+        return raw
+    kinds = [letters.get(word, word) for word in listed]
+    blocks = [kind for kind in kinds if kind in FEEDFORWARDS]
+    mixers = [kind for kind in kinds if kind not in FEEDFORWARDS]
+    number = max(len(mixers), len(blocks))
+    return {
+        **raw, "num_hidden_layers": number, "layer_types": mixers + ["absent_attention"] * (number - len(mixers)),
+        "mlp_layer_types": blocks + ["absent_feedforward"] * (number - len(blocks)),
+    }  # fmt: skip
+
+
+def tell_layers(own: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str | None = None) -> None:
+    """Tells the words of a list of layers that are not usual: with the size of their part, or as something without a bound."""
+    for word, number in Counter(word for word in words if word not in usual).items():
+        name = part_of(word, own.family) or unknown
+        told = f"{number} of {len(words)} layers are {word}"
+        if name is None:
+            own.unsupported(key, f"{told}, a kind that amped does not know; read as layers with full attention")
+        else:
+            tell_part(own, name, key, number, f"{told}: ")
+
+
+def tell_parts(own: Reading, words: Sequence[str]) -> None:
+    """Tells the parts that all layers of a family have; one that the file's own list of layers names is told already."""
+    named = {part_of(word, own.family) for word in words}
+    for name in own.family.get("parts", ()):
+        if name not in named:
+            tell_part(own, name, f"model_type {own.keys.raw.get('model_type', '')}".strip(), int(own.values["layers"]))
+
+
+def tell_part(own: Reading, name: str, key: str, layers: int, before: str = "") -> None:
+    """Tells one part in some layers, with its sizes; a size that the file does not give leaves it without a bound."""
+    row = rows()[name]
+    what, keys = before + row["what"], re.compile(row.get("keys") or "$^")
+    for other in own.keys.raw:
+        if keys.fullmatch(other) and other not in own.keys.taken:
+            own.keys.get(other, INTO)
+    sizes = {size: _sum(own, row.get(size, ())) for size in SIZES if size != "layers"}
+    once = _sum(own, row.get("once", ()))
+    if None in (*sizes.values(), once):
+        own.unsupported(key, f"{what}; the file does not say its sizes")
+        return
+    numbers = {size: (value or 0.0) * layers for size, value in sizes.items()}
+    numbers["parameters"] += once or 0.0
+    entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
+    own.report.unsupported.append(Told(key, what, entry))
+
+
+def _sum(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
+    """A sum of products of numbers, keys and quantities; None if one of them is not known."""
+    total = 0.0
+    for factors in terms:
+        product = 1.0
+        for factor in factors:
+            value = _factor(own, factor)
+            if value is None:
+                return None
+            product *= value
+        total += product
+    return total
+
+
+def _factor(own: Reading, name: Any) -> float | None:
+    """One factor of a product."""
+    if isinstance(name, int | float):
+        return float(name)
+    if name.startswith("1/"):
+        divisor = _factor(own, name.removeprefix("1/"))
+        return 1 / divisor if divisor else None
+    outer, _, inner = name.partition(".")
+    value = own.values.get(name, own.keys.raw.get(outer))
+    value = value.get(inner) if inner and isinstance(value, Mapping) else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        return None
+    if name not in own.values:
+        own.keys.get(outer, INTO)
+    return float(value)
+
+
+def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:
+    """For each layer whether it is a mixture of experts; a kind that amped does not know is one, and is told."""
+    usual = {kind for kind in FEEDFORWARDS if part_of(kind, own.family) is None}
+    tell_layers(own, "mlp_layer_types", kinds, usual, "unknown_feedforward")
+    return [FEEDFORWARDS.get(kind, True) for kind in kinds]

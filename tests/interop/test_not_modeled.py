@@ -1,0 +1,202 @@
+"""What amped does not model of five networks, against FLOPs counted by hand from their papers; and all classes of transformers.
+
+FLOPs are those of a token in a forward pass, two for each multiply-accumulate, with all scores counted.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from amped.base.errors import AmpedError
+from amped.configuring.scenario import read_scenario
+from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.not_modeled import bound, network_products
+from amped.interop import huggingface
+from amped.interop.as_config import as_config
+from amped.interop.models import as_row
+from amped.interop.records import Imported
+from tests.helpers.cli import amped
+from tests.helpers.interop import default_of, real_configs
+from tests.interop.test_huggingface import LLAMA, without_modules
+
+# A rounding of sums of parameters.
+ROUNDING = 1e-9
+
+
+class Counted(NamedTuple):
+    """The parts of a network in multiply-accumulates of a token: without its context, and for each token of the context."""
+
+    fixed: float
+    of_context: float
+
+
+def deepseek_v32(context: int) -> Counted:
+    """61 layers of latent attention; an indexer of 64 heads of 128 scores all keys, and 2,048 of them are read.
+
+    Attention's matrices: 7168 * 1536 + 1536 * 128 * 192 (queries), 7168 * 576 + 512 * 128 * 256 (keys and values), 128 * 128 * 7168
+    (output) = 187,105,280. Indexer's: 1536 * 64 * 128 + 7168 * 128 + 7168 * 64 = 13,959,168. Reading k keys: 128 * (192 + 128) * k.
+    3 dense layers: 3 * 7168 * 18432; 58 mixtures: 3 * 7168 * 2048 * (8 + 1) + 7168 * 256. Head: 7168 * 129,280.
+    """
+    layer = 187_105_280 + 13_959_168 + 128 * 320 * min(context, 2048)
+    rest = 3 * 396_361_728 + 58 * (9 * 44_040_192 + 1_835_008) + 926_679_040
+    return Counted(61 * layer + rest, 61 * 64 * 128)
+
+
+def glm_moe_dsa(context: int) -> Counted:
+    """78 layers as those of DeepSeek V3.2, with 64 heads of 256 and values of 256, and an indexer of 32 heads of 128.
+
+    Attention's matrices: 6144 * 2048 + 2048 * 64 * 256, 6144 * 576 + 512 * 64 * 448, 64 * 256 * 6144 = 165,019,648.
+    Indexer's: 2048 * 32 * 128 + 6144 * 128 + 6144 * 32 = 9,371,648. 3 dense layers: 3 * 6144 * 12288; 75 mixtures:
+    3 * 6144 * 2048 * 9 + 6144 * 256. Head: 6144 * 154,880.
+    """
+    layer = 165_019_648 + 9_371_648 + 64 * 512 * min(context, 2048)
+    rest = 3 * 226_492_416 + 75 * (9 * 37_748_736 + 1_572_864) + 951_582_720
+    return Counted(78 * layer + rest, 78 * 32 * 128)
+
+
+def qwen3_next(context: int) -> Counted:
+    """36 layers of gated delta nets, 12 of attention with a gate, all mixtures.
+
+    Gated delta net: 2048 * (2 * 2048 + 2 * 4096 + 2 * 32) + 4096 * 2048 = 33,685,504 of matrices, 4 * 8192 of the convolution,
+    and for each of 32 heads the state of 128 * 128 decayed, corrected and read: 3 * 32 * 128 * 128 = 1,572,864. Attention:
+    2048 * 16 * 256 * 3 (queries, gate, output) + 2 * 2048 * 512 = 27,262,976; scores 2 * 16 * 256 for a token of the context.
+    Mixture: (10 + 1) * 3 * 2048 * 512 + 2048 * 512 + 2048 = 35,653,632. Head: 2048 * 151,936.
+    """
+    del context
+    return Counted(36 * (33_685_504 + 32_768 + 1_572_864) + 12 * 27_262_976 + 48 * 35_653_632 + 311_164_928, 12 * 8192)
+
+
+def nemotron_h(context: int) -> Counted:
+    """The default of the class: one block each of Mamba-2, mixture of experts, attention and feed-forward network.
+
+    Mamba-2: 4096 * (2 * 8192 + 2 * 8 * 128 + 128) + 8192 * 4096 = 109,576,192 of matrices, 4 * 10,240 of the convolution, and the
+    state of 128 entries for each of 8192 values written and read: 2 * 8192 * 128. Attention: 4096 * 128 * (2 * 32 + 2 * 8) =
+    41,943,040. Mixture: 2 * 4096 * 7688 * (2 + 1) + 4096 * 8 = 188,973,056. Feed-forward: 2 * 4096 * 21504. Head: 4096 * 131,072.
+    """
+    del context
+    mamba = 109_576_192 + 40_960 + 2_097_152
+    return Counted(mamba + 188_973_056 + 41_943_040 + 176_160_768 + 536_870_912, 2 * 32 * 128)
+
+
+def deepseek_v4(context: int) -> Counted:
+    """43 layers: 23 read 128 keys and one of 128 tokens, 20 read 128 keys and the best 512 of one of 4 tokens; 4 residual streams.
+
+    Queries 4096 * 1024 + 1024 * 64 * 512, keys 4096 * 512, output 64 * 512 * 1024 + 8 * 1024 * 4096: 106,954,752. Compressors:
+    2 * 4096 * 512 and 4 * 4096 * 512. Indexer: 4 * 4096 * 128 + 1024 * 64 * 128 + 4096 * 64 = 10,747,904, and 64 * 128 for one of 4 tokens.
+    Reading a key: 64 * 2 * 512 = 65,536. Streams: 2 * 24 * 4 * 4096. Mixture: 7 * 3 * 4096 * 2048 + 4096 * 256. Head: 4096 * 129,280.
+    """
+    shared = 106_954_752 + 786_432 + 7 * 25_165_824 + 1_048_576
+    heavy = 4_194_304 + 65_536 * 128
+    sparse = 8_388_608 + 10_747_904 + 65_536 * (128 + min(context / 4, 512))
+    fixed = 43 * shared + 23 * heavy + 20 * sparse + 529_530_880
+    return Counted(fixed, 23 * 65_536 / 128 + 20 * 8192 / 4)
+
+
+NETWORKS = {
+    "deepseek_v4": deepseek_v4, "deepseek_v32": deepseek_v32, "qwen3_next": qwen3_next, "nemotron_h": nemotron_h,
+    "glm_moe_dsa": glm_moe_dsa,
+}  # fmt: skip
+
+
+def read(model_type: str) -> Imported:
+    return huggingface.read(default_of(model_type), model_type)
+
+
+def estimate(found: Imported, **values: object) -> Estimation:
+    return estimated(read_scenario("minimal", {"model": as_row(found), **values}))
+
+
+def together(e: Estimation, of: str) -> float:
+    """The bound of a share of all that is not modeled, as an error."""
+    return bound(e.unmodeled.shares[of]) if e.unmodeled else 0.0
+
+
+@pytest.mark.parametrize("context", [4096, 131_072])
+@pytest.mark.parametrize("model_type", NETWORKS)
+def test_the_bound_holds_the_flops_that_were_counted_by_hand(model_type: str, context: int) -> None:
+    e = estimate(without_modules(read(model_type)), context=context, batch_size=64, microbatch_size=1)
+    counted = NETWORKS[model_type](context)
+    by_hand = counted.fixed + counted.of_context * context
+    assert abs(math.log(by_hand / network_products(e.results))) <= math.log1p(together(e, "products"))
+    assert e.lacks_much or context == 4096
+    assert e.grade == ("not modelled" if e.lacks_much else e.grade)
+
+
+def test_the_products_of_a_network_are_those_that_amped_counts() -> None:
+    """A mixture that is modeled whole: the products of a token times the tokens are the FLOPs of the model."""
+    e = estimated(read_scenario("mixtral-8x7b"))
+    flops = 6 * network_products(e.results) * e["batch_size"] * e["context"] / e["number_of_accelerators"]
+    assert flops == pytest.approx(e["model_flops_per_accelerator"], rel=1e-3)
+
+
+@pytest.mark.parametrize("model_type", NETWORKS)
+def test_a_config_says_first_what_is_not_modeled(tmp_path: Path, model_type: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(default_of(model_type)), "utf-8")
+    asked = ("--model", tmp_path, "--gpus", 512, "--seq", 131_072)
+    assert amped("estimate", *asked, folder=tmp_path).stdout.startswith("NOT MODELED: time ± ")
+    told = json.loads(amped("estimate", *asked, "--json", folder=tmp_path).stdout)
+    assert told["grade"] == "not modelled"
+    assert all(entry.keys() == {"what", "share", "bound_on_time", "bound_on_memory"} for entry in told["not_modeled"])
+    assert all(entry["bound_on_time"] >= 0 for entry in told["not_modeled"])
+
+
+def test_deepseek_v4_has_284_billion_parameters() -> None:
+    """`hash_moe` and `moe` are mixtures; read as dense layers, it had 21.9 billion."""
+    e = estimate(without_modules(read("deepseek_v4")))
+    assert e["number_of_parameters"] == pytest.approx(284_325_869_015, rel=0.05)
+
+
+def test_an_unknown_kind_of_feedforward_network_is_a_mixture_with_a_bound() -> None:
+    found = huggingface.read(
+        {**LLAMA, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2, "mlp_layer_types": ["sparse", "soft_moe"] * 16},
+        "config.json",
+    )  # fmt: skip
+    assert found.values["number_of_MoE_layers"] == 32
+    (told,) = found.report.unsupported
+    assert "16 of 32 layers are soft_moe: a kind of feed-forward network that amped does not know" in str(told)
+    assert estimate(found).lacks_much
+
+
+def test_an_imported_config_keeps_what_is_not_modeled() -> None:
+    found = read("qwen3_next")
+    e = estimated(
+        read_scenario(
+            as_config(found),
+            {"batch_size": 64, "tokens_to_train": 1e12, "number_of_accelerators": 64, "system": "DGX H100"},
+        )
+    )
+    assert [each.what for each in e.not_modeled] == [str(line) for line in found.report.unsupported]
+    assert e.lacks_much
+
+
+def verdict(found: Imported, parameters: int) -> str:
+    """Whether the parameters are exact, or within the bound of what is told; anything else fails."""
+    e = estimate(found)
+    off = abs(math.log(e["number_of_parameters"] / parameters))
+    assert off <= math.log1p(together(e, "parameters")) + ROUNDING, found.name
+    return "bounded" if e.not_modeled else "exact"
+
+
+def test_no_class_of_transformers_is_wrong_in_silence() -> None:
+    """Each default config has the parameters of its model, or each missing part is told with its bound, or it is refused."""
+    verdicts = []
+    for real in real_configs():
+        try:
+            found = without_modules(huggingface.read(real.config, real.model_type))
+            verdicts.append(verdict(found, real.parameters))
+        except AmpedError:
+            verdicts.append("refused")
+    assert len(verdicts) == 196
+    assert verdicts.count("exact") >= 80
+    assert verdicts.count("bounded") >= 15
+
+
+@pytest.mark.parametrize("change", [{"index_n_heads": None}, {"index_topk": True}])
+def test_a_part_whose_sizes_are_not_said_has_no_bound(change: dict[str, Any]) -> None:
+    found = huggingface.read({**default_of("deepseek_v32"), **change}, "config.json")
+    with pytest.raises(AmpedError, match="the file does not say its sizes: not modeled, and amped knows no bound"):
+        estimate(found)
+    assert estimate(found, anyway=True).to_dict()["not_modeled"][0]["bound_on_time"] is None
