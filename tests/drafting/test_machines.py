@@ -18,8 +18,8 @@ LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)
         ("L40S", "PCIe Gen4 box"),
         ("H100 PCIe", "PCIe Gen5 box"),
         ("H20", "HGX H20 (8x)"),
-        ("MI300A", "MI300A node (4x, Slingshot 11)"),
-        ("MI325X", "MI300X platform (8x, NDR/RoCE 400)"),
+        ("MI300A", "MI300A node (4x with Slingshot 11)"),
+        ("MI325X", "MI300X platform (8x with NDR/RoCE 400)"),
         ("H100 SXM", "DGX H100"),
     ],
 )

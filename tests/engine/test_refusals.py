@@ -74,6 +74,6 @@ def test_a_list_of_records_that_is_none_is_named() -> None:
 
 def test_a_result_that_is_no_number_is_named_with_its_inputs() -> None:
     with pytest.raises(EvaluationError, match=r"(?s)'optimizer_time' came out as inf.*memory_bandwidth = 1e-300"):
-        amped.estimate("default", performance_model="amped", memory_bandwidth=1e-300)
+        amped.estimate("default", performance_model="amped", memory_bandwidth="1e-300 byte/s")
     with pytest.raises(EvaluationError, match=r"(?s)'\w+' came out as (inf|nan).*it was computed from \w+ = "):
-        amped.estimate("default", memory_bandwidth=1e-300)
+        amped.estimate("default", memory_bandwidth="1e-300 byte/s")

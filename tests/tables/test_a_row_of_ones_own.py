@@ -47,7 +47,7 @@ class TestPeaksInSixteenBits:
 
     def test_a_row_that_extends_nothing_needs_no_clock_where_it_has_a_peak(self, tmp_path):
         written(tmp_path, Zeta={**ALONE, FP16: "2000 TFLOP/s"})
-        assert typed(tmp_path, "--accelerator", "Zeta", "--lookup-tables", "mine.json")[0] == 0
+        assert typed(tmp_path, "--system", "DGX B200", "--accelerator", "Zeta", "--lookup-tables", "mine.json")[0] == 0
 
     def test_null_says_that_there_is_none(self, tmp_path):
         row = layered(tmp_path, {ACCELERATORS: {"Zeta": {"extends": "B200 SXM", FP16: "2 PFLOP/s", BF16: None}}})

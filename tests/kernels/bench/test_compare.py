@@ -94,7 +94,7 @@ def test_a_fitted_row_predicts_better_than_the_shipped_one(measured, capsys):
     told = capsys.readouterr()
     assert "H100 SXM" in told.out
     assert "held out" in told.out
-    assert '--set kernel_efficiencies="H100 SXM"' in told.err
+    assert "--set 'kernel_efficiencies=H100 SXM'" in told.err
     verb("bench", "compare", measured, "--json", "--lookup-tables", "tables")
     after = json.loads(capsys.readouterr().out)["families"]
     assert [f["family"] for f in after] == [f["family"] for f in before]
