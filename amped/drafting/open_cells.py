@@ -19,7 +19,7 @@ from amped.drafting.fastest import Fastest, fastest
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
 from amped.estimation.laying_out import ENDS
-from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
+from amped.exploration.search_space import CHUNKS, HEADROOM, HEADROOM_BYTES, MICROBATCH, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import LookupTables
 from amped.theory.parallelisms import PLACED
@@ -56,7 +56,9 @@ def as_estimated(settings: Mapping[str, Any], names: Sequence[str], tables: Look
     if {*CHOSEN} <= given:
         return {}
     chosen = Asking(None, settings, tables).completed().question.overrides
-    return {name: _whole(value) for name, value in chosen.items() if name not in {*settings, *names}}
+    # Headroom is what a planner keeps free; a run that was measured kept none for an error of amped's.
+    left_out = {*settings, *names, HEADROOM, HEADROOM_BYTES}
+    return {name: _whole(value) for name, value in chosen.items() if name not in left_out}
 
 
 def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTables) -> tuple[Choice, str]:

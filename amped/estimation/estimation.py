@@ -181,7 +181,10 @@ class Estimation:
     def given_results(self) -> tuple[str, ...]:
         """The results that the user gave, so that nothing is predicted of them."""
         origins = self.scenario.sources.origins
-        return tuple(name for name in (*RESULTS, *OPTIONAL_RESULTS) if isinstance(origins.get(name), Given))
+        shown = (
+            name for name in (*RESULTS, *OPTIONAL_RESULTS) if self.scenario.catalogue[name].mark.kind != "parameter"
+        )
+        return tuple(name for name in shown if isinstance(origins.get(name), Given))
 
     @property
     def ground(self) -> Ground:
