@@ -6,6 +6,7 @@ python docs/first_questions.py
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shlex
 import subprocess
@@ -158,9 +159,8 @@ def _number(pattern: str, text: str) -> float:
 
 
 def _run(words: list[str], folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "amped", *words], cwd=folder, capture_output=True, text=True, check=True
-    )
+    command, seen = [sys.executable, "-m", "amped", *words], {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(command, cwd=folder, env=seen, capture_output=True, text=True, check=True)
     return done.stdout
 
 

@@ -146,8 +146,11 @@ def _rows(scenario: Scenario, _: list[str], is_swept: bool = False) -> Iterator[
     if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
         yield "model", read_scenario("default").sources.rows[NETWORK].name
     if SYSTEM not in rows:
-        node = scenario.sources.given.get("number_of_accelerators_per_node")
+        given = scenario.sources.given
+        node, is_alone = given.get("number_of_accelerators_per_node"), given.get("number_of_accelerators") == 1
         machine = system_of_its_form(part.name, tables, node) if part else MACHINE
+        if machine is None and is_alone:
+            machine = MACHINE  # one accelerator sends nothing, so that any server does
         if machine is not None:
             yield "system", machine
             part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))

@@ -167,7 +167,7 @@ def test_the_mixture_dispatches_before_its_experts_and_combines_after():
 def test_no_micro_batch_is_said_to_fit_where_the_hosts_memory_does_not_suffice():
     """Below "DOES NOT FIT" of the host stood the largest micro-batch that fits, without the word where."""
     offloaded = {"model": "Llama 3 70B", "system": "DGX H100", "gpus": 64, "optimizer_offload": 1}
-    told = plain(summary(amped.estimate(**offloaded, host_memory_capacity="100 MB")))
+    told = " ".join(plain(summary(amped.estimate(**offloaded, host_memory_capacity="100 MB"))).split())
     assert "of a server's 100 MB: DOES NOT FIT" in told
     assert "largest micro-batch that fits in an accelerator, without the host's memory: " in told
     assert "largest micro-batch that fits: " in plain(summary(amped.estimate(**offloaded)))

@@ -64,6 +64,7 @@ def missing(shown, printed):
 @pytest.mark.parametrize(("page", "least"), [("tutorial.md", 11), ("coming-from-amped.md", 7)])
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page, least, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     commands, line, printed = 0, "", ""
     for block in BLOCK.finditer((DOCS / page).read_text("utf-8")):
         body = block["body"]

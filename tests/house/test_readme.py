@@ -42,6 +42,7 @@ def test_the_screen_is_one_screen():
 @pytest.mark.parametrize("command", [SCREEN, "amped estimate --layers"])
 def test_the_printed_output_is_real(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
     lines = [line.rstrip() for line in CliRunner().invoke(app, shlex.split(command)[1:]).stdout.splitlines()]
     printed = "\n".join(line for line in lines if not line.startswith("written")).rstrip()
     assert printed == block_after(f"output of: {command}")

@@ -159,7 +159,8 @@ def test_the_nearest_numbers_of_heads_are_named():
         Dimensions(8, 512, 15, 1024)
 
 
-def test_the_page_shows_what_the_command_prints(capsys):
+def test_the_page_shows_what_the_command_prints(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     page = (ROOT / "docs" / "data-movement.md").read_text("utf-8")
     shown = re.findall(r"```bash\namped (data-movement [^\n]*)\n```\n\n```text\n(.*?)\n```", page, re.S)
     assert len(shown) == 2
