@@ -36,6 +36,7 @@ class Selection:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self.cache: pytest.Cache | None = getattr(config, "cache", None)  # none with -p no:cacheprovider
         self.skipped_nodes: set[str] = set()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -44,7 +45,7 @@ class Selection:
         items[:] = kept
 
     def _kept(self, items: list[pytest.Item]) -> Iterator[pytest.Item]:
-        skipped_before = set(self.config.cache.get(SKIPPED_NODES, [])) if self.config.cache else set()
+        skipped_before = set(self.cache.get(SKIPPED_NODES, [])) if self.cache else set()
         for item in items:
             is_thorough = item.get_closest_marker("thorough") is not None
             if self.config.option.left_out:
@@ -65,5 +66,5 @@ class Selection:
 
     def pytest_sessionfinish(self) -> None:
         is_worker = hasattr(self.config, "workerinput")
-        if not is_worker and not self.config.option.left_out and self.config.cache:
-            self.config.cache.set(SKIPPED_NODES, sorted(self.skipped_nodes))
+        if not is_worker and not self.config.option.left_out and self.cache:
+            self.cache.set(SKIPPED_NODES, sorted(self.skipped_nodes))
