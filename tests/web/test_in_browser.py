@@ -110,7 +110,8 @@ def test_every_named_number_is_that_of_json_in_each_state(seen: Opened, served: 
         settled(seen.page)
         told = command(seen.page)
         found = [(name, json.loads(value)) for name, value in seen.page.evaluate(NAMED)]
-        assert {*found} == {*told.items()}
+        assert dict(found) == told
+        assert [pair for pair in found if pair[1] != told[pair[0]]] == []
         assert len({name for name, value in found if isinstance(value, float)}) >= 40
 
 
