@@ -13,9 +13,9 @@ def printable(text: str) -> str:
     """The text with an escape (backslash, x, two digits) for each character that would do something on a terminal; ends of lines stay."""
     if text.isprintable():
         return text
-    return "".join(_escape(letter) if unicodedata.category(letter) in OBEYED else letter for letter in text)
+    return "".join(escaped(letter) if unicodedata.category(letter) in OBEYED else letter for letter in text)
 
 
-def _escape(letter: str) -> str:
+def escaped(letter: str) -> str:
     """The escape of a character; the end of a line stays."""
     return letter if letter == "\n" else letter.encode("unicode_escape").decode("ascii")

@@ -14,7 +14,7 @@ from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coe
 from amped.calibration.fitting import NOISE, Task, Tell, fitted
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
-from amped.estimation.own_runs import ALIKE, own_size
+from amped.estimation.own_runs import own_run, own_size
 from amped.estimation.validated import Ground, Validated
 from amped.tables.table_files import ACCELERATORS, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, user_tables
@@ -92,7 +92,7 @@ class Calibration:
     @property
     def validated(self) -> tuple[Validated, ...]:
         """The runs as those that the band of one's own estimates comes from."""
-        return tuple(Validated(r.name, ALIKE, "high", r.error, r.ground) for r in self.runs if r.ground)
+        return tuple(own_run(run.name, run.error, run.ground) for run in self.runs if run.ground)
 
     @property
     def own_error_fraction(self) -> float | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, TextIO, cast
 
+from amped.base.printable import escaped
+
 # Characters that turn the direction of writing, so that a text reads as another one.
 TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
@@ -17,7 +19,7 @@ class Visible:
 
     def write(self, text: str) -> int:
         """Writes a text."""
-        return self._stream.write(TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        return self._stream.write(TURNING.sub(lambda turning: escaped(turning[0]), text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

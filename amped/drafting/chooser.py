@@ -145,21 +145,30 @@ def _rows(scenario: Scenario, _: list[str], is_swept: bool = False) -> Iterator[
     part = rows.get(ACCELERATOR)
     if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
         yield "model", read_scenario("default").sources.rows[NETWORK].name
-    if SYSTEM not in rows:
-        given = scenario.sources.given
-        node, is_alone = given.get("number_of_accelerators_per_node"), given.get("number_of_accelerators") == 1
-        machine = system_of_its_form(part.name, tables, node) if part else MACHINE
-        if machine is None and is_alone:
-            machine = MACHINE  # one accelerator sends nothing, so that any server does
-        if machine is not None:
-            yield "system", machine
-            part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
-        elif part and node is None:
-            raise ConfigError(f"no system is known that is built with '{part.name}'", NO_SYSTEM)
+    machine = _machine(scenario, part, tables) if SYSTEM not in rows else None
+    if machine is not None:
+        yield "system", machine
+        part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
     usual = SOFTWARE_BY_VENDOR.get(str(part.columns.get("vendor"))) if part else None
     software = _validated_software(part, usual, tables) if part and usual and not is_swept else usual
     if software is not None:
         yield "software", software
+
+
+def _machine(scenario: Scenario, part: Row | None, tables: Tables) -> str | None:
+    """The system that an accelerator goes into; None where its server is given instead.
+
+    Raises:
+        ConfigError: for an accelerator of which no system is known.
+    """
+    given = scenario.sources.given
+    node, is_alone = given.get("number_of_accelerators_per_node"), given.get("number_of_accelerators") == 1
+    machine = system_of_its_form(part.name, tables, node) if part else MACHINE
+    if machine is None and is_alone:
+        return MACHINE  # one accelerator sends nothing, so that any server does
+    if machine is None and part and node is None:
+        raise ConfigError(f"no system is known that is built with '{part.name}'", NO_SYSTEM)
+    return machine
 
 
 def _validated_software(part: Row, usual: str, tables: Tables) -> str:

@@ -1,8 +1,9 @@
 """Chooses what the row of a table does not say, by the chooser of every estimate.
 
-A blank cell is what `amped estimate` takes for the same words. Published throughputs come from tuned runs. A row of a table names what its source leaves open: the micro-batch, virtual
-stages, the overlap of data parallelism, sequence parallelism, recomputation. All else is held as the row and the
-chooser have it. A run that was measured did fit; if no choice is estimated to fit, the one that lacks least is taken.
+A blank cell is what `amped estimate` takes for the same words. Published throughputs come from tuned runs. A row of a
+table names what its source leaves open: the micro-batch, virtual stages, the overlap of data parallelism, sequence
+parallelism, recomputation. All else is held as the row and the chooser have it. A run that was measured did fit; if no
+choice is estimated to fit, the one that lacks least is taken.
 """
 
 from __future__ import annotations

@@ -32,11 +32,14 @@ def own_runs(row: Row) -> tuple[Validated, ...]:
     """The runs that a row of kernel efficiencies was calibrated to; none if it was not, or is amped's own."""
     written = row.columns.get(COLUMN) or ()
     return tuple(
-        Validated(
-            run["id"], ALIKE, "high", run["error_fraction"], Ground(**{f.name: run[f.name] for f in fields(Ground)})
-        )
+        own_run(run["id"], run["error_fraction"], Ground(**{f.name: run[f.name] for f in fields(Ground)}))
         for run in written
     )
+
+
+def own_run(name: str, error_fraction: float, ground: Ground) -> Validated:
+    """One of the user's own runs, with its error in a fit that has not seen it."""
+    return Validated(id=name, source=ALIKE, confidence="high", error_fraction=error_fraction, ground=ground)
 
 
 def as_column(runs: Sequence[Validated]) -> list[dict[str, object]]:

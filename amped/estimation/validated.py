@@ -25,7 +25,8 @@ DENSE, MIXTURE = "dense", "mixture of experts"
 SIZES = ("number_of_experts", "number_of_nodes", "number_of_accelerators", "number_of_parameters", "context")
 # The utilization by which runs are compared: whatever an attention kernel leaves out, no score counts that nobody needs.
 CAUSAL_UTILIZATION = "model_flops_utilization_counting_causal_scores"
-# The errors in fits that have not seen something.
+# What a run has in words; and its errors in fits that have not seen something.
+TEXTS = ("id", "source", "quantity", "confidence")
 WITHOUT = ("without_source", "without_accelerator")
 
 
@@ -129,32 +130,24 @@ def validated() -> tuple[Validated, ...]:
 def _run(line: dict[str, str]) -> Validated:
     values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
     ground, error = Ground(**values), float(line["error_fraction"])
-    without = {name: float(line[name]) if line[name] else None for name in WITHOUT}
+    without_source, without_accelerator = (float(line[name]) if line[name] else None for name in WITHOUT)
     return Validated(
-        line["id"],
-        line["source"],
-        line["confidence"],
-        error,
-        ground,
-        line["quantity"],
-        without["without_source"],
-        without["without_accelerator"],
-        float(line["utilization"] or 0.0),
-    )
+        **{name: line[name] for name in TEXTS}, error_fraction=error, ground=ground, without_source=without_source,
+        without_accelerator=without_accelerator, utilization=float(line["utilization"] or 0.0),
+    )  # fmt: skip
 
 
 def as_file(runs: Sequence[Validated]) -> str:
     """The runs as the file that `validated` reads."""
     stream = io.StringIO()
-    texts = ("id", "source", "quantity", "confidence")
     writer = csv.DictWriter(
         stream,
-        [*texts, "error_fraction", *WITHOUT, "utilization", *(f.name for f in fields(Ground))],
+        [*TEXTS, "error_fraction", *WITHOUT, "utilization", *(f.name for f in fields(Ground))],
         lineterminator="\n",
     )
     writer.writeheader()
     for run in runs:
-        writer.writerow({name: getattr(run, name) for name in texts} | _numbers(run))
+        writer.writerow({name: getattr(run, name) for name in TEXTS} | _numbers(run))
     return stream.getvalue()
 
 

@@ -16,8 +16,8 @@ from amped.base.commands import command
 from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
-from amped.report import human, screen
-from amped.report.screen import not_modeled_first, plus_minus
+from amped.report import human
+from amped.report.screen import batch_in_words, not_modeled_first, plus_minus
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.parallelisms import WRITTEN
@@ -75,7 +75,7 @@ def heading(e: Estimation) -> Iterator[RenderableType]:
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield Text(
         f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(shown)}\n{idle}{_layout(e)}"
-        f"batch {screen.batch_in_words(e)}, micro-batch {e['microbatch_size']:g}, {e.precision}, "
+        f"batch {batch_in_words(e)}, micro-batch {e['microbatch_size']:g}, {e.precision}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         style="dim",
     )

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from amped.tables.table_files import MODELS, SOFTWARE
 
-# What follows the name of a network in the name of its checkpoint, and changes no size.
-CHECKPOINTS = frozenset(("instruct", "base", "chat", "hf", "it", "pt", "bf16", "fp8"))
+# What follows the name of a network in the name of its checkpoint, and changes no size; of releases the first one, which the
+# row describes (later ones may have another vocabulary).
+CHECKPOINTS = frozenset(("instruct", "base", "chat", "hf", "it", "pt", "bf16", "fp8", "v0.1"))
 # A program with the number of its release.
 RELEASE = re.compile(r"(.*\S)[ -]v?\d+(?:\.\d+)+")
 

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from amped.base.errors import AmpedError, ConfigError, Problem, one_line
 from amped.base.processes import side_by_side, usable_cores
@@ -228,8 +229,14 @@ def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual],
     fits, tokens = bool(e[FITS]), e["batch_size"] * e["context"] / e["number_of_accelerators"]
     verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
     verdict = verdict if m.compared or m.out_of_memory else NOTHING
-    told = (fits, e.ground, e[TIME], tokens, _assumed(m, e), verdict, e[CAUSAL_UTILIZATION], _fitted(m, e))
-    every = [Residual(m, name, v, fits if name == FITS else m.predicted(e, name), *told) for name, v in wanted.items()]
+    shared: dict[str, Any] = {
+        "fits_in_memory": fits, "ground": e.ground, "step_time": e[TIME], "tokens": tokens, "assumed": _assumed(m, e), "reason": verdict,
+        "utilization": e[CAUSAL_UTILIZATION], "fitted": _fitted(m, e),
+    }  # fmt: skip
+    every = [
+        Residual(m, name, measured, fits if name == FITS else m.predicted(e, name), **shared)
+        for name, measured in wanted.items()
+    ]
     paces = [each for each in every if each.of_time and each.times]
     if contradiction := _contradiction(paces):
         return _of_row(m, ConfigError(contradiction, "keep the one that was printed, and leave the others out"))

@@ -21,7 +21,7 @@ from amped.report import rows_formats
 from amped.report.rows_formats import CsvStream, ParquetStream, as_csv, as_parquet
 from tests.helpers.cli import amped as command
 from tests.helpers.cli import verb
-from tests.helpers.explore import SMALL
+from tests.helpers.explore import KEYS_OF_JSON, SMALL
 
 parquet = pytest.importorskip("pyarrow.parquet")
 VARY = {"system": ["DGX A100", "DGX H100"], "memory_bandwidth": [1e12, "2 TB/s"]}
@@ -69,16 +69,7 @@ class TestTheBest:
 
     def test_json_is_the_object_that_is_promised(self, small, tmp_path):
         told = json.loads(command("explore", small, "--json", folder=tmp_path).stdout)
-        assert list(told) == [
-            "candidates",
-            "feasible",
-            "removed",
-            "elapsed_time",
-            "best",
-            "ties",
-            "held",
-            "lacks_headroom",
-        ]
+        assert list(told) == KEYS_OF_JSON
         assert told["best"] == amped.explore(SMALL).best
         assert all(isinstance(count, int) for count in told["removed"].values())
 

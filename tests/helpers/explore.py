@@ -29,6 +29,8 @@ SMALL = {
     },
 }  # fmt: skip
 EVERYTHING = 100_000
+# What the answer of `amped explore --json` has, in this order.
+KEYS_OF_JSON = ["candidates", "feasible", "removed", "elapsed_time", "best", "ties", "held", "lacks_headroom"]
 JOINT = (*PARTS, "microbatch_size", "batch_size")
 SAME = ("training_time", "step_time", "memory_per_accelerator_bytes")
 Row = dict[str, Any]
