@@ -22,6 +22,7 @@ from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS,
 from amped.estimation.remedies import smallest_change
 from amped.exploration.all_candidates import FEASIBLE, FITS
 from amped.exploration.asked_space import searched
+from amped.exploration.best_of_block import AVAILABLE
 from amped.exploration.cases import CASE
 from amped.exploration.constraints import Wish
 from amped.exploration.histogram import bins
@@ -29,7 +30,7 @@ from amped.exploration.request import Options
 from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
-from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, WHERE_NOTHING_FITS, wholes_of
+from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, WHERE_NOTHING_FITS, WITH_HEADROOM, wholes_of
 
 GIGABYTE = 1e9
 NO_HEADROOM = {HEADROOM: 0.0, HEADROOM_BYTES: 0.0}
@@ -259,5 +260,8 @@ def _fulfilled(wish: Wish, row: Row) -> bool:
 
 
 def _broken(wish: Wish, row: Row) -> str:
+    if wish.name == WITH_HEADROOM:
+        needed, there = (row[name] / GIGABYTE for name in (WITH_HEADROOM, AVAILABLE))
+        return f"It needs {needed:.1f} GB with the headroom (--headroom), and {there:.1f} GB are there"
     told = (f"its {n} is {v if isinstance(v := row[n], str) else f'{v:.6g}'}" for n in wish.quantities or (wish.name,))
     return f"{', '.join(told)}, and {wish.written} was asked for"

@@ -115,8 +115,10 @@ def test_every_named_number_is_that_of_json_in_each_state(seen: Opened, served: 
         assert len({name for name, value in found if isinstance(value, float)}) >= 40
 
 
-def test_numbers_memory_and_timeline_follow_a_slider(seen: Opened) -> None:
+def test_numbers_memory_and_timeline_follow_a_slider(seen: Opened, served: Served) -> None:
     page = seen.page
+    page.goto(at(served, {**FIRST, "vp": "1", "zero": "1"}))  # sharded weights, which are chosen, allow no second stage
+    settled(page)
     before = step_time(page)
     page.focus("#slider-pp")
     page.keyboard.press("ArrowRight")

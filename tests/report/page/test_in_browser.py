@@ -53,7 +53,8 @@ def test_the_numbers_that_a_browser_reads_are_those_of_json(chrome: Any, file: P
     for place, config in enumerate(CONFIGS):
         told = json.loads(printed("estimate", config, "--json"))
         own = [(name, json.loads(value)) for of, name, value in found if of == place]
-        assert {*own} == {*told.items()}
+        assert dict(own) == told
+        assert [pair for pair in own if pair[1] != told[pair[0]]] == []
         assert len({name for name, value in own if isinstance(value, float)}) >= 40
 
 
