@@ -53,6 +53,7 @@ def test_bash_completes_verbs_options_and_choices(line: tuple[str, ...], offered
     assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [

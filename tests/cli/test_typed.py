@@ -44,6 +44,7 @@ def typed(command: str, folder: Path) -> None:
     assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
@@ -67,6 +68,7 @@ def test_a_printed_command_runs(words: tuple[object, ...], folder: Path) -> None
         typed(command.split(": ")[0].rstrip(" ."), folder)
 
 
+@pytest.mark.thorough
 def test_what_amped_alone_shows_runs(folder: Path) -> None:
     lines = amped(folder=folder).stdout.splitlines()
     commands = [part for line in lines if line.startswith("  amped") for part in line.split("; ")]

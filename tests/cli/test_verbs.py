@@ -29,6 +29,7 @@ def amped(tmp_path, monkeypatch):
     return printed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ENDLESS])
 def test_the_example_of_every_verb_runs(amped, verb):
     example = re.split(r"Example: ", VERBS[verb].__doc__)[1]

@@ -388,6 +388,7 @@ def test_badly_known_inputs_widen_a_band_and_never_make_it_narrower(law):
         assert (heard.alike == "new, inputs known badly") == (error > 0.1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["MI355X", "MI300A", "Ascend 910B", "RTX PRO 6000 Blackwell Server"])
 @pytest.mark.parametrize("model", ["Llama 3 70B", "Mixtral 8x7B"])
 def test_bands_of_machines_hardly_known_are_no_narrower_than_those_of_the_best_known(name, model):

@@ -6,15 +6,16 @@ from pathlib import Path
 import numpy as np
 
 from amped.validation.residuals import residuals
-from tests.helpers.calibration import Run, written
+from tests.helpers.calibration import HELD, Run, written
 
 CLOCK = "training_clock_fraction"
 TRUTH = {"Hopper": 0.85, "Ampere": 0.73}
 MACHINES = {"H100 SXM": "first", "A100 SXM 80GB": "second"}
+SYSTEMS = {"H100 SXM": "DGX H100", "A100 SXM 80GB": "DGX A100"}
 RUNS: list[Run] = [
     {"id": f"{machine}-{width}-{length}-{micro}", "source": source, "confidence": "high", "network": f"wide {width}",
      "layers": layers, "dimensionality": width, "attention_heads": width // 128, "vocabulary_size": 32000,
-     "context": length, "accelerator": machine, "software": "default", "number_of_accelerators": 8, "microbatch_size": micro, "batch_size": 64, "matrix_precision": "bf16", "flash_attention": 1}
+     "context": length, "accelerator": machine, "system": SYSTEMS[machine], "number_of_accelerators": 8, "tensor_parallel_degree": 1, **HELD, "microbatch_size": micro, "batch_size": 64, "matrix_precision": "bf16", "flash_attention": 1}
     for machine, source in MACHINES.items()
     for layers, width in ((24, 2048), (32, 4096), (40, 5120))
     for length in (2048, 8192)

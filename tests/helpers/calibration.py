@@ -12,10 +12,16 @@ from amped.validation.residuals import residuals
 Run = dict[str, object]
 MACHINE = "H200 SXM"
 NETWORKS = {"a": (24, 2048, 16), "b": (32, 4096, 32), "c": (40, 5120, 40), "d": (48, 8192, 64)}
+# What the chooser would search beside the tensor degree: it is given, so that a run is one estimate.
+HELD: Run = {
+    "software": "default", "sequence_parallel": 0, "dropout": 0, "virtual_pipeline_stages": 1, "zero_stage": 0,
+    "activation_recomputation": "none",
+    **{f"{kind}_parallel_degree": 1 for kind in ("pipeline", "expert", "expert_tensor", "context")},
+}  # fmt: skip
 RUNS: list[Run] = [
     {"id": f"{name}-{tp}-{length}-{micro}", "network": name, "layers": layers, "dimensionality": width,
-     "attention_heads": heads, "vocabulary_size": 32000, "context": length, "accelerator": MACHINE, "number_of_accelerators": 8,
-     "tensor_parallel_degree": tp,
+     "attention_heads": heads, "vocabulary_size": 32000, "context": length, "accelerator": MACHINE, "system": "DGX H200", "number_of_accelerators": 8,
+     "tensor_parallel_degree": tp, **HELD,
      "microbatch_size": micro, "batch_size": 64, "matrix_precision": "bf16", "flash_attention": 1}
     for name, (layers, width, heads) in NETWORKS.items()
     for tp, length, micro in ((1, 2048, 4), (2, 16384, 1), (4, 32768, 1), (8, 2048, 2))

@@ -61,6 +61,7 @@ def missing(shown, printed):
     return next((line for line in plain(shown) if line not in ("...", "") and line not in rest), None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("page", "least"), [("tutorial.md", 11), ("coming-from-amped.md", 7)])
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page, least, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

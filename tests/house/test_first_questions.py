@@ -25,6 +25,7 @@ def shape(text):
     return re.sub(r"[\s]+", " ", re.sub(r"[\d.,]+|#+", "", text))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.asked.split("?")[0])
 def test_the_first_command_answers(question, tmp_path):
     answer = MADE["printed"](question, run, tmp_path)

@@ -61,6 +61,7 @@ def written_by(command):
     return words[words.index("-o") + 1] if "-o" in words else None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", RUNS)
 def test_the_commands_run(command, folder, monkeypatch):
     monkeypatch.chdir(folder)

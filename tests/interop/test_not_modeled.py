@@ -132,6 +132,7 @@ def test_the_products_of_a_network_are_those_that_amped_counts() -> None:
     assert flops == pytest.approx(e["model_flops_per_accelerator"], rel=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model_type", NETWORKS)
 def test_a_config_says_first_what_is_not_modeled(tmp_path: Path, model_type: str) -> None:
     (tmp_path / "config.json").write_text(json.dumps(default_of(model_type)), "utf-8")

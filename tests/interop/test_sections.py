@@ -261,6 +261,7 @@ def test_a_slurm_script_asks_for_the_nodes() -> None:
     assert lines[-1].startswith("srun torchrun --nnodes 128")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("system", ["GB200 NVL72", "GB300 NVL72"])
 def test_a_rack_is_started_host_by_host(system: str, tmp_path: Path) -> None:
     """A tray of an NVL72 is a host with 4 GPUs, though 72 are in one fast network."""

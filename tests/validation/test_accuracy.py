@@ -94,6 +94,7 @@ def test_repeats_of_a_run_have_one_rank():
     assert accuracy([*rows, *again, *wrong]).rank_correlation == pytest.approx(told)
 
 
+@pytest.mark.thorough
 def test_a_network_is_one_however_sources_spell_it():
     ranked = accuracy(
         [

@@ -64,6 +64,7 @@ def told(folder: Path, *arguments: object) -> tuple[int, set[str]]:
     return done.returncode, {line.partition(":")[0] for line in json.loads(done.stdout)["not_modeled"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "keys"), HARD.items())
 def test_exactly_what_is_not_modeled_of_a_network_is_told(tmp_path: Path, name: str, keys: set[str]) -> None:
     (tmp_path / "config.json").write_text(json.dumps(default_of(name)), "utf-8")
