@@ -130,6 +130,7 @@ def test_who_names_no_machine_is_told_how_to():
     assert "name a machine that has it: --system, and `amped list systems`, or choose another matrix_precision" in told
 
 
+@pytest.mark.thorough
 def test_racks_of_which_a_run_gets_a_part_are_counted_by_that_part():
     """A launcher gives 64 of the 72 accelerators of a rack to a run; a run that fits into one rack may use all."""
     asked = ("estimate", "--model", "Llama 3 8B", "--system", "GB200 NVL72", "--json")

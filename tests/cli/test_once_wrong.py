@@ -32,6 +32,7 @@ def test_a_number_where_a_row_has_text_is_told_with_its_place(tmp_path: Path) ->
         assert "row 'Mine', column 'fitted_on': 5 is not text" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_a_closed_pipe_has_one_exit_code_in_every_format(tmp_path: Path) -> None:
     codes = set()

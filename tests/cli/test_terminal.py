@@ -113,6 +113,7 @@ def test_a_folder_that_takes_no_file_costs_no_number(tmp_path: Path) -> None:
     assert (asked.returncode, "TIME" in asked.stdout) == (2, True)
 
 
+@pytest.mark.thorough
 def test_a_name_that_turns_the_direction_of_writing_is_shown_escaped(tmp_path: Path) -> None:
     file = tmp_path / "own.json"
     row = {"table": "transformer_network_parameters", "rows": {"evil\u202eX": {"extends": "Llama 3 8B"}}}

@@ -71,6 +71,7 @@ def test_words_with_one_meaning_are_read() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_rows_are_found_by_every_name_in_every_verb() -> None:
     by_accelerator = ("--vary", "system=DGX H100,MI355X", "--space", "quick")
     told = json.loads(printed("explore", *MODEL, *by_accelerator, "--top", 3, "--json"))
@@ -82,6 +83,7 @@ def test_rows_are_found_by_every_name_in_every_verb() -> None:
     assert [row["system"] for row in both["best"]] == ["DGX H100", "MI355X"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("written", "row"),
     [

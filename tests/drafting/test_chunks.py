@@ -41,6 +41,7 @@ def test_chunks_that_gain_little_are_not_chosen(model, system, number):
     assert chosen(model, system, number)["virtual_pipeline_stages"] == 1
 
 
+@pytest.mark.thorough
 def test_chunks_and_stages_that_are_given_are_kept():
     asked = ("Llama 3.1 405B", "DGX H100", 512)
     assert chosen(*asked, virtual_pipeline_stages=2)["virtual_pipeline_stages"] == 2

@@ -20,6 +20,7 @@ def amped(tmp_path, monkeypatch):
     return printed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("full", [False, True], ids=["minimal", "full"])
 @pytest.mark.parametrize(("model", "system", "nodes"), PAIRS)
 def test_a_config_of_init_estimates_without_an_edit(amped, tmp_path, model, system, nodes, full):

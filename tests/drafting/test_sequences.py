@@ -31,6 +31,7 @@ def test_a_config_assumes_nothing_of_its_batch():
     assert "assumed" not in batch("default")[0]
 
 
+@pytest.mark.thorough
 def test_the_longest_sequence_of_a_row_is_told_and_not_taken():
     line, told = batch("--model", "Mixtral 8x22B", "--gpus", 128)
     assert line == "512 x 8,192 tokens (4.2 M), assumed"

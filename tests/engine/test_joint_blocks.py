@@ -141,6 +141,7 @@ def optimizer_time(microbatch_size, tensor_parallel_degree):
         together(in_blocks({}, 1000, known=catalogue((failing,))))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("block", "chunk"), [(1, 10**6), (7, 50), (16, 1)])
 def test_the_best_of_an_exploration_do_not_depend_on_its_blocks(
     monkeypatch: pytest.MonkeyPatch, block: int, chunk: int

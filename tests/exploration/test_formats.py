@@ -98,6 +98,7 @@ class TestTheBest:
 
 
 class TestEveryCandidate:
+    @pytest.mark.thorough
     def test_there_are_as_many_as_are_counted(self, written):
         told, rows = written
         assert len(rows) == told.candidates > 10_000

@@ -25,6 +25,7 @@ from tests.helpers.explore import (
 from tests.helpers.formulas import page
 
 
+@pytest.mark.thorough
 def test_the_counts_are_those_of_trying_everything() -> None:
     _, kept = tried()
     fitting = [e for e in kept if e["fits_in_memory"]]

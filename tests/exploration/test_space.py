@@ -172,6 +172,7 @@ def test_a_hundred_cells_are_bit_for_bit_the_estimate_of_one() -> None:
         assert unequal(found, random.Random(4).sample(found.best, 20), default_config(), **GPT3) == []
 
 
+@pytest.mark.thorough
 def test_cells_of_the_full_space_are_bit_for_bit_the_estimate_of_one() -> None:
     search = Search(searching("default", space="full", overrides=GPT3, top=3000))
     for part in random.Random(5).sample(search.parts, 2):

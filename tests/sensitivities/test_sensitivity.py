@@ -141,6 +141,7 @@ def test_degrees_change_on_the_same_machine_and_data_parallelism_gives_way():
         assert trial.result == amped.estimate(SMALL, **kept)["step_time"]
 
 
+@pytest.mark.thorough
 def test_neighbors_are_the_nearest_values_that_keep_every_rule():
     found = amped.sensitivity(
         SMALL, tensor_parallel_degree=4, microbatch_size=2, kinds=["mapping", "system", "experiment"]

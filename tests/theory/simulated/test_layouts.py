@@ -89,6 +89,7 @@ def steps() -> list[tuple[Drawn, float, float]]:
     return [(step, sum(parts) / step.executed().makespan - 1, parts[-1]) for step, parts in times]
 
 
+@pytest.mark.thorough
 def test_unlike_stages_with_empty_chunks_take_as_long_as_executed():
     misses = [(off, step) for step, off, _ in steps() if abs(off) > 1e-9]
     assert max((abs(off) for off, _ in misses), default=0.0) < LARGEST_MISS, misses
