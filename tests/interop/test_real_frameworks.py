@@ -314,6 +314,8 @@ class TestTorchtitan:
         )
         from torchtitan.distributed.parallel_dims import ParallelDims
 
+        # Compiled files are told apart by second and size, and a broken recipe may have both of the one before it.
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
         (folder / "amped_recipe.py").write_text(text, "utf-8")
         monkeypatch.syspath_prepend(folder)
         monkeypatch.delitem(sys.modules, "amped_recipe", raising=False)
