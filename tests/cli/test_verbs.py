@@ -81,6 +81,7 @@ def test_compare_changes_one_config_by_set(amped):
     assert "A step takes as long in both." in amped("compare", "default", "--set", "tensor_parallel_degree=8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_scenario_summary_draws_each_config_and_all_together(amped, tmp_path, form):
     amped(

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 import amped
 from tests.helpers.config import sources
 
@@ -33,6 +35,7 @@ def test_what_was_scaled_is_told() -> None:
     assert any("has 8 accelerators a node, and this one 4: scale_up_domain_size" in each for each in notices)
 
 
+@pytest.mark.thorough
 def test_a_sweep_of_nodes_scales_each() -> None:
     sizes = {"number_of_accelerators_per_node": [4, 8]}
     found = amped.explore("default", vary=sizes, system="DGX H100", number_of_accelerators=16, top=200)

@@ -215,6 +215,7 @@ print(int(next(line.split()[1] for line in open("/proc/self/status") if line.sta
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kilobytes of resident memory are Linux's")
 def test_the_run_of_all_tuples_takes_less_than_a_gibibyte() -> None:
     command = [sys.executable, "-c", MEASURED, str(ROOT)]

@@ -60,6 +60,7 @@ def children(process: int) -> list[int]:
 # --- ends --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed_the_answer_is_the_same_and_no_finished_part_is_done_again(
     folder: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_two_processes_write_what_one_writes_and_a_worker_that_dies_writes_no_ro
     assert list((tmp_path / "beside").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_the_command_does_the_same(tmp_path: Path) -> None:
     line = [each for each in arguments(tmp_path) if each not in ("--format", "json")]
     for name, more in (("one", []), ("two", ["--workers", 2])):

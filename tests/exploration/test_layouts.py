@@ -23,6 +23,7 @@ def again(config: object, row: Row, swept: tuple[str, ...], **machine: object) -
     return amped.estimate(config, **(machine | {name: row[name] for name in swept if name in row}))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_layers_that_do_not_divide_are_laid_out_and_those_that_do_need_no_layout() -> None:
     found = amped.explore(DENSE, **MACHINE, top=EVERYTHING)
     stages = {row["pipeline_parallel_degree"] for row in found.best}
@@ -65,6 +66,7 @@ IN_LETTERS = "Et*3|(t*2|)*27(t|)*3tL"
 V3 = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 512, "batch_size": 4096}
 
 
+@pytest.mark.thorough
 def test_a_layout_in_letters_is_searched_with_each_number_of_stages_that_divides_its_chunks() -> None:
     found = amped.explore(
         **V3, expert_parallel_degree=8, tensor_parallel_degree=1, pipeline_layout=IN_LETTERS, top=EVERYTHING

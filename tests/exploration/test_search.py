@@ -168,6 +168,7 @@ def test_the_joint_columns_are_floats_that_hold_whole_numbers() -> None:
     np.testing.assert_array_equal(values, np.round(values))
 
 
+@pytest.mark.thorough
 def test_the_space_of_a_million_candidates_stays_small() -> None:
     peak = """
 import amped

@@ -165,6 +165,7 @@ def unequal(found: Exploration, rows: list[Row], config: object, **overrides: ob
     return wrong
 
 
+@pytest.mark.thorough
 def test_a_hundred_cells_are_bit_for_bit_the_estimate_of_one() -> None:
     search = Search(searching("default", overrides=GPT3, top=3000))
     for part in random.Random(4).sample(search.parts, 5):  # rows good and bad: the best 3,000 of each part
@@ -180,6 +181,7 @@ def test_cells_of_the_full_space_are_bit_for_bit_the_estimate_of_one() -> None:
         assert unequal(found, random.Random(6).sample(found.best, 40), default_config(), **GPT3) == []
 
 
+@pytest.mark.thorough
 def test_the_ranking_is_that_of_a_loop_over_estimates() -> None:
     rows, same = small().best[::54], {"memory_capacity": "1 PB"}
     times = [amped.estimate(read(), **same, **settings(row, small().swept))["training_time"] for row in rows]

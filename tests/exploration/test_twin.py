@@ -56,6 +56,7 @@ def test_a_loop_over_estimates_finds_the_same_optimum(system: str) -> None:
     assert 0 < found.feasible <= len(times) < len(tried)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("system", [*SYSTEMS][:1])
 def test_no_candidate_of_a_random_sample_is_better_than_the_optimum(system: str) -> None:
     drawn = random.Random(8).sample([*candidates()], SAMPLED)

@@ -93,6 +93,7 @@ def test_only_this_machine_reaches_it(served: Served) -> None:
         other.connect(("127.0.0.2", served.port))
 
 
+@pytest.mark.thorough
 def test_several_ask_at_once_and_each_has_its_answer(served: Served) -> None:
     states = [LLAMA | {"tp": tp, "gpus": gpus} for tp in ("1", "2", "4", "8") for gpus in ("16", "32")]
     alone = [served.ask("estimate", state=state)["sections"] for state in states]

@@ -38,6 +38,7 @@ def test_no_other_plan_is_faster_and_none_beats_the_lower_bound(seed):
     assert best <= min(others) < float("inf")
 
 
+@pytest.mark.thorough
 def test_shortest_paths_are_never_faster():
     given = random_relations(0)
     best = time_of(given, solve_exact(given))

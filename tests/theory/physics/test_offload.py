@@ -98,12 +98,17 @@ def test_what_leaves_the_accelerator_is_on_its_host(mapping: dict[str, object], 
 
 @few
 @given(mappings, st.sampled_from(KINDS))
+@example({"zero_stage": 0, "tensor_parallel_degree": 8, "pipeline_parallel_degree": 2, "context_parallel_degree": 2,
+          "sequence_parallel": True, "activation_recomputation": "full", "flash_attention": True}, "activation_offload")  # fmt: skip
 def test_the_more_leaves_the_less_stays(mapping: dict[str, object], kind: str) -> None:
-    """Time grows with the activations and weights that travel; not with the optimizer, whose two halves run at once."""
+    """On each stage, as another one may be the fullest then.
+
+    Time grows with the activations and weights that travel; not with the optimizer, whose two halves run at once.
+    """
     told = [run(mapping, {kind: part}) for part in (0.1, 0.4, 1)]
-    held = {"optimizer_offload": "optimizer_state_bytes", "activation_offload": "activation_bytes",
-            "weight_offload": "weight_bytes"}[kind]  # fmt: skip
-    assert [e[held] for e in told] == sorted((e[held] for e in told), reverse=True)
+    part = "stage_activations" if kind == "activation_offload" else "stage_states"
+    held = [[float(stage.bytes) for stage in e.results.records(part)] for e in told]
+    assert all(after <= before * (1 + 1e-12) for pair in pairwise(held) for before, after in zip(*pair, strict=True))
     assert [e["host_memory_bytes"] for e in told] == sorted(e["host_memory_bytes"] for e in told)
     if kind != "optimizer_offload":
         times = [e["step_time"] for e in told]

@@ -166,6 +166,7 @@ def random_schedules():
     return [(pipe, pipe.executed(), computed(pipe)) for pipe in drawn_of_all(Random(20241121), NUMBER)]
 
 
+@pytest.mark.thorough
 def test_closed_forms_of_time_hold_over_500_random_schedules():
     """Exact: GPipe whose sends do not hold stages; 1F1B and ZB-H1 of stages alike but for embedding and head, without sends;
     interleaved and V of equal stages, interleaved with overlapping sends too. Elsewhere within 3 % of the step.
