@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -9,8 +10,9 @@ from typing import Any
 
 from amped.base.errors import FileError, did_you_mean, quoted
 from amped.interop.fields import fields, plain_values, table
-from amped.interop.huggingface_parts import as_blocks
+from amped.interop.huggingface_parts import as_plain
 from amped.interop.huggingface_rules import RULES
+from amped.interop.huggingface_sizes import told_size, tower, unknown_keys, unknown_network
 from amped.interop.records import Imported, Keys, Reading, Report, Told
 from amped.interop.rest import tell_rest
 
@@ -18,8 +20,10 @@ FORM = "huggingface"
 # Where the language model of a network of several kinds stands.
 NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
 TOWERS = re.compile(
-    r"(vision|audio|image|video|speech|vq|vit|qformer|talker|token2wav|code_predictor|depth_decoder)_?(\w*_)?config"
+    r"(vision|audio|image|video|speech|vq|vit|qformer|talker|token2wav|code_predictor|depth_decoder)_?(\w*_)?(config|encoder)"
 )
+# Keys of a network that takes patches of images without a tower (Fuyu).
+PATCHES = ("image_size", "patch_size", "num_channels")
 # The record that a network of an unknown model_type is read with.
 COMMON = "llama"
 
@@ -33,20 +37,20 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     report = Report()
     own = _language_model(raw, report)
     kind = str(own.get("model_type") or raw.get("model_type") or "")
-    implied = _family_of(kind, report)
-    keys = Keys(as_blocks(own, implied))
+    implied = _family_of(kind, own, report)
+    keys = Keys(as_plain(own, implied))
     values = dict(implied.get("facts", {}))
     told = dict.fromkeys(values, f"model_type {kind}")
     for name, key, value in plain_values(FORM, keys, implied.get("keys")):
         values[name], told[name] = value, key
-    _refuse_without_layers(values, file, kind)
+    _refuse_without_layers(values, file, kind, raw)
     for rule in RULES:
         found = rule(Reading(keys, values, report, implied))
         values |= found
         told |= {name: "a rule" for name in found if name not in told}
     values = {name: value for name, value in values.items() if value is not None}
     keys.refuse_wrong(values, told)
-    tell_rest("keys", keys.rest(), report, implied.get("ignored"))
+    _tell_unknown(kind, Reading(keys, values, report, implied))
     report.used += [Told(key, into) for key, into in keys.taken.items()]
     return Imported(FORM, file, _title(raw, own, file), values, told, report)
 
@@ -54,15 +58,27 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
 def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
     """The part of the file that is about the language model; towers beside it are told."""
     towers = [key for key, value in raw.items() if isinstance(value, Mapping) and TOWERS.fullmatch(key)]
-    report.unsupported += [Told(key, "a tower beside the language model is not modeled") for key in towers]
+    report.unsupported += [tower(key, raw[key], _width(raw)) for key in towers]
     for key in NESTED:
         if isinstance(raw.get(key), Mapping):
             outer = {name: value for name, value in raw.items() if name not in (key, *towers)}
+            patches = {name: outer.pop(name) for name in PATCHES if not towers and name in outer}
+            if patches:
+                report.unsupported.append(
+                    tower(", ".join(patches), {**patches, "hidden_size": _width(raw), "num_hidden_layers": 0})
+                )
             shared = {name: outer.pop(name) for name in ("tie_word_embeddings",) if name in outer}
             tell_rest("keys", {name: value for name, value in outer.items() if name not in raw[key]}, report)
             report.used.append(Told(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
-    return raw
+    return {name: value for name, value in raw.items() if name not in towers}
+
+
+def _width(raw: Mapping[str, Any]) -> float:
+    """The width of the language model of a file, where it is said plainly; else 0."""
+    inner = next((raw[key] for key in NESTED if isinstance(raw.get(key), Mapping)), raw)
+    found = next((inner[key] for key in fields(FORM)["dimensionality"].keys if inner.get(key) is not None), 0)
+    return float(found) if isinstance(found, int | float) and 0 <= found < math.inf else 0.0
 
 
 @lru_cache(maxsize=512)
@@ -73,27 +89,40 @@ def family(kind: str) -> Mapping[str, Any]:
     if "like" not in row:
         return row
     base = family(row["like"])
-    merged = {name: {**base.get(name, {}), **row.get(name, {})} for name in ("facts", "keys", "ignored", "layers")}
+    merged = {
+        name: {**base.get(name, {}), **row.get(name, {})} for name in ("facts", "keys", "ignored", "layers", "words")
+    }
     lists = {name: [*base.get(name, ()), *row.get(name, ())] for name in ("unsupported", "parts")}
     return {**base, **row, **merged, **lists}
 
 
-def _family_of(kind: str, report: Report) -> Mapping[str, Any]:
-    """The record of a model_type; an unknown one is told."""
-    if kind not in table("families")["rows"]:
-        like = did_you_mean(kind, table("families")["rows"]) if kind else ""
-        told = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
-        report.unsupported.append(Told("model_type", f"{told} {like}".strip()))
+def _family_of(kind: str, raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
+    """The record of a model_type, with what amped cannot express of each such network."""
     found = family(kind)
-    report.unsupported += [Told(f"model_type {kind}", what) for what in found.get("unsupported", ())]
+    size = told_size(raw) if "unsupported" in found else ""
+    report.unsupported += [Told(f"model_type {kind}", what + size) for what in found.get("unsupported", ())]
     return found
 
 
-def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str) -> None:
+def _tell_unknown(kind: str, own: Reading) -> None:
+    """Tells a model_type that amped does not know, with the bound that its sizes give, and the keys that nothing takes."""
+    rest, known = Report(), kind in table("families")["rows"]
+    if not known:
+        like = did_you_mean(kind, table("families")["rows"]) if kind else ""
+        told = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
+        own.report.unsupported.append(unknown_network(own, "model_type", f"{told} {like}".strip()))
+    tell_rest("keys", own.keys.rest(), rest, own.family.get("ignored"))
+    own.report.unsupported += rest.unsupported if known else [unknown_keys(own, told) for told in rest.unsupported]
+    own.report.ignored += rest.ignored
+
+
+def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str, raw: Mapping[str, Any]) -> None:
     """Refuses a file without the sizes of a transformer."""
     lacking = [name for name in ("layers", "dimensionality", "attention_heads") if name not in values]
     if lacking:
         what = f"has no {', '.join(lacking)}" + (f" (model_type {kind!r})" if kind else ", and no model_type")
+        reasons = "; ".join(family(kind).get("unsupported", ()))
+        what += (f": {reasons}; amped cannot read it as a language model" if reasons else "") + told_size(raw)
         raise FileError(what, f"a config.json has {' or '.join(fields(FORM)[lacking[0]].keys)}", file)
 
 

@@ -5,10 +5,12 @@ A word in a list of kinds of layers that amped does not know is told, and never 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeGuard
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
@@ -19,10 +21,11 @@ FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "abse
 INTO = "not_modeled"
 
 
+@lru_cache(maxsize=1)
 def rows() -> dict[str, dict[str, Any]]:
-    """The parts by name."""
+    """The parts by name, each with what it takes from the row that it is like."""
     found: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
-    return found
+    return {name: {**found.get(row.get("like", ""), {}), **row} for name, row in found.items()}
 
 
 def part_of(word: str, family: Mapping[str, Any]) -> str | None:
@@ -47,15 +50,28 @@ def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str,
     }  # fmt: skip
 
 
-def tell_layers(own: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str | None = None) -> None:
-    """Tells the words of a list of layers that are not usual: with the size of their part, or as something without a bound."""
+def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A file with the sections that say more of the same layers taken in, and a width for each layer as one where all are the same."""
+    merged = dict(raw)
+    for key in family.get("merged", ()):
+        inner = merged.pop(key, None)
+        merged |= (
+            {name: value for name, value in inner.items() if merged.get(name) is None}
+            if isinstance(inner, Mapping)
+            else {}
+        )
+    for key in ("intermediate_size",):
+        widths = merged.get(key)
+        if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
+            merged[key] = widths[0]
+    return as_blocks(merged, family)
+
+
+def tell_layers(own: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
+    """Tells the words of a list of layers that are not usual, with the size of their part, or of what stands for unknown ones."""
     for word, number in Counter(word for word in words if word not in usual).items():
-        name = part_of(word, own.family) or unknown
         told = f"{number} of {len(words)} layers are {word}"
-        if name is None:
-            own.unsupported(key, f"{told}, a kind that amped does not know; read as layers with full attention")
-        else:
-            tell_part(own, name, key, number, f"{told}: ")
+        tell_part(own, part_of(word, own.family) or unknown, key, number, f"{told}: ")
 
 
 def tell_parts(own: Reading, words: Sequence[str]) -> None:
@@ -63,18 +79,27 @@ def tell_parts(own: Reading, words: Sequence[str]) -> None:
     named = {part_of(word, own.family) for word in words}
     for name in own.family.get("parts", ()):
         if name not in named:
-            tell_part(own, name, f"model_type {own.keys.raw.get('model_type', '')}".strip(), int(own.values["layers"]))
+            layers = number_of_layers(own, rows()[name])
+            if layers:
+                tell_part(own, name, f"model_type {own.keys.raw.get('model_type', '')}".strip(), layers)
 
 
-def tell_part(own: Reading, name: str, key: str, layers: int, before: str = "") -> None:
+def number_of_layers(own: Reading, row: Mapping[str, Any]) -> float:
+    """In how many layers a part is: in all, or in as many as the file says; in none where it does not say it."""
+    if "if" in row and own.keys.raw.get(row["if"]) is not True:
+        return 0.0
+    return (sum_of(own, row["in"]) or 0.0) if "in" in row else float(own.values["layers"])
+
+
+def tell_part(own: Reading, name: str, key: str, layers: float, before: str = "") -> None:
     """Tells one part in some layers, with its sizes; a size that the file does not give leaves it without a bound."""
     row = rows()[name]
     what, keys = before + row["what"], re.compile(row.get("keys") or "$^")
     for other in own.keys.raw:
         if keys.fullmatch(other) and other not in own.keys.taken:
             own.keys.get(other, INTO)
-    sizes = {size: _sum(own, row.get(size, ())) for size in SIZES if size != "layers"}
-    once = _sum(own, row.get("once", ()))
+    sizes = {size: sum_of(own, row.get(size, ())) for size in SIZES if size != "layers"}
+    once = sum_of(own, row.get("once", ()))
     if None in (*sizes.values(), once):
         own.unsupported(key, f"{what}; the file does not say its sizes")
         return
@@ -84,7 +109,7 @@ def tell_part(own: Reading, name: str, key: str, layers: int, before: str = "") 
     own.report.unsupported.append(Told(key, what, entry))
 
 
-def _sum(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
+def sum_of(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
     """A sum of products of numbers, keys and quantities; None if one of them is not known."""
     total = 0.0
     for factors in terms:
@@ -99,20 +124,45 @@ def _sum(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
 
 
 def _factor(own: Reading, name: Any) -> float | None:
-    """One factor of a product."""
+    """One factor of a product: a number, a key, a quantity, or the first of several that has a value."""
     if isinstance(name, int | float):
         return float(name)
+    if isinstance(name, list):
+        return sum_of(own, [name])
+    if name.startswith("@"):
+        return _first(own, table("not_modeled")["sizes"][name.removeprefix("@")])
+    if "|" in name:
+        return _first(own, name.split("|"))
     if name.startswith("1/"):
         divisor = _factor(own, name.removeprefix("1/"))
         return 1 / divisor if divisor else None
-    outer, _, inner = name.partition(".")
-    value = own.values.get(name, own.keys.raw.get(outer))
+    if name.replace(".", "", 1).isdigit():
+        return float(name)
+    return _value(own, name)
+
+
+def _first(own: Reading, names: Iterable[Any]) -> float | None:
+    """The first of several factors that has a value."""
+    return next((value for name in names if (value := _factor(own, name)) is not None), None)
+
+
+def _value(own: Reading, name: str) -> float | None:
+    """The value of a quantity or a key; of a list the largest number, and with a # before the key how many there are."""
+    key = name.removeprefix("#")
+    outer, _, inner = key.partition(".")
+    value = own.values.get(key, own.keys.raw.get(outer))
     value = value.get(inner) if inner and isinstance(value, Mapping) else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, list):
+        value = len(value) if name.startswith("#") else max(filter(_is_size, value), default=None)
+    if not _is_size(value):
         return None
-    if name not in own.values:
+    if key not in own.values:
         own.keys.get(outer, INTO)
     return float(value)
+
+
+def _is_size(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:

@@ -5,18 +5,21 @@ A rule takes the file as far as it is read, and gives further values; a value of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layouts import as_pattern
-from amped.interop.huggingface_parts import mixtures, tell_layers, tell_parts
+from amped.interop.huggingface_parts import mixtures, tell_layers, tell_part, tell_parts
 from amped.interop.records import Keys, Reading, whole
 
 Reader = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
 # Keys of the tokens that a windowed layer attends to.
-WIDTHS = ("sliding_window", "attention_chunk_size", "window_size")
+WIDTHS = ("sliding_window", "attention_chunk_size", "window_size", "sliding_window_size", "attention_window_size")
+# No factor of a width is as large.
+FACTOR_BELOW = 1e6
 # The tokens of a sequence in training where a file says only the longest one.
 SEQUENCE = 4096
 FULL, WINDOWED = (
@@ -59,20 +62,37 @@ def value_heads(own: Reading) -> dict[str, Any]:
     width = own.keys.number("v_head_dim", "value_head_dimension")
     if own.values.get("attention_kind") == "multi_latent" or width in (None, own.values["head_dimension"]):
         return {}
-    own.unsupported(
-        "v_head_dim", f"values of {width} beside keys of {own.values['head_dimension']} without latent attention"
-    )
+    told = f"values of {width} beside keys of {own.values['head_dimension']} without latent attention: "
+    tell_part(own, "other_values", "v_head_dim", own.values["layers"], told)
     return {}
 
 
 def feedforward(own: Reading) -> dict[str, Any]:
     """The width of the dense feed-forward network where it is not given: four times the residual stream."""
-    if "feedforward_dimension" in own.values:
-        return {}
-    ratio = own.keys.number("expansion_ratio", "feedforward_dimension", 4, least=1)
+    width = own.values.get("feedforward_dimension")
+    if width is not None:
+        return _adjusted(own, int(width))
+    ratios = own.keys.first(("expansion_ratio", "intermediate_multiple_size"), "feedforward_dimension")
+    ratio = own.keys.number(ratios[0], "feedforward_dimension", 4, least=1) if ratios else 4
     if not own.values.get("expert_feedforward_dimension"):
         own.defaulted("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
     return {"feedforward_dimension": ratio * own.values["dimensionality"]}
+
+
+def _adjusted(own: Reading, width: int) -> dict[str, Any]:
+    """The width that a class makes of the one in the file: a part of it (RecurrentGemma), or two thirds, rounded up (LFM2)."""
+    if divisor := own.family.get("feedforward_divisor"):
+        return {"feedforward_dimension": width // divisor}
+    if not own.keys.flag("block_auto_adjust_ff_dim", "feedforward_dimension"):
+        return {}
+    factor = own.keys.get("block_ffn_dim_multiplier", "feedforward_dimension", 1)
+    multiple = own.keys.number("block_multiple_of", "feedforward_dimension", 1, least=1)
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < FACTOR_BELOW:
+        problem = Problem(
+            f"{quoted(factor)} is no factor", own.keys.place("block_ffn_dim_multiplier"), "a number above 0"
+        )
+        raise ConfigError(problem)
+    return {"feedforward_dimension": -(-int(factor * (2 * width // 3)) // multiple) * multiple}
 
 
 def positions(own: Reading) -> dict[str, Any]:
@@ -105,8 +125,8 @@ def _patches(keys: Keys) -> dict[str, Any]:
 def windows(own: Reading) -> dict[str, Any]:
     """How many layers attend in a window; kinds of layers that amped has not are told."""
     layers = int(own.values["layers"])
-    kinds = _kinds_of_attention(own.keys, layers)
-    tell_layers(own, "layer_types", kinds, (*FULL, *WINDOWED))
+    kinds = [own.family.get("words", {}).get(kind, kind) for kind in _kinds_of_attention(own, layers)]
+    tell_layers(own, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
     tell_parts(own, kinds)
     widths = [
         own.keys.number(name, "attention_window") for name in WIDTHS if own.keys.raw.get(name) not in (None, False)
@@ -121,17 +141,59 @@ def windows(own: Reading) -> dict[str, Any]:
     return {"attention_window": width, "number_of_windowed_layers": number} if number else {}
 
 
-def _kinds_of_attention(keys: Keys, layers: int) -> list[str]:
-    """The kind of attention of each layer, if the file lists them."""
+def heads_of_layers(own: Reading) -> dict[str, Any]:
+    """Tells layers whose heads have other widths or numbers than the usual ones, with the largest ratio of both."""
+    usual = own.values["attention_heads"]
+    numbers = own.keys.counts("num_attention_heads_per_layer", "not_modeled")
+    ratios = [number / usual for number in numbers if number != usual]
+    layers = own.keys.get("per_layer_config", "not_modeled", {})
+    if isinstance(layers, Mapping):
+        ratios += [max(_ratios(own.keys, each), default=1.0) for each in layers.values() if isinstance(each, Mapping)]
+    if ratios:
+        key = "num_attention_heads_per_layer" if numbers else "per_layer_config"
+        tell_part(replace(own, values={**own.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
+    return {}
+
+
+def _ratios(keys: Keys, layer: Mapping[str, Any]) -> Iterator[float]:
+    """Each number of a layer over the usual one; a number without a usual one counts as it is."""
+    for name, value in layer.items():
+        usual = keys.raw.get(name) or 1
+        if all(isinstance(each, int | float) and each > 0 for each in (usual, value)):
+            yield max(value / usual, 1.0)
+
+
+def _kinds_of_attention(own: Reading, layers: int) -> list[str]:
+    """The kind of attention of each layer, if the file lists them, or says them by the places of those with attention."""
+    keys, places = own.keys, own.family.get("places", {})
     for name in ("layer_types", "attention_layers", "layers_block_type"):
         listed = keys.words(name, "number_of_windowed_layers") if name in keys.raw else None
         if listed:
             keys.get("attention_types", "number_of_windowed_layers")
             return listed[:layers]
+    if places:
+        return _placed(keys, places, layers)
     interval = keys.number("full_attention_interval", "number_of_windowed_layers")
     if interval:
         return ["linear_attention" if (layer + 1) % interval else "full_attention" for layer in range(layers)]
     return _repeated(keys, layers)
+
+
+def _placed(keys: Keys, places: Mapping[str, str], layers: int) -> list[str]:
+    """The kind of each layer where a family says which have attention: by a list, a period with an offset, or a pattern."""
+    into, other = "number_of_windowed_layers", places.get("otherwise", "")
+    if "pattern" in places:
+        pattern = keys.words(places["pattern"], into)
+        return [pattern[layer % len(pattern)] for layer in range(layers)] if pattern else []
+    if "period" in places:
+        period, offset = (
+            keys.number(places[name], into, least=least) for name, least in (("period", 1), ("offset", 0))
+        )
+        marks = [bool(period) and layer % (period or 1) == offset for layer in range(layers)]
+    else:
+        listed = keys.counts(places["listed"], into)
+        marks = [layer in listed for layer in range(layers)]
+    return [FULL[0] if mark else other for mark in marks]
 
 
 def _repeated(keys: Keys, layers: int) -> list[str]:
@@ -166,7 +228,7 @@ def _windowed(keys: Keys, layers: int) -> int:
 def mixture(own: Reading) -> dict[str, Any]:
     """Which layers are mixtures of experts, and their widths; a network with at most one expert is dense."""
     experts = own.values.get("number_of_experts") or 0
-    if experts <= 1:
+    if experts <= 1 or own.keys.raw.get("is_moe") is False:
         return dict.fromkeys((*EXPERTS, "expert_bias", "router_bias", "gated_experts"))
     layers = int(own.values["layers"])
     marks = _mixture_layers(own, layers)
@@ -200,6 +262,9 @@ def _mixture_layers(own: Reading, layers: int) -> list[bool]:
         return [layer in indices for layer in range(layers)]
     if isinstance(keys.raw.get("moe_layer_freq"), list):
         return [bool(mark) for mark in keys.counts("moe_layer_freq", into)[:layers]]
+    if "expert_layer_period" in keys.raw:
+        period = keys.number("expert_layer_period", into, 1, least=1)
+        return [layer % period == keys.number("expert_layer_offset", into, 0) for layer in range(layers)]
     frequency = keys.number("moe_layer_freq", into, 1, least=1)
     every = (
         keys.number("decoder_sparse_step", into)
@@ -253,7 +318,11 @@ def two_stacks(own: Reading) -> dict[str, Any]:
     """The layers of an encoder and a decoder together (T5); those of the decoder also attend to the encoder."""
     if own.values.get("number_of_stacks") != 2:
         return {}
-    decoder = own.keys.number("num_decoder_layers", "cross_attention_layers") or int(own.values["layers"])
+    if own.keys.raw.get("is_encoder_decoder") is False:
+        own.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
+    given = own.keys.first(("num_decoder_layers", "decoder_layers"), "cross_attention_layers")
+    decoder = own.keys.number(given[0], "cross_attention_layers") if given else None
+    decoder = decoder or int(own.values["layers"])
     kind = own.keys.word("feed_forward_proj", "gated_mlp", "")
     gated = own.keys.flag("is_gated_act", "gated_mlp") or kind.startswith("gated")
     return {"layers": int(own.values["layers"]) + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
@@ -267,5 +336,5 @@ def plain_width(own: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    two_stacks, norms_behind, heads, latent_attention, value_heads, feedforward, positions, windows, mixture, ties, parallel_blocks, biases_off, plain_width,
+    two_stacks, norms_behind, heads, latent_attention, value_heads, feedforward, positions, windows, heads_of_layers, mixture, ties, parallel_blocks, biases_off, plain_width,
 )  # fmt: skip

@@ -45,7 +45,7 @@ def tell_rest(
             ignored.setdefault("off", []).append(key)
         elif key in defaults and defaults[key] == value:
             ignored.setdefault("the default", []).append(key)
-        elif (cost := reason(tables, "unsupported", key)) is not None:
+        elif key not in (own or {}) and (cost := reason(tables, "unsupported", key)) is not None:
             costly.setdefault(f"{cost}, which amped does not model", []).append(key)
         elif why is not None:
             ignored.setdefault(why, []).append(key)

@@ -1,7 +1,8 @@
 """The default configs of the model classes of transformers 5.23.0, with the parameters of their models.
 
 `tests/data/transformers_5_23_0.jsonl` has a line for each: the class's own `to_dict()` without nulls and names of labels
-("given": what differs from the defaults), and the parameters of the model that it makes on torch's device `meta`. Made from
+("given": what differs from the defaults), and the parameters of the model that it makes on torch's device `meta`: the causal
+one; of an encoder, and of an encoder with a decoder, the network without a head. Made from
 the wheel of transformers 5.23.0, which is under the Apache License 2.0 (Copyright The Hugging Face team).
 """
 

@@ -115,7 +115,7 @@ def test_kinds_of_layers_that_amped_has_not_are_told_with_their_number() -> None
     kinds = ["linear_attention", "linear_attention", "full_attention", "linear_attention"] * 8
     told = [str(line) for line in imported(**LLAMA, layer_types=kinds).report.unsupported]
     assert told == [
-        "layer_types: 24 of 32 layers are linear_attention, a kind that amped does not know; read as layers with full attention"
+        "layer_types: 24 of 32 layers are linear_attention: a kind that amped does not know; read as layers with full attention"
     ]
 
 

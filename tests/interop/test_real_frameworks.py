@@ -25,7 +25,7 @@ from amped.interop.records import Imported, Keys, Report
 from amped.theory.catalogue import catalogue
 from tests.helpers.interop import default_of, drawn_estimates, same
 from tests.interop.test_huggingface import without_modules
-from tests.interop.test_not_modeled import verdict
+from tests.interop.test_not_modeled import verdict, verdict_of_refused
 
 # They warn of what is missing on a processor.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -116,18 +116,24 @@ class TestTransformers:
             try:
                 given = json.loads(json.dumps(config.to_dict(), default=str))
                 found = without_modules(huggingface.read(given, kind))
-                parameters = self.parameters(config, causal=found.values.get("causal", True))
+                whole = found.values.get("causal", True) and found.values.get("number_of_stacks", 1) == 1
+                parameters = self.parameters(config, causal=whole)
                 verdicts[verdict(found, parameters) if parameters else "not made by transformers"] += 1
-            except AmpedError:
-                verdicts["refused"] += 1
+            except AmpedError as error:
+                parameters = self.parameters(config, causal=True)
+                verdicts[
+                    verdict_of_refused(error, given, parameters) if parameters else "not made by transformers"
+                ] += 1
         assert verdicts.total() == len(CLASSES)
-        assert verdicts["exact"] >= 60
-        assert verdicts["bounded"] >= 16
-        assert verdicts["not made by transformers"] <= 25
+        assert verdicts["refused"] == 0
+        assert verdicts["refused, with its size"] <= 9
+        assert verdicts["exact"] >= 84
+        assert verdicts["bounded"] >= 76
+        assert verdicts["not made by transformers"] <= 19
 
     @staticmethod
     def parameters(config: Any, causal: bool) -> int | None:
-        """The parameters of the model of a config: the causal one, or for an encoder the one without a head; None if it is not made."""
+        """The parameters of the model of a config: the causal one, or for an encoder, and one with a decoder, the one without a head; None if it is not made."""
         import torch
         from transformers import AutoModel, AutoModelForCausalLM
 

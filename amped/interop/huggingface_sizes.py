@@ -1,0 +1,98 @@
+"""How large a network or a part of one is at most, by the sizes that its own section of a config.json says.
+
+Towers beside a language model, networks of a kind that amped does not know, and networks that it cannot read as a language
+model have this bound. The rows `tower` and `unknown_network` of `not_modeled.json` say the sums.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from amped.configuring.not_modeled import SIZES, NotModeled
+from amped.interop.huggingface_parts import rows, sum_of
+from amped.interop.records import Keys, Reading, Report, Told
+
+# Sections that have sizes of layers, and those that say something else of the same layers.
+SECTIONS, NO_LAYERS = (
+    re.compile(r"\w*(config|encoder|decoder|model)"),
+    re.compile(
+        r"(quantization|compression|per_layer|attn|attention|ffn|mlp|moe|router|rope|mamba|ssm|(sparse|linear)_\w*)_config"
+    ),
+)
+BILLION = 1e9
+TOWER = "tower"
+OF_NETWORK = tuple(size for size in SIZES if size != "layers")
+
+
+def sections(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The sections of a file that have layers of their own."""
+    for key, value in raw.items():
+        if isinstance(value, Mapping) and SECTIONS.fullmatch(key) and not NO_LAYERS.fullmatch(key):
+            yield key, value
+
+
+def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, float] | None:
+    """The sizes of a network or a tower with all its sections, at most; None where a size is not said.
+
+    Args:
+        raw: its section.
+        outer: the width of the network that its output goes to.
+    """
+    sizes = _sizes(Reading(Keys(raw), {"outer": outer}, Report()), _row_of(raw))
+    inner = [at_most(section, outer) for _, section in sections(raw)]
+    whole = inner if sizes is None else [sizes, *inner]
+    if not whole or None in whole:
+        return None
+    return {size: sum(each[size] for each in whole if each) for size in OF_NETWORK}
+
+
+def _row_of(raw: Mapping[str, Any]) -> str:
+    """The row of a kind of tower: that of the first whose keys the section has."""
+    own = ((name, row["when"]) for name, row in rows().items() if "when" in row)
+    return next((name for name, keys in own if any(re.fullmatch(keys, key) for key in raw)), TOWER)
+
+
+def _sizes(own: Reading, name: str) -> dict[str, float] | None:
+    """The sizes of a row; None where the file does not say one of them."""
+    sums = {size: sum_of(own, rows()[name].get(size, ())) for size in OF_NETWORK}
+    return None if None in sums.values() else {size: value or 0.0 for size, value in sums.items()}
+
+
+def tower(key: str, raw: Mapping[str, Any], outer: float = 0.0) -> Told:
+    """A line about a tower beside the language model, with its sizes at most where its section says them."""
+    what, sizes = rows()[TOWER]["what"], at_most(raw, outer)
+    if sizes is None or not any(sizes.values()):
+        return Told(key, f"{what}; its section does not say its sizes")
+    return Told(key, what, NotModeled(f"{key}: {what}", "", 0.0, **sizes))
+
+
+def told_size(raw: Mapping[str, Any]) -> str:
+    """The parameters of a network at most, in words; nothing where its sizes are not said."""
+    sizes = at_most(raw)
+    return f"; by its own sizes it has at most {sizes['parameters'] / BILLION:.3g} billion parameters" if sizes else ""
+
+
+def unknown_network(own: Reading, key: str, what: str) -> Told:
+    """A line about a network whose kind amped does not know: it may have as much again as all its sizes allow."""
+    sizes, whole = _sizes(own, "unknown_network"), at_most(own.keys.raw)
+    if whole is None or sizes is None:
+        return Told(key, what)
+    numbers = {size: max(whole[size], sizes[size]) for size in OF_NETWORK}
+    return Told(key, what, NotModeled(f"{key}: {what}", "", 0.0, **numbers))
+
+
+def unknown_keys(own: Reading, told: Told) -> Told:
+    """A line about keys of such a network: each may be the width of three matrices, or mean one as wide as the residual stream."""
+    if told.entry or re.search(r"expert", told.key):
+        return told
+    numbers = dict[str, float]()
+    for key in told.key.split(", "):
+        value = own.keys.raw.get(key)
+        width = value if isinstance(value, int) and value > 1 else 0
+        of_key = Reading(own.keys, {**own.values, "value": width}, own.report)
+        for size, terms in rows()["unknown_key"].items():
+            if size in OF_NETWORK:
+                numbers[size] = numbers.get(size, 0.0) + (sum_of(of_key, terms) or 0.0)
+    return Told(told.key, told.what, NotModeled(str(told), "", 0.0, **numbers))
