@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,16 +11,20 @@ from amped.base.errors import FileError, did_you_mean, quoted
 from amped.interop.fields import fields, plain_values, table
 from amped.interop.huggingface_parts import as_plain
 from amped.interop.huggingface_rules import RULES
-from amped.interop.huggingface_sizes import told_size, tower, unknown_keys, unknown_network
+from amped.interop.huggingface_sizes import (
+    beside_towers,
+    sections,
+    told_size,
+    tower,
+    unknown_keys,
+    unknown_network,
+)
 from amped.interop.records import Imported, Keys, Reading, Report, Told
 from amped.interop.rest import tell_rest
 
 FORM = "huggingface"
 # Where the language model of a network of several kinds stands.
 NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
-TOWERS = re.compile(
-    r"(vision|audio|image|video|speech|vq|vit|qformer|talker|token2wav|code_predictor|depth_decoder)_?(\w*_)?(config|encoder)"
-)
 # Keys of a network that takes patches of images without a tower (Fuyu).
 PATCHES = ("image_size", "patch_size", "num_channels")
 # The record that a network of an unknown model_type is read with.
@@ -57,21 +60,31 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
 
 def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
     """The part of the file that is about the language model; towers beside it are told."""
-    towers = [key for key, value in raw.items() if isinstance(value, Mapping) and TOWERS.fullmatch(key)]
-    report.unsupported += [tower(key, raw[key], _width(raw)) for key in towers]
+    towers, width = [key for key, _ in sections(raw) if key not in NESTED], _width(raw)
+    report.unsupported += [tower(key, raw[key], width) for key in towers]
     for key in NESTED:
         if isinstance(raw.get(key), Mapping):
             outer = {name: value for name, value in raw.items() if name not in (key, *towers)}
-            patches = {name: outer.pop(name) for name in PATCHES if not towers and name in outer}
-            if patches:
-                report.unsupported.append(
-                    tower(", ".join(patches), {**patches, "hidden_size": _width(raw), "num_hidden_layers": 0})
-                )
             shared = {name: outer.pop(name) for name in ("tie_word_embeddings",) if name in outer}
-            tell_rest("keys", {name: value for name, value in outer.items() if name not in raw[key]}, report)
+            _tell_outer(
+                {name: value for name, value in outer.items() if name not in raw[key]}, bool(towers), width, report
+            )
             report.used.append(Told(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
     return {name: value for name, value in raw.items() if name not in towers}
+
+
+def _tell_outer(outer: Mapping[str, Any], has_towers: bool, width: float, report: Report) -> None:
+    """Tells the keys beside the section of the language model: with a tower they are about what joins both."""
+    patches = {name: outer[name] for name in PATCHES if not has_towers and name in outer}
+    if patches:
+        section = {**patches, "hidden_size": width, "num_hidden_layers": 0}
+        report.unsupported.append(tower(", ".join(patches), section, width))
+    rest = Report()
+    tell_rest("keys", {name: value for name, value in outer.items() if name not in patches}, rest)
+    own = Reading(Keys(outer), {"dimensionality": width}, report)
+    report.unsupported += [beside_towers(own, told) if has_towers else told for told in rest.unsupported]
+    report.ignored += rest.ignored
 
 
 def _width(raw: Mapping[str, Any]) -> float:
@@ -123,7 +136,8 @@ def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str, raw:
         what = f"has no {', '.join(lacking)}" + (f" (model_type {kind!r})" if kind else ", and no model_type")
         reasons = "; ".join(family(kind).get("unsupported", ()))
         what += (f": {reasons}; amped cannot read it as a language model" if reasons else "") + told_size(raw)
-        raise FileError(what, f"a config.json has {' or '.join(fields(FORM)[lacking[0]].keys)}", file)
+        names = f"a config.json has {' or '.join(fields(FORM)[lacking[0]].keys)}"
+        raise FileError(what, "amped models layers of attention and feed-forward networks" if reasons else names, file)
 
 
 def _title(raw: Mapping[str, Any], own: Mapping[str, Any], file: str) -> str:

@@ -5,7 +5,6 @@ A word in a list of kinds of layers that amped does not know is told, and never 
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, TypeGuard
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Reading, Told
+from amped.interop.records import LARGEST, Reading, Told
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
@@ -162,7 +161,7 @@ def _value(own: Reading, name: str) -> float | None:
 
 
 def _is_size(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:

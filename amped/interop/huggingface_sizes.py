@@ -18,7 +18,7 @@ from amped.interop.records import Keys, Reading, Report, Told
 SECTIONS, NO_LAYERS = (
     re.compile(r"\w*(config|encoder|decoder|model)"),
     re.compile(
-        r"(quantization|compression|per_layer|attn|attention|ffn|mlp|moe|router|rope|mamba|ssm|(sparse|linear)_\w*)_config"
+        r"(quantization|compression|generation|per_layer|attn|\w*attention|ffn|mlp|moe|router|rope|mamba|ssm|(sparse|linear)_\w*)_config"
     ),
 )
 BILLION = 1e9
@@ -85,14 +85,22 @@ def unknown_network(own: Reading, key: str, what: str) -> Told:
 
 def unknown_keys(own: Reading, told: Told) -> Told:
     """A line about keys of such a network: each may be the width of three matrices, or mean one as wide as the residual stream."""
-    if told.entry or re.search(r"expert", told.key):
+    return _with_keys(own, told, "unknown_key")
+
+
+def beside_towers(own: Reading, told: Told) -> Told:
+    """A line about keys beside a language model and its towers: they are about the projector between them."""
+    return _with_keys(own, told, "key_of_a_projector")
+
+
+def _with_keys(own: Reading, told: Told, name: str) -> Told:
+    """A line about keys that amped does not know, with the sizes that a row says of each of them; none for experts."""
+    if told.entry or "expert" in told.key or not own.values.get("dimensionality"):
         return told
-    numbers = dict[str, float]()
+    numbers = dict.fromkeys(OF_NETWORK, 0.0)
     for key in told.key.split(", "):
         value = own.keys.raw.get(key)
         width = value if isinstance(value, int) and value > 1 else 0
-        of_key = Reading(own.keys, {**own.values, "value": width}, own.report)
-        for size, terms in rows()["unknown_key"].items():
-            if size in OF_NETWORK:
-                numbers[size] = numbers.get(size, 0.0) + (sum_of(of_key, terms) or 0.0)
+        sizes = _sizes(Reading(own.keys, {**own.values, "value": width}, own.report), name)
+        numbers = {size: number + (sizes or {}).get(size, 0.0) for size, number in numbers.items()}
     return Told(told.key, told.what, NotModeled(str(told), "", 0.0, **numbers))

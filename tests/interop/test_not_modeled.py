@@ -22,7 +22,7 @@ from amped.interop.huggingface_sizes import at_most
 from amped.interop.models import as_row
 from amped.interop.records import Imported
 from tests.helpers.cli import amped
-from tests.helpers.interop import default_of, real_configs
+from tests.helpers.interop import counted_parameters, default_of, real_configs
 from tests.interop.test_huggingface import LLAMA, without_modules
 
 # How the classes of transformers are read, and how many of them are within their bound without their model_type.
@@ -101,6 +101,34 @@ def deepseek_v4(context: int) -> Counted:
     return Counted(fixed, 23 * 65_536 / 128 + 20 * 8192 / 4)
 
 
+def kimi_linear(context: int) -> Counted:
+    """21 layers of Kimi delta attention, 6 of latent attention without a latent vector of queries, 26 mixtures.
+
+    Delta attention: 4 * 4096 * 2304 (queries, keys, values, output), 2 * (128 * 2304 + 4096 * 128) (gates), 32 * 2304, 4 * 12,288 of
+    the convolution, and for each of 32 heads the state of 128 * 128 decayed, corrected and read: 3 * 32 * 128 * 128. Latent
+    attention: 2304 * 32 * 192 + 2304 * 576 + 512 * 32 * 256 + 32 * 128 * 2304 = 29,114,368; scores 32 * (192 + 128) for a token of
+    the context. 1 dense layer: 3 * 2304 * 9216; mixture: 9 * 3 * 2304 * 1024 + 2304 * 256. Head: 2304 * 163,840.
+    """
+    del context
+    delta = 37_748_736 + 1_638_400 + 73_728 + 49_152 + 1_572_864
+    rest = 63_700_992 + 26 * (9 * 7_077_888 + 589_824) + 377_487_360
+    return Counted(21 * delta + 6 * 29_114_368 + rest, 6 * 32 * 320)
+
+
+def jamba(context: int) -> Counted:
+    """28 layers of Mamba, 4 of attention; 16 dense layers and 16 mixtures.
+
+    Mamba: 4096 * 16,384 + 8192 * 288 + 256 * 8192 + 8192 * 4096 = 105,119,744 of matrices, 4 * 8192 of the convolution, and for each
+    of 8192 values the state of 16 decayed, written and read: 3 * 8192 * 16. Attention: 4096 * 128 * (2 * 32 + 2 * 8) = 41,943,040;
+    scores 2 * 32 * 128 for a token of the context. Dense: 3 * 4096 * 14,336; mixture: twice that + 4096 * 16. Head: 4096 * 65,536.
+    """
+    del context
+    mamba = 105_119_744 + 32_768 + 393_216
+    rest = 16 * 176_160_768 + 16 * (2 * 176_160_768 + 65_536) + 268_435_456
+    return Counted(28 * mamba + 4 * 41_943_040 + rest, 4 * 8192)
+
+
+HYBRIDS = {"kimi_linear": kimi_linear, "jamba": jamba}
 NETWORKS = {
     "deepseek_v4": deepseek_v4, "deepseek_v32": deepseek_v32, "qwen3_next": qwen3_next, "nemotron_h": nemotron_h,
     "glm_moe_dsa": glm_moe_dsa,
@@ -121,10 +149,10 @@ def together(e: Estimation, of: str) -> float:
 
 
 @pytest.mark.parametrize("context", [4096, 131_072])
-@pytest.mark.parametrize("model_type", NETWORKS)
+@pytest.mark.parametrize("model_type", [*NETWORKS, *HYBRIDS])
 def test_the_bound_holds_the_flops_that_were_counted_by_hand(model_type: str, context: int) -> None:
     e = estimate(without_modules(read(model_type)), context=context, batch_size=64, microbatch_size=1)
-    counted = NETWORKS[model_type](context)
+    counted = {**NETWORKS, **HYBRIDS}[model_type](context)
     by_hand = counted.fixed + counted.of_context * context
     assert abs(math.log(by_hand / network_products(e.results))) <= math.log1p(together(e, "products"))
     assert e.lacks_much or context == 4096
@@ -266,6 +294,24 @@ def test_an_unknown_class_and_its_unknown_keys_have_a_bound_of_their_sizes() -> 
 def test_an_unknown_key_of_a_known_class_is_refused() -> None:
     with pytest.raises(AmpedError, match="amped does not know this key"):
         estimate(huggingface.read({**LLAMA, "mystery_dim": 512}, "config.json"))
+
+
+def test_keys_beside_a_tower_are_those_of_a_projector() -> None:
+    """Three matrices of 36,864 x 4096, and one that joins 4 x 4 patches."""
+    tower = {"hidden_size": 1280, "num_hidden_layers": 32}
+    raw = {"model_type": "vision", "text_config": LLAMA, "vision_config": tower, "alignment_intermediate_size": 36_864}
+    (_, told) = huggingface.read(raw, "config.json").report.unsupported
+    assert told.entry is not None
+    assert told.entry.parameters == 3 * 36_864 * 4096 + 16 * 4096 * 4096
+
+
+def test_dbrx_has_132_billion_parameters() -> None:
+    """Its class does not take its own defaults; the published network is 131.6 billion (its sections say the same layers)."""
+    sections = {"attn_config": {"kv_n_heads": 8, "model_type": ""}, "ffn_config": {"ffn_hidden_size": 10_752, "moe_num_experts": 16, "moe_top_k": 4}}  # fmt: skip
+    raw = {"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "n_layers": 40, "vocab_size": 100_352, "tie_word_embeddings": False, **sections}  # fmt: skip
+    found = huggingface.read(raw, "config.json")
+    assert found.report.unsupported == []
+    assert counted_parameters(found) == pytest.approx(131_596_523_520, rel=1e-6)
 
 
 def test_one_of_two_stacks_is_not_read_as_both() -> None:

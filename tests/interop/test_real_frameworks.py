@@ -25,7 +25,7 @@ from amped.interop.records import Imported, Keys, Report
 from amped.theory.catalogue import catalogue
 from tests.helpers.interop import default_of, drawn_estimates, same
 from tests.interop.test_huggingface import without_modules
-from tests.interop.test_not_modeled import verdict, verdict_of_refused
+from tests.interop.test_not_modeled import verdict, verdict_of_config, verdict_of_refused
 
 # They warn of what is missing on a processor.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -130,6 +130,29 @@ class TestTransformers:
         assert verdicts["exact"] >= 84
         assert verdicts["bounded"] >= 76
         assert verdicts["not made by transformers"] <= 19
+
+    def test_no_network_of_several_kinds_is_read_wrong_in_silence(self) -> None:
+        """Each class that reads images or has two stacks, on torch's device meta: what is read is within the bounds of its towers."""
+        need("transformers", "5.23.0")
+        import torch
+        import transformers
+        from transformers.models.auto import modeling_auto
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+        classes = {**modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, **modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES}  # fmt: skip
+        verdicts = Counter[str]()
+        for kind, name in classes.items():
+            try:
+                config = CONFIG_MAPPING[kind]()
+                with torch.device("meta"):
+                    parameters = sum(each.numel() for each in getattr(transformers, name)(config).parameters())
+            except Exception:  # some need another package, or do not take their own defaults
+                verdicts["not made by transformers"] += 1
+                continue
+            given = json.loads(json.dumps(config.to_dict(), default=str))
+            verdicts[verdict_of_config(given, kind, parameters)] += 1
+        assert verdicts["bounded"] >= 70
+        assert verdicts["refused"] <= 20
 
     @staticmethod
     def parameters(config: Any, causal: bool) -> int | None:
