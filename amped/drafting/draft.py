@@ -43,7 +43,11 @@ MEANINGS = {
 
 
 def draft(
-    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], lookup_tables: LookupTables = None
+    model: str | Mapping[str, Any],
+    system: str | None,
+    size: Mapping[str, int],
+    lookup_tables: LookupTables = None,
+    anyway: bool = False,
 ) -> dict[str, Any]:
     """A minimal config: the rows, and all that the chooser chooses around them.
 
@@ -52,12 +56,13 @@ def draft(
         system: the name of a row; None: the chooser's.
         size: the number of nodes or of accelerators, by name.
         lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        anyway: accepts parts of the network that are not modeled and have no bound.
 
     Raises:
-        TableError: for unknown rows; MappingError if no mapping fits.
+        TableError: for unknown rows; MappingError if no mapping fits; ConfigError for a part without a bound.
     """
     named = {"model": model, **({"system": system} if system else {}), **size}
-    scenario = completed({ANYWAY: True, **named}, lookup_tables)
+    scenario = completed({**named, **({ANYWAY: True} if anyway else {})}, lookup_tables)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:

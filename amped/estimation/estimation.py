@@ -34,7 +34,7 @@ from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
-from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of
+from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of, mapping_of
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
@@ -189,7 +189,8 @@ class Estimation:
     @property
     def ground(self) -> Ground:
         """The properties of the configuration that the error of this estimate depends on."""
-        return ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
+        found = ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
+        return replace(found, mapping=mapping_of(self.__getitem__))
 
     @cached_property
     def error_band(self) -> ErrorBand | None:
