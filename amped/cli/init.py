@@ -42,4 +42,6 @@ def init(
     size = {"number_of_nodes": nodes or 1} if gpus is None else {"number_of_accelerators": gpus}
     config = draft(row, system, size, lookup_tables, anyway=anyway)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
-    options.print_or_write(text, output, f"; next: {command('estimate', '--config', output, *(['--anyway'] if anyway else []))}")
+    options.print_or_write(
+        text, output, f"; next: {command('estimate', '--config', output, *(['--anyway'] if anyway else []))}"
+    )

@@ -18,8 +18,9 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
 from amped.drafting.chunks import LEAST_GAIN, TRIED, in_chunks
 from amped.drafting.fastest import Fastest, fastest
-from amped.engine.evaluate import Results, run
+from amped.engine.evaluate import run
 from amped.engine.resolve import chosen_values, plan
+from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
 from amped.estimation.validated import SIZES, STEP_TIME, ground_of, validated
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
@@ -89,7 +90,7 @@ def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any =
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    return _chosen_by((_rows, _size, _training, _mapping), given, {}, lookup_tables, formulas)
+    return _chosen_by((_rows, _size, _training, _room, _mapping), given, {}, lookup_tables, formulas)
 
 
 def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -105,7 +106,7 @@ def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = 
         AmpedError: with all that is wrong with what is given.
     """
     rows = partial(_rows, is_swept=bool({SYSTEM_ROW, ACCELERATOR_ROW} & {*swept}))
-    return _chosen_by((rows, _size, _training), given, swept, lookup_tables, formulas)
+    return _chosen_by((rows, _size, _training, _room), given, swept, lookup_tables, formulas)
 
 
 def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_tables: Any, formulas: Any) -> Scenario:
@@ -203,28 +204,42 @@ def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
 
 
 def _training(scenario: Scenario, _: list[str]) -> Iterator[tuple[str, object]]:
-    """The batch, the tokens, the switches that everybody has on, and the memory that stays free for the error of an estimate."""
+    """The batch, the tokens, and the switches that everybody has on."""
     yield from TODAY.items()
     known, sources = scenario.catalogue, scenario.sources
     found = run(plan(known, SIZES, sources), sources.given)
     number, context = int(found.number("number_of_accelerators")), found.number("context")
     unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
     yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
-    if HEADROOM_BYTES not in sources.given:
-        yield HEADROOM, _memory_error(scenario, found)
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
 
 
-def _memory_error(scenario: Scenario, sizes: Results) -> float:
-    """The error band of the memory, rounded up; none for a model that is not validated."""
+def _room(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+    """The memory that stays free: for the error of the estimate, and for what is not modeled."""
+    sources = scenario.sources
+    if {HEADROOM, HEADROOM_BYTES} & sources.given.keys():
+        return
+    error, more = _memory_error(scenario), memory_on_top(scenario)
+    if math.isinf(more):
+        told.append("the headroom holds nothing for what is not modeled and has no bound")
+        more = 0.0
+    elif more > 0:
+        of_error = f"{100 * error:.0f} % for the error of the estimate"
+        told.append(f"the headroom of memory is {of_error}, and {100 * more:.0f} % for what is not modeled")
+    yield HEADROOM, math.ceil(((1 + error) * (1 + more) - 1) * THOUSANDTHS) / THOUSANDTHS
+
+
+def _memory_error(scenario: Scenario) -> float:
+    """The error band of the memory; none for a model that is not validated."""
     choices = chosen_values(scenario.catalogue, scenario.sources)
     if choices["performance_model"] != VALIDATED_MODEL:
         return 0.0
+    sizes = run(plan(scenario.catalogue, SIZES, scenario.sources), scenario.sources.given)
     ground = ground_of(scenario.sources.rows, choices["matrix_precision"], sizes.number)
     error = error_band(ground, law=MEMORY_LAW).error_fraction
-    return math.ceil(error * THOUSANDTHS) / THOUSANDTHS if math.isfinite(error) else 0.0
+    return error if math.isfinite(error) else 0.0
 
 
 def _most_that_share(scenario: Scenario, number: int, context: float) -> int:

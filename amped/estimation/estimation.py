@@ -390,6 +390,18 @@ def with_layout(scenario: Scenario) -> Scenario:
     return replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
 
 
+def memory_on_top(scenario: Scenario) -> float:
+    """The share of memory that what is not modeled may need beside all that is counted, whatever the rules say; none if all is modeled.
+
+    The share hardly depends on the mapping.
+    """
+    if not scenario.sources.not_modeled:
+        return 0.0
+    laid = with_layout(scenario)
+    every = together(bounds_of(run(_planned(laid), laid.sources.given), laid.sources.not_modeled))
+    return every.memory_on_top if every else 0.0
+
+
 def _planned(scenario: Scenario) -> Plan:
     """The plan of an estimate."""
     known = scenario.catalogue

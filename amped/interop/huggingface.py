@@ -46,7 +46,7 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
         told |= {name: "a rule" for name in found if name not in told}
     values = {name: value for name, value in values.items() if value is not None}
     keys.refuse_wrong(values, told)
-    tell_rest("keys", keys.rest(), report, implied.get("ignored"))
+    tell_rest("keys", keys.rest(), Reading(keys, values, report, implied), implied.get("ignored"))
     report.used += [Told(key, into) for key, into in keys.taken.items()]
     return Imported(FORM, file, _title(raw, own, file), values, told, report)
 
@@ -59,7 +59,8 @@ def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]
         if isinstance(raw.get(key), Mapping):
             outer = {name: value for name, value in raw.items() if name not in (key, *towers)}
             shared = {name: outer.pop(name) for name in ("tie_word_embeddings",) if name in outer}
-            tell_rest("keys", {name: value for name, value in outer.items() if name not in raw[key]}, report)
+            rest = Keys({name: value for name, value in outer.items() if name not in raw[key]})
+            tell_rest("keys", rest.raw, Reading(rest, {}, report))
             report.used.append(Told(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
     return raw

@@ -13,10 +13,10 @@ from typing import Any
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
 from amped.interop.records import Reading, Told
+from amped.interop.sizes import INTO, total
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
-INTO = "not_modeled"
 
 
 def rows() -> dict[str, dict[str, Any]]:
@@ -73,8 +73,8 @@ def tell_part(own: Reading, name: str, key: str, layers: int, before: str = "") 
     for other in own.keys.raw:
         if keys.fullmatch(other) and other not in own.keys.taken:
             own.keys.get(other, INTO)
-    sizes = {size: _sum(own, row.get(size, ())) for size in SIZES if size != "layers"}
-    once = _sum(own, row.get("once", ()))
+    sizes = {size: total(own, row.get(size, ())) for size in SIZES if size != "layers"}
+    once = total(own, row.get("once", ()))
     if None in (*sizes.values(), once):
         own.unsupported(key, f"{what}; the file does not say its sizes")
         return
@@ -82,37 +82,6 @@ def tell_part(own: Reading, name: str, key: str, layers: int, before: str = "") 
     numbers["parameters"] += once or 0.0
     entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
     own.report.unsupported.append(Told(key, what, entry))
-
-
-def _sum(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
-    """A sum of products of numbers, keys and quantities; None if one of them is not known."""
-    total = 0.0
-    for factors in terms:
-        product = 1.0
-        for factor in factors:
-            value = _factor(own, factor)
-            if value is None:
-                return None
-            product *= value
-        total += product
-    return total
-
-
-def _factor(own: Reading, name: Any) -> float | None:
-    """One factor of a product."""
-    if isinstance(name, int | float):
-        return float(name)
-    if name.startswith("1/"):
-        divisor = _factor(own, name.removeprefix("1/"))
-        return 1 / divisor if divisor else None
-    outer, _, inner = name.partition(".")
-    value = own.values.get(name, own.keys.raw.get(outer))
-    value = value.get(inner) if inner and isinstance(value, Mapping) else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        return None
-    if name not in own.values:
-        own.keys.get(outer, INTO)
-    return float(value)
 
 
 def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:
