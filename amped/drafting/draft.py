@@ -72,8 +72,7 @@ def draft(
         "$schema": schema_uri(),
         "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
-    if scenario.sources.not_modeled:
-        config[KEY] = [entry.written() for entry in scenario.sources.not_modeled]
+    config |= _not_modeled(scenario)
     for category in (NETWORK, MAPPING, SYSTEM):
         row = rows.get(category)
         named = {} if row is None or row.is_a_file else _named(row.table, row.name)
@@ -83,6 +82,12 @@ def draft(
         own = {"value": value} | ({"description": MEANINGS[name]} if name in MEANINGS else {})
         config.setdefault(section, {"parameters": {}})["parameters"][name] = own
     return config
+
+
+def _not_modeled(scenario: Scenario) -> dict[str, Any]:
+    """What the network has and amped does not model, as a config says it."""
+    every = [entry.written() for entry in scenario.sources.not_modeled]
+    return {KEY: every} if every else {}
 
 
 def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:
