@@ -103,7 +103,8 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
     return Ground(
         accelerator=accelerator.name if accelerator else "", generation=architecture.partition(" ")[0],
         software=software.name if software else "", precision="16 bit" if precision in ("fp16", "bf16") else precision,
-        **{name: number(name) for name in SIZES},
+        number_of_experts=number("number_of_experts"), number_of_nodes=number("number_of_nodes"),
+        number_of_accelerators=number("number_of_accelerators"), number_of_parameters=number("number_of_parameters"), context=number("context"),
     )  # fmt: skip
 
 

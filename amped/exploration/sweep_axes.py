@@ -127,7 +127,8 @@ def _offered(scenario: Scenario, name: str, values: tuple[object, ...]) -> tuple
     if name != "zero_stage":
         return values
     offered = scenario.offered_zero_stages
-    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in values))
+    stages = (float(str(value)) for value in values)
+    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in stages))
 
 
 def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:

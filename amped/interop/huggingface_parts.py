@@ -78,7 +78,7 @@ def tell_part(own: Reading, name: str, key: str, layers: int, before: str = "") 
     if None in (*sizes.values(), once):
         own.unsupported(key, f"{what}; the file does not say its sizes")
         return
-    numbers = {size: (value or 0.0) * layers for size, value in sizes.items()}
+    numbers: dict[str, Any] = {size: (value or 0.0) * layers for size, value in sizes.items()}
     numbers["parameters"] += once or 0.0
     entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
     own.report.unsupported.append(Told(key, what, entry))

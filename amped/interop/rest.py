@@ -13,7 +13,7 @@ from amped.interop.fields import table
 from amped.interop.records import Reading, Told
 from amped.interop.sizes import total
 
-OFF = (None, False, 0, [], {}, "", "none")
+OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
 
 
 @lru_cache(maxsize=32)
