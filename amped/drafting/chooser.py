@@ -7,6 +7,7 @@ the same with a few numbers of chunks of layers on each pipeline stage (`chunks.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,13 +23,13 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
-from amped.estimation.validated import SIZES, STEP_TIME, ground_of, validated
+from amped.estimation.validated import SIZES, STEP_TIME, Ground, ground_of, validated
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, system_of_its_form, user_tables
 from amped.theory.parallelisms import OF_TOKENS, PLACED
-from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, NETWORK, SYSTEM
+from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, MAPPING, NETWORK, SYSTEM
 
 # What is taken where nobody names a machine, or how many accelerators there are.
 MACHINE, NUMBER = "DGX H100", 1024
@@ -67,6 +68,8 @@ NOT_TRIED = (
     f"{LONG_CONTEXT:,} tokens, offload, precisions; {SHARED}; micro-batch above 4"
 )
 SYSTEM_ROW, ACCELERATOR_ROW = "system", "accelerator"
+# How large a run is.
+OF_SIZE = ("number_of_accelerators", "number_of_parameters")
 # The performance model whose errors are known; shares are rounded to thousandths.
 VALIDATED_MODEL, THOUSANDTHS = "operators", 1000
 # What helps where no system is known.
@@ -120,6 +123,7 @@ def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_table
     open_names = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
     kept = {name: value for name, value in {**own, **chosen}.items() if name not in open_names}
     whole = read_scenario({}, kept, lookup_tables, formulas)
+    told += _about_software(whole) if "software" in chosen else ()
     origins = {name: _as_chosen(name, origin, chosen) for name, origin in whole.sources.origins.items()}
     sources = replace(whole.sources, origins=origins, notices=[*told, *whole.sources.notices])
     return replace(whole, description=_title(whole), sources=sources)
@@ -177,12 +181,38 @@ def _validated_software(part: Row, usual: str, tables: Tables) -> str:
 
     Where no run of this line was validated, the usual one.
     """
-    grounds = [run.ground for run in validated() if run.quantity == STEP_TIME and run.confidence != "low"]
+    grounds = _grounds()
     generation = ground_of({ACCELERATOR: part}, "", lambda _: 0.0).generation
     on_it = {ground.software for ground in grounds if ground.accelerator in (part.name, *part.ancestors)}
     on_kin = {ground.software for ground in grounds if ground.generation == generation}
     line = (usual, *tables.row(SOFTWARE, usual).ancestors)
     return next((name for runs in (on_it, on_kin) for name in line if name in runs), usual)
+
+
+def _about_software(scenario: Scenario) -> Iterator[str]:
+    """That runs as large as this one were validated on the accelerator with other software only than the one that is chosen.
+
+    Who asks today trains with the software of today, on old machines too; so an older one is told, and not taken.
+    """
+    rows, sources = scenario.sources.rows, scenario.sources
+    if not {ACCELERATOR, MAPPING} <= rows.keys():
+        return
+    own = ground_of(rows, "", run(plan(scenario.catalogue, SIZES, sources), sources.given).number)
+    names = sorted({ground.software for ground in _grounds() if _is_as_large(ground, own)})
+    if names and own.software not in names:
+        told = " or ".join(f"--software {shlex.quote(name)}" for name in names)
+        yield f"on {own.accelerator}, runs as large as this one were validated with other software than {own.software}: {told}"
+
+
+def _grounds() -> list[Ground]:
+    """The properties of the validated runs whose inputs are known well."""
+    return [each.ground for each in validated() if each.quantity == STEP_TIME and each.confidence != "low"]
+
+
+def _is_as_large(ground: Ground, own: Ground) -> bool:
+    """Whether a run on the accelerator of a configuration, of a network of its kind, is at least as large."""
+    is_alike = ground.accelerator == own.accelerator and ground.experts == own.experts
+    return is_alike and all(getattr(ground, name) >= getattr(own, name) for name in OF_SIZE)
 
 
 def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
