@@ -51,6 +51,10 @@ OPERATORS = {
 }  # fmt: skip
 
 
+# Parts whose kernels pass over memory once, so that their time is a share of that of all kernels; and the parts of a step that
+# are this time.
+STREAMED = ("norms", "quantization")
+COMPUTED = ("compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time")
 PARTS = (*STEP_PARTS, *HIDDEN_PARTS, *MEMORY_PARTS)
 
 
@@ -247,6 +251,8 @@ def _part(results: Results, part: str) -> dict[str, float]:
     Raises:
         ConfigError: for a quantity that is not computed.
     """
+    if part in STREAMED:
+        return _streamed(results, part)
     if part in OPERATORS:
         return _of_layers(results, part, results.number(OPERATORS[part][1]))
     if part == WHOLE_WEIGHTS:
@@ -257,6 +263,16 @@ def _part(results: Results, part: str) -> dict[str, float]:
             f"{KEY}: {quoted(part)} is no part of a step's time or of memory", f"one of {', '.join(PARTS)}"
         )
     return {"held" if part in MEMORY_PARTS else "step": results.number(part)}
+
+
+def _streamed(results: Results, part: str) -> dict[str, float]:
+    """What kernels that pass over memory take of a step, and keep; they have no products."""
+    names, _ = OPERATORS[part]
+    operators = {each.name for name in names for each in results.records(name)}
+    times = [(each.name, float(each.time * each.count)) for each in results.records("layer_durations")]
+    share = sum(time for name, time in times if name in operators) / sum(time for _, time in times)
+    computed = sum(results.number(name) for name in COMPUTED)
+    return {"step": share * computed, "kept": _operator_bytes(results, names)[1] * results.number("layers")}
 
 
 def _of_layers(results: Results, part: str, layers: float) -> dict[str, float]:

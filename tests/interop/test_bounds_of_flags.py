@@ -29,6 +29,7 @@ HARMLESS = (
     "lr", "log_interval", "no_initialization", "timing_log_level", "inference_max_seq_length", "muon_num_ns_steps", "seed",
     "grpo_kl_beta", "distributed_timeout_minutes", "ddp_average_in_collective", "fp8_amax_history_len", "no_load_rng",
     "softmax_scale", "enable_ft_package", "high_priority_stream_groups", "data_parallel_random_init", "save_interval",
+    "tiktoken_pattern", "no_mmap_bin_files", "no_create_attention_mask_in_dataloader", "dino_bottleneck_size", "squared_relu",
 )  # fmt: skip
 BOUNDED = (
     "disable_tp_comm_overlap_ag", "ddp_bucket_size", "attention_output_gate", "fp32_residual_connection", "delay_wgrad_compute",
