@@ -46,10 +46,11 @@ def write_batch(out: Outgoing) -> None:
 
 def read_precision(own: Reading) -> dict[str, Any]:
     """bf16, fp16 or fp32."""
-    for form in ("bf16", "fp16"):
-        key = f"{form}.enabled"
+    keys = {form: f"{form}.enabled" for form in ("bf16", "fp16")}
+    for form, key in keys.items():
         if own.keys.raw.get(key) == AUTO:
-            own.keys.get(key, "matrix_precision")
+            for other in keys.values():
+                own.keys.get(other, "matrix_precision")
             own.defaulted(key, f"auto: the program says it; {form} is taken")
             return {"matrix_precision": form}
         if own.keys.flag(key, "matrix_precision"):

@@ -177,3 +177,13 @@ def test_a_second_copy_in_the_node_is_the_weights_of_a_share() -> None:
 def test_weights_that_live_longer_take_their_bytes() -> None:
     e = with_model(json_with(stage3_max_live_parameters=2e9))
     assert e.not_modeled[0].on_memory == pytest.approx(4e9 / e["memory_per_accelerator_bytes"])
+
+
+def test_a_file_of_transformers_says_nothing_that_has_no_bound() -> None:
+    """What Hugging Face's documentation shows: nearly all is "auto"."""
+    auto = {"enabled": "auto"}
+    found = deepspeed.read(
+        {"fp16": {**auto, "loss_scale": 0}, "bf16": auto, "zero_optimization": {"stage": 3}}, "ds.json"
+    )
+    assert found.values["matrix_precision"] == "bf16"
+    assert found.report.unsupported == []
