@@ -76,8 +76,8 @@ class Desk:
 
     def estimate(self, asked: Json) -> Json:
         """Every number, the parts of a step and the memory by stage; beside a pinned state, what differs."""
-        own = state.own_of(asked)
-        e = self._around(state.state_of(asked.get("state")), own)
+        said, own = state.state_of(asked.get("state")), state.own_of(asked)
+        e = self.estimation(said) if asked.get("held") else self._around(said, own)
         what, how = answer.heading(e)
         every = [answer.answer(e, NOT_YET), step.parts(e), memory.memory(e, NOT_YET), answer.all_numbers(e)]
         found = {"what": what, "how": how, "sections": [section(each) for each in every], **self._beside(asked, e)}

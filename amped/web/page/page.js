@@ -8,7 +8,8 @@ import { Latest, ask } from "./asking.js";
 import { Combobox } from "./combobox.js";
 import { fill, isDrawing, numbers } from "./sections.js";
 
-/* `chosen`: the names in the state that the page chose; the answer lets go of them where they cannot run or do not fit. */
+/* `chosen`: the names in the state that the page chose; an answer lets go of them where they cannot run or do not fit, but not
+   while something moves: that is a search. */
 const desk = { state: {}, chosen: [], pinned: null, moved: "", answer: null, before: {} };
 const rows = new Map();
 const ROWS = {
@@ -32,7 +33,9 @@ function rested() {
 }
 const numbersFollow = new Latest(async () => {
   const question = { state: desk.state, chosen: desk.chosen, pinned: desk.pinned }, { moved } = desk;
-  const answer = await ask("estimate", question), isOver = numbersFollow.isOver();
+  let answer = await ask("estimate", { ...question, held: true });
+  if ((answer.problems || !answer.fits) && desk.chosen.length && !numbersFollow.isOver()) answer = await ask("estimate", question);
+  const isOver = numbersFollow.isOver();
   controls.refuse(answer.problems || [], moved);
   document.body.classList.toggle("refused", Boolean(answer.problems));
   if (answer.problems) {
