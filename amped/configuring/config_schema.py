@@ -72,7 +72,7 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
 def _entry() -> dict[str, Any]:
     """The schema of a thing that is not modeled."""
     size = {"type": "number", "minimum": 0}
-    sizes = dict.fromkeys(SIZES, size) | dict.fromkeys(SHARES, {"type": "object", "additionalProperties": size})
+    sizes = dict.fromkeys(SIZES, size) | {key: {"type": "object", "additionalProperties": size} for key in SHARES}
     return _object({"what": _TEXT, "touches": {"enum": ["", *TOUCHED]}, **sizes}) | {"required": ["what"]}
 
 
