@@ -21,6 +21,7 @@ def init(
     gpus: Annotated[int | None, Option("--gpus", min=1, metavar="N", help="Number of accelerators.")] = None,
     full: Annotated[bool, Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
     lookup_tables: options.TablesOption = None,
+    anyway: options.AnywayOption = False,
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
@@ -39,6 +40,8 @@ def init(
     if gpus is not None and nodes is not None:
         raise ConfigError("--gpus and --nodes both say how large the machine is", "keep one")
     size = {"number_of_nodes": nodes or 1} if gpus is None else {"number_of_accelerators": gpus}
-    config = draft(row, system, size, lookup_tables)
+    config = draft(row, system, size, lookup_tables, anyway=anyway)
     text = as_json(filled(config, catalogue(), lookup_tables) if full else config)
-    options.print_or_write(text, output, f"; next: {command('estimate', '--config', output)}")
+    options.print_or_write(
+        text, output, f"; next: {command('estimate', '--config', output, *(['--anyway'] if anyway else []))}"
+    )

@@ -213,9 +213,14 @@ def asked(
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
-    values = changes(settings, model, accelerator, system, software, **short) | ({ANYWAY: True} if anyway else {})
+    values = changes(settings, model, accelerator, system, software, **short) | anyway_of(anyway)
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
+
+
+def anyway_of(anyway: bool) -> dict[str, object]:
+    """The value that accepts parts without a known bound."""
+    return {ANYWAY: True} if anyway else {}
 
 
 @functools.wraps(asked)

@@ -9,6 +9,7 @@ from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
+from amped.configuring.not_modeled import ANYWAY
 from amped.tables.table_files import LookupTables, table_paths
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def recommend(
     software: options.SoftwareOption = None,
     settings: options.SetOption = None,
     lookup_tables: options.TablesOption = None,
+    anyway: options.AnywayOption = False,
     as_json: options.JsonOption = False,
     form: options.ForOption = None,
     **short: float | str | None,
@@ -52,7 +54,7 @@ def recommend(
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given = options.changes(settings, model, accelerator, None, software, **short)
+    given = options.changes(settings, model, accelerator, None, software, **short) | options.anyway_of(anyway)
     _show(named_config or config, given, system or [], lookup_tables, limits, as_json, form)
 
 
@@ -69,7 +71,9 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
     words = [] if config == options.DEFAULT_CONFIG else [config]
     rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
-    return words + [word for name, value in given.items() if name not in rows for word in ("--set", f"{name}={value}")]
+    anyway = ["--anyway"] if given.get(ANYWAY) else []
+    rest = {name: value for name, value in given.items() if name not in (*rows, ANYWAY)}
+    return words + [word for name, value in rest.items() for word in ("--set", f"{name}={value}")] + anyway
 
 
 def _show(

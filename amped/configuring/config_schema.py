@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, did_you_mean, quoted
-from amped.configuring.not_modeled import KEY, SIZES, TOUCHED
+from amped.configuring.not_modeled import KEY, SHARES, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Catalogue, Quantity
@@ -71,7 +71,8 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
 
 def _entry() -> dict[str, Any]:
     """The schema of a thing that is not modeled."""
-    sizes = {name: {"type": "number", "minimum": 0} for name in SIZES}
+    size = {"type": "number", "minimum": 0}
+    sizes = dict.fromkeys(SIZES, size) | {key: {"type": "object", "additionalProperties": size} for key in SHARES}
     return _object({"what": _TEXT, "touches": {"enum": ["", *TOUCHED]}, **sizes}) | {"required": ["what"]}
 
 

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, field, fields
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, did_you_mean, quoted
 from amped.base.record import dataclass
+from amped.theory.catalogue import catalogue
 
 KEY, ANYWAY = "not_modeled", "anyway"
 # What an entry may touch: parts of a layer that are modeled, and that stand in the place of something else.
-TOUCHED = ("attention_core", "attention", "dense_feedforward", "mixture", "layer")
-SIZES = ("layers", "parameters", "products_of_a_token", "products_of_a_pair", "values_of_a_token")
+TOUCHED = (
+    "attention_core", "attention", "dense_feedforward", "mixture", "shared_experts", "layer", "norms", "quantization",
+)  # fmt: skip
+SIZES = (
+    "layers", "parameters", "products_of_a_token", "products_of_a_pair", "values_of_a_token", "bytes_of_an_accelerator",
+)  # fmt: skip
+# Shares of parts, by the names of the parts; parts of a step's time and of memory are quantities of these units. And the
+# weights of an accelerator as they are before replicas share them out.
+SHARES, UNITS, WHOLE_WEIGHTS = ("saves", "adds"), ("s", "byte"), "whole_weights"
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,10 @@ class NotModeled:
         products_of_a_token: its multiply-accumulates for a token in a forward pass, in the whole network, at most.
         products_of_a_pair: the same for each pair of a token and a token of its sequence.
         values_of_a_token: numbers that it keeps of a token for the backward pass, in the whole network, at most.
+        bytes_of_an_accelerator: bytes that it takes of the memory of an accelerator, at most.
+        saves: the share that it saves, at most, of each part that is counted: of a part of all layers (one that may be touched),
+            of a step's time or of memory.
+        adds: what it adds to each such part, at most, as a share of it.
     """
 
     what: str
@@ -41,11 +53,14 @@ class NotModeled:
     products_of_a_token: float = 0.0
     products_of_a_pair: float = 0.0
     values_of_a_token: float = 0.0
+    bytes_of_an_accelerator: float = 0.0
+    saves: Mapping[str, float] = field(default_factory=dict)
+    adds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_bounded(self) -> bool:
         """Whether anything is known of what it costs."""
-        return bool(self.touches) or any(getattr(self, name) for name in SIZES)
+        return bool(self.touches) or any(getattr(self, name) for name in (*SIZES, *SHARES))
 
     def written(self) -> dict[str, Any]:
         """The entry as a config has it, without what is zero."""
@@ -66,7 +81,7 @@ def entries(written: Iterable[Mapping[str, Any]]) -> tuple[NotModeled, ...]:
 
 
 def _problems(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    names = [field.name for field in fields(NotModeled)]
+    names = [each.name for each in fields(NotModeled)]
     for name in entry.keys() - {*names}:
         yield Problem(f"unknown key {quoted(name)}", path, did_you_mean(name, names) or f"there are {', '.join(names)}")
     if not isinstance(entry.get("what"), str):
@@ -74,9 +89,25 @@ def _problems(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if entry.get("touches", "") not in ("", *TOUCHED):
         yield Problem(f"{quoted(entry['touches'])} is no part", f"{path}.touches", f"one of {', '.join(TOUCHED)}")
     for name in SIZES:
-        size = entry.get(name, 0)
-        if isinstance(size, bool) or not isinstance(size, int | float) or not 0 <= size < math.inf:
-            yield Problem(f"{quoted(size)} is no size", f"{path}.{name}", "a number that is not below 0")
+        yield from _no_size(entry.get(name, 0), f"{path}.{name}")
+    for name in SHARES:
+        yield from _no_shares(entry.get(name, {}), f"{path}.{name}")
+
+
+def _no_size(size: object, path: str) -> Iterator[Problem]:
+    if isinstance(size, bool) or not isinstance(size, int | float) or not 0 <= size < math.inf:
+        yield Problem(f"{quoted(size)} is no size", path, "a number that is not below 0")
+
+
+def _no_shares(shares: object, path: str) -> Iterator[Problem]:
+    if not isinstance(shares, Mapping):
+        yield Problem(f"{quoted(shares)} does not say shares of parts", path, "an object: parts with numbers")
+        return
+    for part, share in shares.items():
+        if part not in (*TOUCHED, WHOLE_WEIGHTS) and not (part in catalogue() and catalogue()[part].mark.unit in UNITS):
+            told = f"one of {', '.join(TOUCHED)}, or a part of a step's time or of memory"
+            yield Problem(f"{quoted(part)} is no part", path, told)
+        yield from _no_size(share, f"{path}.{part}")
 
 
 def unbounded(every: Iterable[NotModeled]) -> Iterator[Problem]:

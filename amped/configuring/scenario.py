@@ -23,6 +23,7 @@ from amped.tables.table_files import LookupTables
 from amped.tables.tables import user_tables
 from amped.theory.catalogue import Catalogue, catalogue, collect
 from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.shardings import SHARDINGS
 
 ConfigSource = str | Path | Mapping[str, Any] | Config
 
@@ -51,6 +52,13 @@ class Scenario:
     def title(self) -> str:
         """The title of the results."""
         return self.description or self.label
+
+    @property
+    def offered_zero_stages(self) -> tuple[int, ...]:
+        """The ZeRO stages that the software has, in ascending order; all of them where its row does not say."""
+        software = self.sources.rows.get(MAPPING)
+        offered = software.columns.get("offered_zero_stages") if software else None
+        return tuple(sorted(offered or range(len(SHARDINGS))))
 
 
 def read_scenario(

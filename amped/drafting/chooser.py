@@ -7,6 +7,7 @@ the same with a few numbers of chunks of layers on each pipeline stage (`chunks.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,16 +19,17 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
 from amped.drafting.chunks import LEAST_GAIN, TRIED, in_chunks
 from amped.drafting.fastest import Fastest, fastest
-from amped.engine.evaluate import Results, run
+from amped.engine.evaluate import run
 from amped.engine.resolve import chosen_values, plan
+from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
-from amped.estimation.validated import SIZES, STEP_TIME, ground_of, validated
+from amped.estimation.validated import SIZES, STEP_TIME, Ground, ground_of, validated
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, system_of_its_form, user_tables
 from amped.theory.parallelisms import OF_TOKENS, PLACED
-from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, NETWORK, SYSTEM
+from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, MAPPING, NETWORK, SYSTEM
 
 # What is taken where nobody names a machine, or how many accelerators there are.
 MACHINE, NUMBER = "DGX H100", 1024
@@ -66,6 +68,8 @@ NOT_TRIED = (
     f"{LONG_CONTEXT:,} tokens, offload, precisions; {SHARED}; micro-batch above 4"
 )
 SYSTEM_ROW, ACCELERATOR_ROW = "system", "accelerator"
+# How large a run is.
+OF_SIZE = ("number_of_accelerators", "number_of_parameters")
 # The performance model whose errors are known; shares are rounded to thousandths.
 VALIDATED_MODEL, THOUSANDTHS = "operators", 1000
 # What helps where no system is known.
@@ -89,7 +93,7 @@ def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any =
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    return _chosen_by((_rows, _size, _training, _mapping), given, {}, lookup_tables, formulas)
+    return _chosen_by((_rows, _size, _training, _room, _mapping), given, {}, lookup_tables, formulas)
 
 
 def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -105,7 +109,7 @@ def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = 
         AmpedError: with all that is wrong with what is given.
     """
     rows = partial(_rows, is_swept=bool({SYSTEM_ROW, ACCELERATOR_ROW} & {*swept}))
-    return _chosen_by((rows, _size, _training), given, swept, lookup_tables, formulas)
+    return _chosen_by((rows, _size, _training, _room), given, swept, lookup_tables, formulas)
 
 
 def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_tables: Any, formulas: Any) -> Scenario:
@@ -119,6 +123,7 @@ def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_table
     open_names = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
     kept = {name: value for name, value in {**own, **chosen}.items() if name not in open_names}
     whole = read_scenario({}, kept, lookup_tables, formulas)
+    told += _about_software(whole) if "software" in chosen else ()
     origins = {name: _as_chosen(name, origin, chosen) for name, origin in whole.sources.origins.items()}
     sources = replace(whole.sources, origins=origins, notices=[*told, *whole.sources.notices])
     return replace(whole, description=_title(whole), sources=sources)
@@ -176,12 +181,38 @@ def _validated_software(part: Row, usual: str, tables: Tables) -> str:
 
     Where no run of this line was validated, the usual one.
     """
-    grounds = [run.ground for run in validated() if run.quantity == STEP_TIME and run.confidence != "low"]
+    grounds = _grounds()
     generation = ground_of({ACCELERATOR: part}, "", lambda _: 0.0).generation
     on_it = {ground.software for ground in grounds if ground.accelerator in (part.name, *part.ancestors)}
     on_kin = {ground.software for ground in grounds if ground.generation == generation}
     line = (usual, *tables.row(SOFTWARE, usual).ancestors)
     return next((name for runs in (on_it, on_kin) for name in line if name in runs), usual)
+
+
+def _about_software(scenario: Scenario) -> Iterator[str]:
+    """That runs as large as this one were validated on the accelerator with other software only than the one that is chosen.
+
+    Who asks today trains with the software of today, on old machines too; so an older one is told, and not taken.
+    """
+    rows, sources = scenario.sources.rows, scenario.sources
+    if not {ACCELERATOR, MAPPING} <= rows.keys():
+        return
+    own = ground_of(rows, "", run(plan(scenario.catalogue, SIZES, sources), sources.given).number)
+    names = sorted({ground.software for ground in _grounds() if _is_as_large(ground, own)})
+    if names and own.software not in names:
+        told = " or ".join(f"--software {shlex.quote(name)}" for name in names)
+        yield f"on {own.accelerator}, runs as large as this one were validated with other software than {own.software}: {told}"
+
+
+def _grounds() -> list[Ground]:
+    """The properties of the validated runs whose inputs are known well."""
+    return [each.ground for each in validated() if each.quantity == STEP_TIME and each.confidence != "low"]
+
+
+def _is_as_large(ground: Ground, own: Ground) -> bool:
+    """Whether a run on the accelerator of a configuration, of a network of its kind, is at least as large."""
+    is_alike = ground.accelerator == own.accelerator and ground.experts == own.experts
+    return is_alike and all(getattr(ground, name) >= getattr(own, name) for name in OF_SIZE)
 
 
 def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
@@ -203,28 +234,42 @@ def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
 
 
 def _training(scenario: Scenario, _: list[str]) -> Iterator[tuple[str, object]]:
-    """The batch, the tokens, the switches that everybody has on, and the memory that stays free for the error of an estimate."""
+    """The batch, the tokens, and the switches that everybody has on."""
     yield from TODAY.items()
     known, sources = scenario.catalogue, scenario.sources
     found = run(plan(known, SIZES, sources), sources.given)
     number, context = int(found.number("number_of_accelerators")), found.number("context")
     unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
     yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
-    if HEADROOM_BYTES not in sources.given:
-        yield HEADROOM, _memory_error(scenario, found)
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
 
 
-def _memory_error(scenario: Scenario, sizes: Results) -> float:
-    """The error band of the memory, rounded up; none for a model that is not validated."""
+def _room(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+    """The memory that stays free: for the error of the estimate, and for what is not modeled."""
+    sources = scenario.sources
+    if {HEADROOM, HEADROOM_BYTES} & sources.given.keys():
+        return
+    error, more = _memory_error(scenario), memory_on_top(scenario)
+    if math.isinf(more):
+        told.append("the headroom holds nothing for what is not modeled and has no bound")
+        more = 0.0
+    elif more > 0:
+        of_error = f"{100 * error:.0f} % for the error of the estimate"
+        told.append(f"the headroom of memory is {of_error}, and {100 * more:.0f} % for what is not modeled")
+    yield HEADROOM, math.ceil(((1 + error) * (1 + more) - 1) * THOUSANDTHS) / THOUSANDTHS
+
+
+def _memory_error(scenario: Scenario) -> float:
+    """The error band of the memory; none for a model that is not validated."""
     choices = chosen_values(scenario.catalogue, scenario.sources)
     if choices["performance_model"] != VALIDATED_MODEL:
         return 0.0
+    sizes = run(plan(scenario.catalogue, SIZES, scenario.sources), scenario.sources.given)
     ground = ground_of(scenario.sources.rows, choices["matrix_precision"], sizes.number)
     error = error_band(ground, law=MEMORY_LAW).error_fraction
-    return math.ceil(error * THOUSANDTHS) / THOUSANDTHS if math.isfinite(error) else 0.0
+    return error if math.isfinite(error) else 0.0
 
 
 def _most_that_share(scenario: Scenario, number: int, context: float) -> int:

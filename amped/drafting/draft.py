@@ -43,7 +43,11 @@ MEANINGS = {
 
 
 def draft(
-    model: str | Mapping[str, Any], system: str | None, size: Mapping[str, int], lookup_tables: LookupTables = None
+    model: str | Mapping[str, Any],
+    system: str | None,
+    size: Mapping[str, int],
+    lookup_tables: LookupTables = None,
+    anyway: bool = False,
 ) -> dict[str, Any]:
     """A minimal config: the rows, and all that the chooser chooses around them.
 
@@ -52,12 +56,13 @@ def draft(
         system: the name of a row; None: the chooser's.
         size: the number of nodes or of accelerators, by name.
         lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        anyway: accepts parts of the network that are not modeled and have no bound.
 
     Raises:
-        TableError: for unknown rows; MappingError if no mapping fits.
+        TableError: for unknown rows; MappingError if no mapping fits; ConfigError for a part without a bound.
     """
     named = {"model": model, **({"system": system} if system else {}), **size}
-    scenario = completed({ANYWAY: True, **named}, lookup_tables)
+    scenario = completed({**named, **({ANYWAY: True} if anyway else {})}, lookup_tables)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
@@ -67,8 +72,7 @@ def draft(
         "$schema": schema_uri(),
         "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
-    if scenario.sources.not_modeled:
-        config[KEY] = [entry.written() for entry in scenario.sources.not_modeled]
+    config |= _not_modeled(scenario)
     for category in (NETWORK, MAPPING, SYSTEM):
         row = rows.get(category)
         named = {} if row is None or row.is_a_file else _named(row.table, row.name)
@@ -78,6 +82,12 @@ def draft(
         own = {"value": value} | ({"description": MEANINGS[name]} if name in MEANINGS else {})
         config.setdefault(section, {"parameters": {}})["parameters"][name] = own
     return config
+
+
+def _not_modeled(scenario: Scenario) -> dict[str, Any]:
+    """What the network has and amped does not model, as a config says it."""
+    every = [entry.written() for entry in scenario.sources.not_modeled]
+    return {KEY: every} if every else {}
 
 
 def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:

@@ -85,7 +85,8 @@ def _changes(e: Estimation) -> Iterator[tuple[str, Value]]:
     yield from ((name, True) for name in SWITCHES if name in e and not e[name])
     if e.choices.get("cuda_graph_scope") == "none":
         yield "cuda_graph_scope", "router" if e.choices.get("feedforward_kind") == "mixture" else "layer"
-    yield from (("zero_stage", stage) for stage in (1, 2, 3) if stage != e["zero_stage"])
+    stages = e.scenario.offered_zero_stages
+    yield from (("zero_stage", stage) for stage in stages if stage and stage != e["zero_stage"])
     for name in DEGREES:
         if name in e:
             yield from ((name, degree) for degree in (int(e[name]) // 2, int(e[name]) * 2) if degree >= 1)

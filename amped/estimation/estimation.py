@@ -34,7 +34,7 @@ from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
-from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of
+from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of, mapping_of
 from amped.tables.table_files import KERNELS
 from amped.theory.catalogue import Formula
 from amped.theory.conditions import OFFLOADS
@@ -189,7 +189,8 @@ class Estimation:
     @property
     def ground(self) -> Ground:
         """The properties of the configuration that the error of this estimate depends on."""
-        return ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
+        found = ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
+        return replace(found, mapping=mapping_of(self.__getitem__))
 
     @cached_property
     def error_band(self) -> ErrorBand | None:
@@ -387,6 +388,18 @@ def with_layout(scenario: Scenario) -> Scenario:
     """
     refuse_sweeps(scenario, "an estimate")
     return replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
+
+
+def memory_on_top(scenario: Scenario) -> float:
+    """The share of memory that what is not modeled may need beside all that is counted, whatever the rules say; none if all is modeled.
+
+    The share hardly depends on the mapping.
+    """
+    if not scenario.sources.not_modeled:
+        return 0.0
+    laid = with_layout(scenario)
+    every = together(bounds_of(run(_planned(laid), laid.sources.given), laid.sources.not_modeled))
+    return every.memory_on_top if every else 0.0
 
 
 def _planned(scenario: Scenario) -> Plan:

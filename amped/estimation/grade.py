@@ -1,7 +1,7 @@
 """The grade of an estimate: how near the validated runs are to it.
 
-`measured`: a validated run has the same accelerators, their number, network, software, precision and sequence. `validated near`: runs
-on accelerators of the same generation have each of its properties. `validated far`: only runs on others have one of them. `by law only`: no
+`measured`: a validated run has the same accelerators, their number, network, software, precision, sequence and degrees of
+parallelism. `validated near`: runs on accelerators of the same generation have each of its properties. `validated far`: only runs on others have one of them. `by law only`: no
 run has one of them, and nothing but the equations speaks for it. `not modelled`: what amped leaves out may move it by more than a quarter.
 The grade is that of the property with the least evidence.
 """
@@ -18,7 +18,7 @@ MEASURED, NEAR, FAR, LAW, MISSING = "measured", "validated near", "validated far
 GRADES = (MEASURED, NEAR, FAR, LAW, MISSING)
 # What a run shares with a configuration of which it is the measurement, and what any run may show.
 IDENTITY = attrgetter(
-    "accelerator", "software", "precision", "number_of_experts", "number_of_accelerators", "number_of_parameters", "context"
+    "accelerator", "software", "precision", "number_of_experts", "number_of_accelerators", "number_of_parameters", "context", "mapping"
 )  # fmt: skip
 SHOWN, LIMITS = ("experts", "precision", "software"), ("number_of_accelerators", "number_of_parameters", "context")
 
@@ -27,7 +27,7 @@ def grade(ground: Ground, runs: Sequence[Validated] | None = None) -> str:
     """The grade of a configuration of which everything is modeled."""
     every = validated() if runs is None else runs
     grounds = [run.ground for run in every if run.quantity == TIME_LAW.quantity and run.confidence != "low"]
-    if any(IDENTITY(other) == IDENTITY(ground) for other in grounds):
+    if ground.mapping and any(IDENTITY(other) == IDENTITY(ground) for other in grounds):
         return MEASURED
     near = [other for other in grounds if other.generation == ground.generation]
     evidence = [NEAR if near else FAR, *(_shown(ground, name, near, grounds) for name in SHOWN)]

@@ -10,9 +10,11 @@ top of all that is counted, its own size: its share is b. Both are shares of wha
 | bytes | bytes that the operators of the part read and write | its parameters and values |
 | parameters | parameters of the part in these layers | its own |
 | kept | bytes that the operators of the part keep for the backward pass | its values |
+| step | parts of a step's time that it may save | parts that it may add once more |
+| held | parts of an accelerator's memory that it may save | parts that it may add once more; its bytes |
 
-Time has the largest bound of products, bytes and parameters (which are gathered and reduced); memory that of parameters and
-of what is kept. Several entries add up. Assumes that what is not modeled runs as efficiently as what is.
+Time has the largest bound of products, bytes and parameters (which are gathered and reduced), beside that of the step; memory
+that of parameters and of what is kept, beside that of what is held. Several entries add up. Assumes that what is not modeled runs as efficiently as what is.
 """
 
 from __future__ import annotations
@@ -22,14 +24,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from amped.base.errors import ConfigError, quoted
 from amped.base.record import dataclass
-from amped.configuring.not_modeled import NotModeled
+from amped.configuring.not_modeled import KEY, WHOLE_WEIGHTS, NotModeled
 from amped.engine.evaluate import Results
+from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.uncertainty import ErrorBand
 
 # Above this bound the first line of every answer says NOT MODELED.
 TOLD_FIRST = 0.25
 TIME, MEMORY = ("products", "bytes", "parameters"), ("parameters", "kept")
+# What is a share of the whole time or memory, and so adds to each of the others.
+OF_ALL = {TIME: "step", MEMORY: "held"}
 # For each part that may be touched: the records of its operators, and the quantity that counts its layers.
 OPERATORS = {
     "attention_core": (("attention_core_operators",), "number_of_attention_layers"),
@@ -39,8 +45,17 @@ OPERATORS = {
     ),
     "dense_feedforward": (("feedforward_operators",), "number_of_dense_layers"),
     "mixture": (("routing_operators", "routed_expert_operators", "shared_expert_operators"), "number_of_MoE_layers"),
-    "layer": (("layer_operators",), "layers"),
+    "shared_experts": (("shared_expert_operators",), "number_of_MoE_layers"),
+    "layer": (("layer_operators",), "layers"), "norms": (("norm_operators",), "layers"),
+    "quantization": (("quantization_operators",), "layers"),
 }  # fmt: skip
+
+
+# Parts whose kernels pass over memory once, so that their time is a share of that of all kernels; and the parts of a step that
+# are this time.
+STREAMED = ("norms", "quantization")
+COMPUTED = ("compute_forward_time", "compute_backward_time", "recomputation_time", "weight_update_time")
+PARTS = (*STEP_PARTS, *HIDDEN_PARTS, *MEMORY_PARTS)
 
 
 class Share(NamedTuple):
@@ -64,8 +79,8 @@ class Bound:
 
     @property
     def share(self) -> float:
-        """The largest share of products, bytes or parameters that it touches; infinite without a bound."""
-        return max((max(self.shares[of]) for of in TIME), default=math.inf) if self.shares else math.inf
+        """The largest share of products, bytes, parameters or a step that it touches; infinite without a bound."""
+        return max(max(beside(self.shares, of, TIME)) for of in TIME) if self.shares else math.inf
 
     @property
     def on_time(self) -> float:
@@ -76,6 +91,11 @@ class Bound:
     def on_memory(self) -> float:
         """The same in the memory of an accelerator."""
         return largest(self.shares, MEMORY)
+
+    @property
+    def memory_on_top(self) -> float:
+        """The share of memory that it may need beside all that is counted, at most; infinite without a bound."""
+        return max(beside(self.shares, of, MEMORY).own for of in MEMORY) if self.shares else math.inf
 
     def __str__(self) -> str:
         if not self.shares:
@@ -98,9 +118,14 @@ def bound(share: Share) -> float:
     return max(share.counted / (1 - share.counted), share.own) if share.counted < 1 else math.inf
 
 
-def largest(shares: Mapping[str, Share], of: Sequence[str]) -> float:
+def largest(shares: Mapping[str, Share], of: tuple[str, ...]) -> float:
     """The largest bound of some shares; infinite where none is known."""
-    return max(map(bound, (shares[name] for name in of))) if shares else math.inf
+    return max(bound(beside(shares, name, of)) for name in of) if shares else math.inf
+
+
+def beside(shares: Mapping[str, Share], name: str, of: tuple[str, ...]) -> Share:
+    """One of the shares of time or of memory, with what is a share of all of it."""
+    return Share(*map(sum, zip(shares[name], shares[OF_ALL[of]], strict=True)))
 
 
 def together(bounds: Iterable[Bound]) -> Bound | None:
@@ -165,7 +190,8 @@ def _part_parameters(results: Results, part: str) -> tuple[float, float]:
     """The parameters of a part of one layer, and those of them that a token uses."""
     shared = results.number("router_and_shared_expert_parameters")
     kinds = {
-        "attention_core": (0.0, 0.0),
+        **dict.fromkeys(("attention_core", "norms", "quantization"), (0.0, 0.0)),
+        "shared_experts": (shared,) * 2,
         "attention": (results.number("attention_parameters"),) * 2,
         "dense_feedforward": (results.number("feedforward_parameters"),) * 2,
         "mixture": (
@@ -183,7 +209,10 @@ def _counted(results: Results) -> dict[str, float]:
     """What is counted of the whole network: products of a token, parameters, and bytes of the layers on an accelerator."""
     moved, kept = _operator_bytes(results, ("layer_operators",))
     number = results.number("layers")
-    return {"products": network_products(results), "bytes": moved * number, "parameters": results.number("number_of_parameters"), "kept": kept * number}  # fmt: skip
+    return {
+        "products": network_products(results), "bytes": moved * number, "parameters": results.number("number_of_parameters"),
+        "kept": kept * number, "step": results.number("step_time"), "held": results.number("memory_per_accelerator_bytes"),
+    }  # fmt: skip
 
 
 def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, float]:
@@ -195,22 +224,67 @@ def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, floa
 
 def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
     """The shares of an entry, both sides."""
+    saved, added = _of_parts(results, entry.saves), _of_parts(results, entry.adds)
     in_place, own = _in_place(results, entry), _own(results, entry)
-    return {of: Share(in_place[of] / whole, own[of] / whole) for of, whole in counted.items()}
+    return {
+        of: Share((in_place.get(of, 0) + saved[of]) / whole, (own.get(of, 0) + added[of]) / whole)
+        for of, whole in counted.items()
+    }
 
 
 def _in_place(results: Results, entry: NotModeled) -> dict[str, float]:
     """What is counted in the place of an entry."""
-    if not entry.touches:
-        return dict.fromkeys(("products", "bytes", "parameters", "kept"), 0.0)
-    names, kind = OPERATORS[entry.touches]
-    parameters, active = _part_parameters(results, entry.touches)
-    core = _core(results) if entry.touches in ("attention_core", "attention", "layer") else 0.0
-    moved, kept = _operator_bytes(results, names)
-    of_layers = entry.layers / results.number(kind) if results.number(kind) else 0.0
+    return _of_layers(results, entry.touches, entry.layers) if entry.touches else {}
+
+
+def _of_parts(results: Results, shares: Mapping[str, float]) -> dict[str, float]:
+    """The sum of shares of parts: of all layers, of a step's time, or of memory."""
+    every = {part: _part(results, part) for part in shares}
     return {
-        "products": (active + core) * entry.layers, "bytes": moved * results.number("layers") * of_layers,
-        "parameters": parameters * entry.layers, "kept": kept * results.number("layers") * of_layers,
+        of: sum(every[part].get(of, 0.0) * shares[part] for part in shares) for of in (*TIME, *MEMORY, *OF_ALL.values())
+    }
+
+
+def _part(results: Results, part: str) -> dict[str, float]:
+    """The sizes of one part.
+
+    Raises:
+        ConfigError: for a quantity that is not computed.
+    """
+    if part in STREAMED:
+        return _streamed(results, part)
+    if part in OPERATORS:
+        return _of_layers(results, part, results.number(OPERATORS[part][1]))
+    if part == WHOLE_WEIGHTS:
+        degrees = results.number("tensor_parallel_degree") * results.number("pipeline_parallel_degree")
+        return {"held": results.number("number_of_parameters") * results.number("weight_precision") / degrees}
+    if part not in PARTS:
+        raise ConfigError(
+            f"{KEY}: {quoted(part)} is no part of a step's time or of memory", f"one of {', '.join(PARTS)}"
+        )
+    return {"held" if part in MEMORY_PARTS else "step": results.number(part)}
+
+
+def _streamed(results: Results, part: str) -> dict[str, float]:
+    """What kernels that pass over memory take of a step, and keep; they have no products."""
+    names, _ = OPERATORS[part]
+    operators = {each.name for name in names for each in results.records(name)}
+    times = [(each.name, float(each.time * each.count)) for each in results.records("layer_durations")]
+    share = sum(time for name, time in times if name in operators) / sum(time for _, time in times)
+    computed = sum(results.number(name) for name in COMPUTED)
+    return {"step": share * computed, "kept": _operator_bytes(results, names)[1] * results.number("layers")}
+
+
+def _of_layers(results: Results, part: str, layers: float) -> dict[str, float]:
+    """What is counted of a part of some layers."""
+    names, kind = OPERATORS[part]
+    parameters, active = _part_parameters(results, part)
+    core = _core(results) if part in ("attention_core", "attention", "layer") else 0.0
+    moved, kept = _operator_bytes(results, names)
+    of_layers = layers / results.number(kind) if results.number(kind) else 0.0
+    return {
+        "products": (active + core) * layers, "bytes": moved * results.number("layers") * of_layers,
+        "parameters": parameters * layers, "kept": kept * results.number("layers") * of_layers,
     }  # fmt: skip
 
 
@@ -227,5 +301,5 @@ def _own(results: Results, entry: NotModeled) -> dict[str, float]:
     return {
         "products": entry.parameters + of_a_token, "parameters": entry.parameters,
         "bytes": (3 * entry.parameters * results.number("weight_precision") + 6 * values * results.number("activation_precision")) / ranks,
-        "kept": values * results.number("activation_precision") / ranks,
+        "kept": values * results.number("activation_precision") / ranks, "held": entry.bytes_of_an_accelerator,
     }  # fmt: skip

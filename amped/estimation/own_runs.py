@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from amped.estimation.uncertainty import TIME_LAW, WIDENED, ErrorBand, conformal_quantile, error_band
-from amped.estimation.validated import Ground, Validated
+from amped.estimation.validated import Ground, Validated, ground_from
 from amped.tables.tables import Row
 
 COLUMN = "own_runs"
@@ -31,10 +31,7 @@ ALIKE = "your own runs"
 def own_runs(row: Row) -> tuple[Validated, ...]:
     """The runs that a row of kernel efficiencies was calibrated to; none if it was not, or is amped's own."""
     written = row.columns.get(COLUMN) or ()
-    return tuple(
-        own_run(run["id"], run["error_fraction"], Ground(**{f.name: run[f.name] for f in fields(Ground)}))
-        for run in written
-    )
+    return tuple(own_run(run["id"], run["error_fraction"], ground_from(run)) for run in written)
 
 
 def own_run(name: str, error_fraction: float, ground: Ground) -> Validated:

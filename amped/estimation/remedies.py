@@ -14,7 +14,6 @@ from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation
 from amped.estimation.laying_out import laid_out, without_own_layout
 from amped.theory.conditions import OFFLOADS
-from amped.theory.shardings import SHARDINGS
 
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
@@ -45,7 +44,8 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
     recomputing: list[Change] = [
         {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
     ]
-    sharding: list[Change] = [{"zero_stage": float(stage)} for stage in range(int(e["zero_stage"]) + 1, len(SHARDINGS))]
+    stages = e.scenario.offered_zero_stages
+    sharding: list[Change] = [{"zero_stage": float(stage)} for stage in stages if stage > e["zero_stage"]]
     switches: list[Change] = [{name: 1.0} for name in SWITCHES if name in e and not e[name]]
     share = float(e["fits_in_host_memory"])  # all, or nothing if the host is full
     offloading: list[Change] = [{name: share} for name in OFFLOADS if e[name] != share]

@@ -16,6 +16,7 @@ from typing import Any
 from amped.base.files import shipped_text
 from amped.base.record import dataclass
 from amped.tables.tables import Row
+from amped.theory.parallelisms import WRITTEN
 from amped.theory.quantity import ACCELERATOR, MAPPING
 
 FILE = "validation_residuals.csv"
@@ -40,6 +41,7 @@ class Ground:
         precision: the precision of matrix products.
         number_of_nodes: the number of servers.
         number_of_accelerators: the number of accelerators on all servers.
+        mapping: the degrees of parallelism, as `mapping_of` says them; empty if they are not known.
     """
 
     accelerator: str
@@ -51,6 +53,7 @@ class Ground:
     number_of_accelerators: float
     number_of_parameters: float
     context: float
+    mapping: str = ""
 
     @cached_property
     def experts(self) -> str:
@@ -100,8 +103,21 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
     return Ground(
         accelerator=accelerator.name if accelerator else "", generation=architecture.partition(" ")[0],
         software=software.name if software else "", precision="16 bit" if precision in ("fp16", "bf16") else precision,
-        **{name: number(name) for name in SIZES},
+        number_of_experts=number("number_of_experts"), number_of_nodes=number("number_of_nodes"),
+        number_of_accelerators=number("number_of_accelerators"), number_of_parameters=number("number_of_parameters"), context=number("context"),
     )  # fmt: skip
+
+
+def mapping_of(number: Callable[[str], float]) -> str:
+    """The degrees of parallelism in words, by the numbers of a configuration."""
+    return " ".join(f"{kind} {number(f'{kind}_parallel_degree'):g}" for kind in WRITTEN)
+
+
+def ground_from(line: Mapping[str, Any]) -> Ground:
+    """The properties that a line of a table says; lines that older versions of amped wrote do not say the mapping."""
+    there = [f for f in fields(Ground) if f.name in line]
+    values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in there}
+    return Ground(**values)
 
 
 def best_utilization(ground: Ground) -> tuple[float, str]:
@@ -128,8 +144,7 @@ def validated() -> tuple[Validated, ...]:
 
 
 def _run(line: dict[str, str]) -> Validated:
-    values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in fields(Ground)}
-    ground, error = Ground(**values), float(line["error_fraction"])
+    ground, error = ground_from(line), float(line["error_fraction"])
     without_source, without_accelerator = (float(line[name]) if line[name] else None for name in WITHOUT)
     return Validated(
         **{name: line[name] for name in TEXTS}, error_fraction=error, ground=ground, without_source=without_source,

@@ -15,7 +15,6 @@ from amped.configuring.sources import Given
 from amped.configuring.values import read_values
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.theory.catalogue import Catalogue
-from amped.theory.quantity import MAPPING
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
@@ -125,11 +124,11 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
 
 def _offered(scenario: Scenario, name: str, values: tuple[object, ...]) -> tuple[object, ...]:
     """The values of a policy that the software has: of ZeRO stages those of its row, the next one for one that it has not."""
-    software = scenario.sources.rows.get(MAPPING)
-    offered = software.columns.get("offered_zero_stages") if software and name == "zero_stage" else None
-    if not offered:
+    if name != "zero_stage":
         return values
-    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in values))
+    offered = scenario.offered_zero_stages
+    stages = (float(str(value)) for value in values)
+    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in stages))
 
 
 def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:

@@ -14,6 +14,8 @@ from amped.interop.sections import as_json, flat, read_sections
 FORM, SOFTWARE, VERSION = "deepspeed", "Megatron-DeepSpeed", "DeepSpeed 0.19.8"
 Z = "zero_optimization."
 AUTO = "auto"
+# The size of the groups of MiCS where there are none.
+NO_GROUPS = -1
 
 
 def read_batch(own: Reading) -> dict[str, Any]:
@@ -44,10 +46,11 @@ def write_batch(out: Outgoing) -> None:
 
 def read_precision(own: Reading) -> dict[str, Any]:
     """bf16, fp16 or fp32."""
-    for form in ("bf16", "fp16"):
-        key = f"{form}.enabled"
+    keys = {form: f"{form}.enabled" for form in ("bf16", "fp16")}
+    for form, key in keys.items():
         if own.keys.raw.get(key) == AUTO:
-            own.keys.get(key, "matrix_precision")
+            for other in keys.values():
+                own.keys.get(other, "matrix_precision")
             own.defaulted(key, f"auto: the program says it; {form} is taken")
             return {"matrix_precision": form}
         if own.keys.flag(key, "matrix_precision"):
@@ -145,6 +148,30 @@ def write_sequence(out: Outgoing) -> None:
         )
 
 
+def read_sharding(own: Reading) -> dict[str, Any]:
+    """MiCS: replicas share out their states in groups, and each group has a copy."""
+    key = f"{Z}mics_shard_size"
+    shard = own.keys.get(key, "sharding_degree", NO_GROUPS)
+    if shard == NO_GROUPS:
+        return {}
+    degree = own.keys.number(key, "sharding_degree", least=1)
+    if own.values.get("zero_stage") != 3:
+        own.unsupported(key, f"{degree}: DeepSpeed reads it at stage 3 alone; not read")
+        return {}
+    return {"sharding_degree": degree}
+
+
+def write_sharding(out: Outgoing) -> None:
+    """MiCS, where groups of replicas have copies."""
+    stage, shard = out.get("zero_stage", 0), int(out.get("sharding_degree", 1))
+    if "sharding_degree" not in out.given or not stage or shard == out.get("data_parallel_degree", 1):
+        out.idle.add("sharding_degree")
+    elif stage == 3:
+        out.write("replicas that share out their states; each such group has a copy", **{f"{Z}mics_shard_size": shard})
+    else:
+        out.lose("sharding_degree", f"{shard}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
+
+
 def read_experts(own: Reading) -> dict[str, Any]:
     """Shares of the experts."""
     on = own.keys.flag("expert_parallel.enabled", "expert_parallel_degree")
@@ -165,7 +192,7 @@ def write_experts(out: Outgoing) -> None:
 RULES = {
     "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
     "optimizer": Rule(read_optimizer, write_optimizer), "offload": Rule(read_offload, write_offload), "sequence": Rule(read_sequence, write_sequence),
-    "experts": Rule(read_experts, write_experts),
+    "experts": Rule(read_experts, write_experts), "sharding": Rule(read_sharding, write_sharding),
 }  # fmt: skip
 
 

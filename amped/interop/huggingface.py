@@ -80,9 +80,9 @@ def _tell_outer(outer: Mapping[str, Any], has_towers: bool, width: float, report
     if patches:
         section = {**patches, "hidden_size": width, "num_hidden_layers": 0}
         report.unsupported.append(tower(", ".join(patches), section, width))
-    rest = Report()
-    tell_rest("keys", {name: value for name, value in outer.items() if name not in patches}, rest)
-    own = Reading(Keys(outer), {"dimensionality": width}, report)
+    rest, own = Report(), Reading(Keys(outer), {"dimensionality": width}, report)
+    joint = Keys({name: value for name, value in outer.items() if name not in patches})
+    tell_rest("keys", joint.raw, Reading(joint, {}, rest))
     report.unsupported += [beside_towers(own, told) if has_towers else told for told in rest.unsupported]
     report.ignored += rest.ignored
 
@@ -124,7 +124,7 @@ def _tell_unknown(kind: str, own: Reading) -> None:
         like = did_you_mean(kind, table("families")["rows"]) if kind else ""
         told = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
         own.report.unsupported.append(unknown_network(own, "model_type", f"{told} {like}".strip()))
-    tell_rest("keys", own.keys.rest(), rest, own.family.get("ignored"))
+    tell_rest("keys", own.keys.rest(), Reading(own.keys, own.values, rest, own.family), own.family.get("ignored"))
     own.report.unsupported += rest.unsupported if known else [unknown_keys(own, told) for told in rest.unsupported]
     own.report.ignored += rest.ignored
 

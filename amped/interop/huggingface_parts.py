@@ -9,15 +9,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import LARGEST, Reading, Told
+from amped.interop.records import Reading, Told
+from amped.interop.sizes import INTO, total
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
-INTO = "not_modeled"
 
 
 @lru_cache(maxsize=1)
@@ -87,7 +87,7 @@ def number_of_layers(own: Reading, row: Mapping[str, Any]) -> float:
     """In how many layers a part is: in all, or in as many as the file says; in none where it does not say it."""
     if "if" in row and own.keys.raw.get(row["if"]) is not True:
         return 0.0
-    return (sum_of(own, row["in"]) or 0.0) if "in" in row else float(own.values["layers"])
+    return (total(own, row["in"]) or 0.0) if "in" in row else float(own.values["layers"])
 
 
 def tell_part(own: Reading, name: str, key: str, layers: float, before: str = "") -> None:
@@ -97,71 +97,15 @@ def tell_part(own: Reading, name: str, key: str, layers: float, before: str = ""
     for other in own.keys.raw:
         if keys.fullmatch(other) and other not in own.keys.taken:
             own.keys.get(other, INTO)
-    sizes = {size: sum_of(own, row.get(size, ())) for size in SIZES if size != "layers"}
-    once = sum_of(own, row.get("once", ()))
+    sizes = {size: total(own, row.get(size, ())) for size in SIZES if size != "layers"}
+    once = total(own, row.get("once", ()))
     if None in (*sizes.values(), once):
         own.unsupported(key, f"{what}; the file does not say its sizes")
         return
-    numbers = {size: (value or 0.0) * layers for size, value in sizes.items()}
+    numbers: dict[str, Any] = {size: (value or 0.0) * layers for size, value in sizes.items()}
     numbers["parameters"] += once or 0.0
     entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
     own.report.unsupported.append(Told(key, what, entry))
-
-
-def sum_of(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
-    """A sum of products of numbers, keys and quantities; None if one of them is not known."""
-    total = 0.0
-    for factors in terms:
-        product = 1.0
-        for factor in factors:
-            value = _factor(own, factor)
-            if value is None:
-                return None
-            product *= value
-        total += product
-    return total
-
-
-def _factor(own: Reading, name: Any) -> float | None:
-    """One factor of a product: a number, a key, a quantity, or the first of several that has a value."""
-    if isinstance(name, int | float):
-        return float(name)
-    if isinstance(name, list):
-        return sum_of(own, [name])
-    if name.startswith("@"):
-        return _first(own, table("not_modeled")["sizes"][name.removeprefix("@")])
-    if "|" in name:
-        return _first(own, name.split("|"))
-    if name.startswith("1/"):
-        divisor = _factor(own, name.removeprefix("1/"))
-        return 1 / divisor if divisor else None
-    if name.replace(".", "", 1).isdigit():
-        return float(name)
-    return _value(own, name)
-
-
-def _first(own: Reading, names: Iterable[Any]) -> float | None:
-    """The first of several factors that has a value."""
-    return next((value for name in names if (value := _factor(own, name)) is not None), None)
-
-
-def _value(own: Reading, name: str) -> float | None:
-    """The value of a quantity or a key; of a list the largest number, and with a # before the key how many there are."""
-    key = name.removeprefix("#")
-    outer, _, inner = key.partition(".")
-    value = own.values.get(key, own.keys.raw.get(outer))
-    value = value.get(inner) if inner and isinstance(value, Mapping) else value
-    if isinstance(value, list):
-        value = len(value) if name.startswith("#") else max(filter(_is_size, value), default=None)
-    if not _is_size(value):
-        return None
-    if key not in own.values:
-        own.keys.get(outer, INTO)
-    return float(value)
-
-
-def _is_size(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
 
 
 def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
-from amped.interop.huggingface_parts import rows, sum_of
+from amped.interop.huggingface_parts import rows
 from amped.interop.records import Keys, Reading, Report, Told
+from amped.interop.sizes import total
 
 # Sections that have sizes of layers, and those that say something else of the same layers.
 SECTIONS, NO_LAYERS = (
@@ -56,7 +57,7 @@ def _row_of(raw: Mapping[str, Any]) -> str:
 
 def _sizes(own: Reading, name: str) -> dict[str, float] | None:
     """The sizes of a row; None where the file does not say one of them."""
-    sums = {size: sum_of(own, rows()[name].get(size, ())) for size in OF_NETWORK}
+    sums = {size: total(own, rows()[name].get(size, ())) for size in OF_NETWORK}
     return None if None in sums.values() else {size: value or 0.0 for size, value in sums.items()}
 
 
@@ -65,7 +66,7 @@ def tower(key: str, raw: Mapping[str, Any], outer: float = 0.0) -> Told:
     what, sizes = rows()[TOWER]["what"], at_most(raw, outer)
     if sizes is None or not any(sizes.values()):
         return Told(key, f"{what}; its section does not say its sizes")
-    return Told(key, what, NotModeled(f"{key}: {what}", "", 0.0, **sizes))
+    return Told(key, what, _of_sizes(f"{key}: {what}", sizes))
 
 
 def told_size(raw: Mapping[str, Any]) -> str:
@@ -80,7 +81,7 @@ def unknown_network(own: Reading, key: str, what: str) -> Told:
     if whole is None or sizes is None:
         return Told(key, what)
     numbers = {size: max(whole[size], sizes[size]) for size in OF_NETWORK}
-    return Told(key, what, NotModeled(f"{key}: {what}", "", 0.0, **numbers))
+    return Told(key, what, _of_sizes(f"{key}: {what}", numbers))
 
 
 def unknown_keys(own: Reading, told: Told) -> Told:
@@ -103,4 +104,15 @@ def _with_keys(own: Reading, told: Told, name: str) -> Told:
         width = value if isinstance(value, int) and value > 1 else 0
         sizes = _sizes(Reading(own.keys, {**own.values, "value": width}, own.report), name)
         numbers = {size: number + (sizes or {}).get(size, 0.0) for size, number in numbers.items()}
-    return Told(told.key, told.what, NotModeled(str(told), "", 0.0, **numbers))
+    return Told(told.key, told.what, _of_sizes(str(told), numbers))
+
+
+def _of_sizes(what: str, sizes: Mapping[str, float]) -> NotModeled:
+    """Something that is not modeled, with the sizes of the whole of it."""
+    return NotModeled(
+        what,
+        parameters=sizes["parameters"],
+        products_of_a_token=sizes["products_of_a_token"],
+        products_of_a_pair=sizes["products_of_a_pair"],
+        values_of_a_token=sizes["values_of_a_token"],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
@@ -215,24 +216,63 @@ def write_machine(out: Outgoing) -> None:
         out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
 
 
+# The switches by which the split of layers counts the embedding and the output head; the micro-batches of a chunk in a row.
+ENDS = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
+GROUP = "microbatch_group_size_per_vp_stage"
+
+
 def read_stages(own: Reading) -> dict[str, Any]:
     """How the layers lie on the stages."""
     stages, layers = own.degree("pipeline"), int(own.values.get("layers", 1))
     found: dict[str, Any] = {}
     layout = own.keys.word("pipeline_model_parallel_layout", "pipeline_layout")
-    if layout:
-        found["pipeline_layout"] = layout
     chunks = own.keys.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or own.keys.number(
         "virtual_pipeline_model_parallel_size", "virtual_pipeline_stages"
     )
     each = own.keys.number("num_layers_per_virtual_pipeline_stage", "virtual_pipeline_stages")
     chunks = chunks or (layers // (stages * each) if each else None)
-    if chunks and not layout:
+    layout = layout or _ends_as_layers(own, stages * (chunks or 1))
+    if own.keys.raw.get(GROUP) == stages:
+        own.keys.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
+    if layout:
+        found["pipeline_layout"] = layout
+        chunks = _chunks_of(layout, stages)
+    if chunks:
         found["virtual_pipeline_stages"] = chunks
     for end in ("first", "last"):
         number = own.keys.number(f"decoder_{end}_pipeline_num_layers", f"number_of_{end}_stage_layers")
         found |= {f"number_of_{end}_stage_layers": number} if number else {}
     return found
+
+
+def _chunks_of(layout: str, stages: int) -> int | None:
+    """The chunks of a stage in a layout of letters; None for a layout that is refused later."""
+    with suppress(ValueError):
+        return len(Layout(layout).chunks) // stages or None
+    return None
+
+
+def _ends_as_layers(own: Reading, parts: int) -> str | None:
+    """The layout in letters where the split counts the embedding or the output head as a layer; None where it counts neither.
+
+    Args:
+        own: the file.
+        parts: the chunks of layers of all stages together.
+    """
+    first, last = (own.keys.flag(name, "pipeline_layout") for name in ENDS)
+    layers = int(own.values.get("layers", 1))
+    each, rest = divmod(layers + first + last, parts)
+    if parts == 1 or not (first or last):
+        return None
+    if rest:
+        own.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
+        return None
+    inner = [each] * parts
+    inner[0] -= first
+    inner[-1] -= last
+    return "|".join(
+        ("E" * (place == 0)) + "t" * number + ("L" * (place == parts - 1)) for place, number in enumerate(inner)
+    )
 
 
 def write_stages(out: Outgoing) -> None:

@@ -8,50 +8,83 @@ from functools import lru_cache
 from typing import Any
 
 from amped.base.errors import quoted
+from amped.configuring.not_modeled import SHARES, SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Report, Told
+from amped.interop.records import Reading, Told
+from amped.interop.sizes import total
+
+OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
 
 
 @lru_cache(maxsize=32)
-def _patterns(tables: str, group: str) -> list[tuple[str, re.Pattern[str]]]:
-    return [(why, re.compile(pattern)) for why, pattern in table(tables)[group]]
+def _ignored(tables: str) -> list[tuple[str, re.Pattern[str]]]:
+    return [(why, re.compile(pattern)) for why, pattern in table(tables)["ignored"]]
 
 
-def reason(tables: str, group: str, key: str) -> str | None:
-    """Why a key is in a group of a table; None if it is not."""
-    return next((why for why, pattern in _patterns(tables, group) if pattern.fullmatch(key)), None)
+@lru_cache(maxsize=32)
+def _costly(tables: str) -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    return [(re.compile(row["keys"]), row) for row in table(tables)["unsupported"]]
+
+
+def without_effect(tables: str, key: str) -> str | None:
+    """Why a key of a format has no effect; None if it may have one."""
+    return next((why for why, pattern in _ignored(tables) if pattern.fullmatch(key)), None)
+
+
+def costly(tables: str, key: str) -> Mapping[str, Any] | None:
+    """The row of something that may cost and that amped does not model, to which a key belongs; None if there is none."""
+    return next((row for pattern, row in _costly(tables) if pattern.fullmatch(key)), None)
 
 
 def tell_rest(
     tables: str,
     rest: Mapping[str, Any],
-    report: Report,
+    reading: Reading,
     own: Mapping[str, str] | None = None,
     unknown: str | None = None,
 ) -> None:
     """Tells what became of keys that no quantity takes.
 
     Args:
-        tables: the table with the patterns `ignored` and `unsupported` of the format, and its `defaults`.
+        tables: the table with the patterns `ignored` and the rows `unsupported` of the format, and its `defaults`.
         rest: the keys and their values.
-        report: where it is told.
+        reading: the file, with its values so far and the report where it is told.
         own: further keys without effect, and why.
         unknown: why an unknown key is ignored; without it, an unknown key is told as something that may cost.
     """
-    ignored, costly, defaults = dict[str, list[str]](), dict[str, list[str]](), table(tables).get("defaults", {})
+    ignored, costs, strange = dict[str, list[str]](), dict[str, list[str]](), dict[str, list[str]]()
+    defaults, rows = table(tables).get("defaults", {}), dict[str, Mapping[str, Any]]()
     for key, value in rest.items():
-        why = (own or {}).get(key) or reason(tables, "ignored", key) or unknown
-        if value in (None, False, 0, [], {}, "", "none"):
-            ignored.setdefault("off", []).append(key)
-        elif key in defaults and defaults[key] == value:
+        why = (own or {}).get(key) or without_effect(tables, key) or unknown
+        if key in defaults and defaults[key] == value:
             ignored.setdefault("the default", []).append(key)
-        elif key not in (own or {}) and (cost := reason(tables, "unsupported", key)) is not None:
-            costly.setdefault(f"{cost}, which amped does not model", []).append(key)
+        elif value in OFF and key not in defaults:
+            ignored.setdefault("off", []).append(key)
+        elif key not in (own or {}) and (row := costly(tables, key)) is not None:
+            costs.setdefault(row["what"], []).append(key)
+            rows[row["what"]] = row
         elif why is not None:
             ignored.setdefault(why, []).append(key)
         else:
-            costly.setdefault(f"{quoted(value)}: amped does not know this key; it may cost time or memory", []).append(
+            strange.setdefault(f"{quoted(value)}: amped does not know this key; it may cost time or memory", []).append(
                 key
             )
-    report.unsupported += [Told(", ".join(found), why) for why, found in costly.items()]
-    report.ignored += [Told(", ".join(found), why) for why, found in ignored.items()]
+    report = reading.report
+    report.unsupported += [_not_modeled(reading, rows[what], ", ".join(keys)) for what, keys in costs.items()]
+    report.unsupported += [Told(", ".join(keys), why) for why, keys in strange.items()]
+    report.ignored += [Told(", ".join(keys), why) for why, keys in ignored.items()]
+
+
+def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> Told:
+    """Something that amped does not model, with its sizes if its row has some and the file says what they need."""
+    what = f"{row['what']}, which amped does not model"
+    sizes = {name: _size(reading, row[name]) for name in SIZES if name in row}
+    shares = {name: {part: _size(reading, of) for part, of in row[name].items()} for name in SHARES if name in row}
+    if not (sizes or shares) or None in (*sizes.values(), *(of for each in shares.values() for of in each.values())):
+        return Told(keys, what)
+    return Told(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes, **shares))  # type: ignore[arg-type]
+
+
+def _size(reading: Reading, written: Any) -> float | None:
+    """A number, or a sum of products of numbers, keys and quantities."""
+    return float(written) if isinstance(written, int | float) else total(reading, written)

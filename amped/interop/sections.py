@@ -188,7 +188,7 @@ def read_keys(
         told |= dict.fromkeys(found, f"{about} {name}")
     values = {name: value for name, value in values.items() if value is not None}
     keys.refuse_wrong(values, told)
-    tell_rest(form, keys.rest(), report, unknown=unknown)
+    tell_rest(form, keys.rest(), Reading(keys, values, report), unknown=unknown)
     report.used += [Told(shown(key), into) for key, into in keys.taken.items()]
     return values, told
 

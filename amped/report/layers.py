@@ -13,14 +13,16 @@ from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
 from amped.report.tables import Fitting
 
-PHASES = {"forward": "forward", "input_gradient": "gradient", "weight_gradient": "weights"}
-NUMBERS = ("GFLOP", "MB", "FLOP/B", "time us", "share", "% peak", "MUE")
+PHASES = {"forward": "forward", "input_gradient": "inputs", "weight_gradient": "weights"}
+NUMBERS = ("GFLOP", "MB", "FLOP/B", "us", "share", "peak", "MUE")
+# A space between columns, and four digits of a number, so that a table of ten columns is 80 wide.
+PADDING, DIGITS = (0, 1, 0, 0), 4
 HEADS = ("operator", "pass", *NUMBERS[:3], "bound", *NUMBERS[3:])
 # With a table of measured kernels; what else is there can be derived from it, and would not fit beside it.
 WITH_TIME_BY = tuple(name for name in (*HEADS, "time by") if name not in ("FLOP/B", "MUE"))
 TIME_BY = (
     "time by: measured, of this shape; interpolated, of the nearest measured shape within measured_kernel_distance, scaled by "
-    "the law; or law. % peak: flops as a share of the matrix peak."
+    "the law; or law. In % are share and peak, flops as a share of the matrix peak. inputs, weights: gradients of them."
 )
 # The second table: what stays in memory, and what is sent. Messages of gradients and of sharded weights belong to no operator.
 KEPT = ("operator", "kept MB", "weights MB", "message", "MB", "among", "us")
@@ -28,7 +30,10 @@ KEPT_MEANINGS = (
     "kept: for the backward pass, unless it is recomputed. weights: of products, as they are held here. message: one call in "
     "the forward pass, among accelerators of a node x nodes; those of gradients and of sharded weights are in --full."
 )
-MEANINGS = "% peak: flops as a share of the matrix peak. MUE: compulsory bytes as a share of the memory's peak."
+MEANINGS = (
+    "inputs, weights: gradients of them. In % are share, of the time; peak, flops as a share of the matrix peak; and MUE, "
+    "compulsory bytes as a share of the memory's peak."
+)
 
 
 @group()
@@ -39,10 +44,10 @@ def layer_table(e: Estimation) -> Iterator[RenderableType]:
     """
     yield from heading(e)
     lines = layer_lines(e)
-    table = Fitting(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
-    footers = {"operator": "one micro-batch", "time us": f"{sum(line.time for line in lines) * 1e6:,.1f}",
-               "GFLOP": f"{sum(line.flops for line in lines) / 1e9:,.1f}",
-               "MB": f"{sum(line.bytes for line in lines) / 1e6:,.0f}"}  # fmt: skip
+    table = Fitting(box=None, padding=PADDING, pad_edge=False, show_footer=True)
+    footers = {"operator": "one micro-batch", "us": _short(sum(line.time for line in lines) * 1e6, 1),
+               "GFLOP": _short(sum(line.flops for line in lines) / 1e9, 2),
+               "MB": _short(sum(line.bytes for line in lines) / 1e6, 1)}  # fmt: skip
     is_looked_up = MEASURED_TABLE in e.scenario.sources.given
     heads = WITH_TIME_BY if is_looked_up else HEADS
     for name in heads:
@@ -85,18 +90,24 @@ def _message_cells(message: Message) -> tuple[str, str, str, str]:
     return message.kind, f"{message.bytes / 1e6:,.1f}", f"{message.intra:g} x {message.inter:g}", time
 
 
+def _short(number: float, places: int) -> str:
+    """A number with four digits, or whole, and with no more than some places behind the point."""
+    before = len(f"{abs(number):.0f}")
+    return f"{number:,.{max(0, min(places, DIGITS - before))}f}"
+
+
 def _cells(line: OperatorLine) -> dict[str, str]:
-    calls = f" x {line.count:.3g}" if line.count != 1 else ""
+    calls = f" x{line.count:.3g}" if line.count != 1 else ""
     return {
         "operator": f"{line.name}{calls}",
         "pass": PHASES[line.phase],
-        "GFLOP": f"{line.flops / 1e9:,.2f}",
-        "MB": f"{line.bytes / 1e6:,.1f}",
-        "FLOP/B": f"{line.intensity:,.1f}",
+        "GFLOP": _short(line.flops / 1e9, 2),
+        "MB": _short(line.bytes / 1e6, 1),
+        "FLOP/B": _short(line.intensity, 1),
         "bound": line.bound,
-        "time us": f"{line.time * 1e6:,.1f}",
+        "us": _short(line.time * 1e6, 1),
         "share": f"{line.share * 100:.1f}",
-        "% peak": f"{line.peak_fraction * 100:.1f}",
+        "peak": f"{line.peak_fraction * 100:.1f}",
         "MUE": f"{line.memory_use_efficiency * 100:.1f}",
         "time by": line.time_by,
     }

@@ -12,8 +12,6 @@ from rich.text import Text
 
 # A name, or another value, of at most so many characters stays on one line.
 LONGEST_NAME, LONGEST_UNWRAPPED = 30, 16
-# The blanks between two columns.
-GAP = 2
 
 
 class Fitting(Table):
@@ -28,19 +26,27 @@ class Fitting(Table):
     def _parts(self, room: int) -> Iterator[list[Column]]:
         """The columns that stand side by side, the first one in each part."""
         first, *others = self.columns
+        gap = self.padding[1] + self.padding[3]
         part, left = [first], room - _least(first)
         for column in others:
-            if len(part) > 1 and _least(column) + GAP > left:
+            if len(part) > 1 and _least(column) + gap > left:
                 yield part
                 part, left = [first], room - _least(first)
             part.append(column)
-            left -= _least(column) + GAP
+            left -= _least(column) + gap
         yield part
 
     def _with(self, columns: Sequence[Column]) -> Table:
         """A table of some of the columns."""
         copies = (column.copy() for column in columns)
-        part = Table(*copies, box=None, pad_edge=False, header_style=self.header_style, show_footer=self.show_footer)
+        part = Table(
+            *copies,
+            box=None,
+            padding=self.padding,
+            pad_edge=False,
+            header_style=self.header_style,
+            show_footer=self.show_footer,
+        )
         for row in zip(*(column.cells for column in columns), strict=True):
             part.add_row(*row)
         return part

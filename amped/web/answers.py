@@ -76,16 +76,33 @@ class Desk:
 
     def estimate(self, asked: Json) -> Json:
         """Every number, the parts of a step and the memory by stage; beside a pinned state, what differs."""
-        said = state.state_of(asked.get("state"))
-        e = self.estimation(said)
+        said, own = state.state_of(asked.get("state")), state.own_of(asked)
+        e = self.estimation(said) if asked.get("held") else self._around(said, own)
         what, how = answer.heading(e)
         every = [answer.answer(e, NOT_YET), step.parts(e), memory.memory(e, NOT_YET), answer.all_numbers(e)]
         found = {"what": what, "how": how, "sections": [section(each) for each in every], **self._beside(asked, e)}
-        held = {**said, **controls.held(e)}
+        held = {**own, **controls.held(e)}
         return found | {
-            "state": held, "shown": controls.shown(e), "places": controls.places(e), "fits": bool(e["fits_in_memory"]),
+            "state": held, "chosen": [name for name in held if name not in own], "shown": controls.shown(e), "places": controls.places(e), "fits": bool(e["fits_in_memory"]),
             "command": words("estimate", held), "replicas": human.digits(e["data_parallel_degree"]), "rows": _rows_of(e), "available": human.value(e["available_memory_bytes"], "byte"),
         }  # fmt: skip
+
+    def _around(self, said: State, own: State) -> Estimation:
+        """The estimate of a state; where that cannot run or does not fit, what the page chose in it is chosen anew.
+
+        Raises:
+            AmpedError: if what the user said cannot run.
+        """
+        try:
+            e = self.estimation(said)
+        except AmpedError:
+            if own == said:
+                raise
+            return self.estimation(own)
+        if own == said or e["fits_in_memory"]:
+            return e
+        anew = self.estimation(own)
+        return anew if anew["fits_in_memory"] else e
 
     def _beside(self, asked: Json, e: Estimation) -> Json:
         if not asked.get("pinned"):

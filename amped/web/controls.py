@@ -10,6 +10,7 @@ from amped.base.numbers import settable
 from amped.drafting.chooser import MAPPED
 from amped.estimation.estimation import Estimation
 from amped.estimation.laying_out import LAYOUT
+from amped.exploration.search_space import HEADROOM
 from amped.report import human
 from amped.theory.catalogue import catalogue
 from amped.theory.conditions import OFFLOADS
@@ -57,11 +58,14 @@ CONTROLS = (
     Control("vp", "virtual stages", SLIDER, SPLITTING, "chunks of layers on each stage"),
     Control("recompute", "recomputation", CHOICE, MEMORY, "activations computed again, not kept"),
     Control("zero", "ZeRO", CHOICE, MEMORY, "states that replicas share"),
+    Control("headroom", "memory headroom", TEXT, MEMORY, "left free, such as 10% or 8 GB; empty: amped chooses"),
     Control("optimizer_offload", "optimizer offload", SHARE, MEMORY, "states on the host"),
     Control("activation_offload", "activation offload", SHARE, MEMORY, "activations on the host"),
     Control("weight_offload", "weight offload", SHARE, MEMORY, "weights on the host"),
 )
 BY_CANONICAL = {control.canonical: control.name for control in CONTROLS}
+# What a field for a number shows as a share.
+FRACTIONS = (HEADROOM,)
 # Rows of tables that the page chooses, and the network of a file that is dropped on it.
 ROWS, DROPPED = ("model", "system", "software"), "network"
 # What a search finds; the page holds it, so that a slider that moves searches nothing. A layout belongs to one number of stages
@@ -87,7 +91,7 @@ def _shown(e: Estimation, control: Control) -> str | None:
     if name in e.choices:
         return str(e.choices[name])
     if control.kind == TEXT:
-        return human.count(e[name])
+        return human.percent(e[name]) if name in FRACTIONS else human.count(e[name])
     return written(e[name]) if name in e else "0" if name in OFFLOADS else None
 
 

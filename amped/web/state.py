@@ -22,7 +22,7 @@ from amped.interop.records import Imported
 from amped.tables.table_files import MODELS, LookupTables
 from amped.tables.tables import user_tables
 from amped.theory.parallelisms import OPTIONS
-from amped.web.controls import BY_CANONICAL, CONTROLS, DROPPED, ROWS
+from amped.web.controls import BY_CANONICAL, CONTROLS, DROPPED, ROWS, SEARCHED_ANEW
 
 State = Mapping[str, str]
 # The most names that the page says, and the longest text of one of them.
@@ -45,6 +45,17 @@ def state_of(raw: object) -> dict[str, str]:
     if KERNEL_TABLE in named or "formulas" in named:
         raise ConfigError("the page reads no files", f"use `amped estimate --set {KERNEL_TABLE}=FILE`")
     return {BY_CANONICAL.get(name, name): text for name, text in named.items()}
+
+
+def own_of(asked: Mapping[str, Any]) -> dict[str, str]:
+    """What the user said of a state: all of it but the mapping that the page says that it chose.
+
+    Raises:
+        ConfigError: as of `state_of`.
+    """
+    chosen = asked.get("chosen") or ()
+    loose = {name for name in SEARCHED_ANEW if isinstance(chosen, list) and name in chosen}
+    return {name: text for name, text in state_of(asked.get("state")).items() if name not in loose}
 
 
 def first() -> dict[str, str]:

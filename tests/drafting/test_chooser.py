@@ -199,3 +199,25 @@ def test_what_if_shows_one_change_in_a_dozen_lines_and_keeps_what_was_chosen():
     assert by_name["activation_recomputation"]["other"] == "full"
     assert "tensor_parallel_degree" not in by_name
     assert refused("whatif", *asked)[0] == 2
+
+
+def test_only_zero_stages_of_the_software_are_suggested():
+    """FSDP2 has no stage 1."""
+    from amped.configuring.scenario import read_scenario
+    from amped.drafting.improvements import _changes
+
+    e = estimated(read_scenario("llama-3-70b", {"software": "torchtitan", "zero_stage": 2}))
+    assert [value for name, value in _changes(e) if name == "zero_stage"] == [3]
+    assert e.scenario.offered_zero_stages == (0, 2, 3)
+    other = estimated(read_scenario("llama-3-70b", {"zero_stage": 2}))
+    assert [value for name, value in _changes(other) if name == "zero_stage"] == [1, 3]
+
+
+@pytest.mark.thorough
+def test_software_with_which_runs_of_this_size_were_validated_is_told(tmp_path):
+    """Who asks today for a machine of 2020 trains with software of today, and is told of that of the runs of then."""
+    asked = ("estimate", "--model", "GPT-3 175B", "--system", "Selene", "--gpus", "1024")
+    told = " ".join(amped(*asked, folder=tmp_path).stdout.split())
+    assert "were validated with other software than Megatron-Core: --software 'Megatron-LM 2021'" in told
+    own = amped(*asked, "--software", "Megatron-LM 2021", folder=tmp_path).stdout
+    assert "other software" not in own

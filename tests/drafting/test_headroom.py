@@ -5,10 +5,13 @@ import json
 import pytest
 
 import amped
+from amped.drafting.asking import Asking
 from amped.drafting.chooser import completed
 from amped.estimation.estimation import estimated
+from amped.estimation.uncertainty import MEMORY_LAW, error_band
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES
 from tests.helpers.cli import printed, refused
+from tests.helpers.interop import default_of
 
 # What people ask first: the network, the number of accelerators, and the machine if it is not H100.
 COMMON = [
@@ -87,3 +90,22 @@ def test_a_search_keeps_the_headroom_too():
 def test_a_config_keeps_no_headroom_unless_it_is_given():
     e = amped.estimate("default")
     assert (e[HEADROOM], e["keeps_memory_headroom"]) == (0, e["fits_in_memory"])
+
+
+@pytest.mark.thorough
+def test_the_headroom_holds_what_is_not_modeled(tmp_path):
+    """An indexer of sparse attention: its own parameters and products may come on top of all that is counted."""
+    config = {
+        **default_of("deepseek_v32"), "num_hidden_layers": 24, "hidden_size": 4096, "n_routed_experts": 8, "intermediate_size": 8192,
+        "num_attention_heads": 64, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    asked = Asking(None, {"model": str(tmp_path), "number_of_accelerators": 32})
+    e = estimated(asked.completed())
+    error, more = error_band(e.ground, law=MEMORY_LAW).error_fraction, e.unmodeled.memory_on_top
+    assert 0 < more < 0.25
+    assert e[HEADROOM] == pytest.approx((1 + error) * (1 + more) - 1, abs=0.02)
+    assert e["keeps_memory_headroom"] == 1
+    assert any("% for what is not modeled" in notice for notice in e.scenario.sources.notices)
+    daring = estimated(asked.completed({"headroom": 0}))
+    assert not any("not modeled" in notice for notice in daring.scenario.sources.notices)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.helpers.cli import printed
+from tests.helpers.cli import printed, refused
+from tests.helpers.config import LLAMA_CONFIG
 
 PAIRS = [
     ("GPT-2 XL", "DGX-1 V100", 2), ("GPT-3 175B", "DGX H100", 16), ("Llama 3 8B", "DGX A100", 4),
@@ -45,3 +46,30 @@ def test_a_full_config_says_the_same_as_the_minimal_one(amped):
     assert one.pop("defaults_leaned_on")
     assert other.pop("defaults_leaned_on") == ""  # all of them are written out
     assert one == other
+
+
+UNKNOWN = {**LLAMA_CONFIG, "layer_types": ["full_attention"] * 31 + ["a_kind_of_2030"]}
+
+
+def test_a_part_without_a_bound_is_refused_by_init_and_recommend_unless_anyway(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(UNKNOWN), "utf-8")
+    model = ("--model", str(tmp_path / "config.json"))
+    for asked in (("init", *model, "--gpus", 64), ("recommend", *model, "--deadline", "30 days")):
+        code, said = refused(*asked)
+        assert (code, "a_kind_of_2030" in said, "amped knows no bound" in said, "--anyway" in said) == (
+            2,
+            True,
+            True,
+            True,
+        )
+
+
+@pytest.mark.thorough
+def test_init_and_recommend_take_a_part_without_a_bound_anyway(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(UNKNOWN), "utf-8")
+    model = ("--model", str(tmp_path / "config.json"), "--anyway")
+    (entry,) = json.loads(printed("init", *model, "--gpus", 64))["not_modeled"]
+    assert "a_kind_of_2030" in entry["what"]
+    found = json.loads(printed("recommend", *model, "--deadline", "3000 days", "--json"))
+    assert found
+    assert "--anyway" in printed("recommend", *model, "--deadline", "3000 days")

@@ -90,6 +90,7 @@ def ground(**changes: Any) -> Ground:
     values = {
         "accelerator": "H100 SXM", "generation": "Hopper", "software": "S", "precision": "16 bit", "number_of_experts": 1.0,
         "number_of_nodes": 8.0, "number_of_accelerators": 64.0, "number_of_parameters": 8e9, "context": 4096.0,
+        "mapping": "tensor 2 data 32",
     }  # fmt: skip
     return Ground(**{**values, **changes})
 
@@ -105,7 +106,7 @@ RUNS = [
     [
         ({}, MEASURED), ({"number_of_accelerators": 32.0}, NEAR), ({"number_of_accelerators": 128.0}, FAR),
         ({"software": "T"}, FAR), ({"generation": "Volta", "accelerator": "V100"}, FAR), ({"number_of_experts": 8.0}, LAW),
-        ({"precision": "fp4"}, LAW),
+        ({"precision": "fp4"}, LAW), ({"mapping": "tensor 4 data 16"}, NEAR), ({"mapping": ""}, NEAR),
     ],
 )  # fmt: skip
 def test_the_grade_is_that_of_the_property_with_the_least_evidence(changes: dict[str, Any], expected: str) -> None:

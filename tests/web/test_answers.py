@@ -108,6 +108,33 @@ def test_a_slider_that_moves_searches_nothing(desk: Desk, monkeypatch: pytest.Mo
     assert set(tried) <= {1}
 
 
+@pytest.mark.thorough
+def test_the_page_lets_go_of_what_it_chose_where_it_cannot_run_or_does_not_fit(desk: Desk) -> None:
+    """ZeRO 3 is chosen for 8B on 16, and has no pipelines; what the user said is never let go."""
+    first = desk.estimate({"state": LLAMA})
+    assert {"pp", "zero", "recompute"} <= {*first["chosen"]} <= {*controls.SEARCHED}
+    moved = {**first["state"], "pp": "16"}
+    with pytest.raises(AmpedError):
+        desk.estimate({"state": moved})
+    answer = desk.estimate({"state": moved, "chosen": [name for name in first["chosen"] if name != "pp"]})
+    assert (answer["state"]["pp"], "pp" in answer["chosen"]) == ("16", False)
+    assert told(answer) == told(desk.estimate({"state": {**LLAMA, "pp": "16"}}))
+    with pytest.raises(AmpedError, match="--tp 3"):
+        desk.estimate({"state": {**first["state"], "tp": "3"}, "chosen": [n for n in first["chosen"] if n != "tp"]})
+    full = {**first["state"], "tp": "1", "mbs": "8", "recompute": "none", "zero": "0"}
+    chosen = [name for name in first["chosen"] if name != "mbs"]
+    assert not desk.estimate({"state": full})["fits"]
+    assert desk.estimate({"state": full, "chosen": chosen})["fits"]
+
+
+@pytest.mark.thorough
+def test_the_headroom_of_memory_is_a_control(desk: Desk) -> None:
+    assert desk.estimate({"state": LLAMA})["shown"]["headroom"].endswith(" %")
+    answer = desk.estimate({"state": {**LLAMA, "headroom": "20 GB"}})
+    assert "--headroom '20 GB'" in answer["command"]
+    assert told(answer) == json.loads(printed(*shlex.split(answer["command"])[1:], "--json"))
+
+
 def test_what_would_make_it_fit_is_looked_for_when_nothing_moves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     state = {**LLAMA, "tp": "1", "mbs": "8", "recompute": "none"}
     with monkeypatch.context() as patch:

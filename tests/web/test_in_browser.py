@@ -138,7 +138,7 @@ def test_numbers_memory_and_timeline_follow_a_slider(seen: Opened, served: Serve
     ("control", "text", "beside"),
     [
         ("tp", "3", "--tp 3 does not divide 16 accelerators"),
-        ("gbs", "17", "do not divide a batch of 17: take --gbs 16 or 32"),
+        ("gbs", "0", "0 is below 1"),
         ("gpus", "0", "0 is below 1"),
     ],
 )
@@ -157,8 +157,24 @@ def test_what_cannot_run_is_told_beside_its_control_and_mended(
     assert step_time(page) == before
 
 
-def test_what_does_not_fit_is_told_with_the_change_that_helps(seen: Opened) -> None:
+def test_the_page_lets_go_of_what_it_chose_where_a_slider_cannot_run_with_it(seen: Opened) -> None:
+    """ZeRO 3 is chosen for 8B on 16, and has no pipelines; a batch of 17 is of one replica."""
     page = seen.page
+    for name, text in (("pp", "4"), ("gbs", "17")):
+        moved(page, name, text)
+        assert page.locator(".problem:visible").count() == 0
+        assert page.input_value(f"#control-{name}") == text
+        assert step_time(page) == command(page)["step_time"]
+    until(page, "location.hash.includes('chosen=') && location.hash.includes('gbs=17')")
+    page.reload()
+    settled(page)
+    assert page.input_value("#control-pp") == "4"
+
+
+def test_what_does_not_fit_is_told_with_the_change_that_helps(seen: Opened, served: Served) -> None:
+    page = seen.page
+    page.goto(at(served, {**FIRST, "tp": "1", "pp": "1", "recompute": "none", "zero": "1"}))
+    settled(page)
     moved(page, "mbs", "8")
     assert page.locator(".warning").first.inner_text().startswith("NO FIT")
     assert "smallest change that makes it fit" in page.locator(".warning").first.inner_text()

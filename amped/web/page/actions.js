@@ -39,8 +39,9 @@ export function build(desk, take) {
   byId("best").addEventListener("click", async (event) => {
     const found = await asked(event.currentTarget, "Searching every mapping …", "best", question());
     if (!found) return;
-    offer(found, take);
-    if (found.feasible) take(found.states[0]);
+    const takeFound = (state) => take(state, "", desk.mapping);
+    offer(found, takeFound);
+    if (found.feasible) takeFound(found.states[0]);
   });
   byId("why").addEventListener("click", async (event) => {
     const found = await asked(event.currentTarget, "Trying single changes …", "why", question());

@@ -1,4 +1,5 @@
-/* What the page says stands in its address behind #: names of options with their values, and what is pinned. */
+/* What the page says stands in its address behind #: names of options with their values, those that the page chose, and what is
+   pinned. */
 
 const LATER = 300;
 let waiting = null;
@@ -6,12 +7,15 @@ let waiting = null;
 export function read() {
   const state = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const pinned = state.pinned ? Object.fromEntries(new URLSearchParams(state.pinned)) : null;
+  const chosen = (state.chosen || "").split(" ").filter(Boolean);
   delete state.pinned;
-  return { state, pinned };
+  delete state.chosen;
+  return { state, chosen, pinned };
 }
 
-function written({ state, pinned }) {
+function written({ state, chosen, pinned }) {
   const found = new URLSearchParams(state);
+  if (chosen.length) found.set("chosen", chosen.join(" "));
   if (pinned) found.set("pinned", new URLSearchParams(pinned).toString());
   return "#" + found.toString();
 }

@@ -8,7 +8,9 @@ import { Latest, ask } from "./asking.js";
 import { Combobox } from "./combobox.js";
 import { fill, isDrawing, numbers } from "./sections.js";
 
-const desk = { state: {}, pinned: null, moved: "", answer: null, before: {} };
+/* `chosen`: the names in the state that the page chose; an answer lets go of them where they cannot run or do not fit, but not
+   while something moves: that is a search. */
+const desk = { state: {}, chosen: [], pinned: null, moved: "", answer: null, before: {} };
 const rows = new Map();
 const ROWS = {
   model: ["Model", "search: llama, moe, 70B"], system: ["System", "search: H100, TPU, NVL72"], software: ["Software", "the framework"],
@@ -30,8 +32,10 @@ function rested() {
   if (!numbersFollow.isBusy && !restFollows.isBusy) mark("settled");
 }
 const numbersFollow = new Latest(async () => {
-  const question = { state: desk.state, pinned: desk.pinned }, { moved } = desk;
-  const answer = await ask("estimate", question), isOver = numbersFollow.isOver();
+  const question = { state: desk.state, chosen: desk.chosen, pinned: desk.pinned }, { moved } = desk;
+  let answer = await ask("estimate", { ...question, held: true });
+  if ((answer.problems || !answer.fits) && desk.chosen.length && !numbersFollow.isOver()) answer = await ask("estimate", question);
+  const isOver = numbersFollow.isOver();
   controls.refuse(answer.problems || [], moved);
   document.body.classList.toggle("refused", Boolean(answer.problems));
   if (answer.problems) {
@@ -42,11 +46,11 @@ const numbersFollow = new Latest(async () => {
   }
   if (isOver) drawNumbers(answer);
   else {
-    desk.state = answer.state;
+    Object.assign(desk, { state: answer.state, chosen: answer.chosen });
     draw(answer);
     address.write(desk, false);
   }
-  restFollows.run({ state: question.state, settled: !isOver });
+  restFollows.run({ state: answer.state, settled: !isOver });
 }, rested);
 /* What takes longer than a slider may: the timeline, and what would make it fit. */
 const restFollows = new Latest(async (question) => {
@@ -121,13 +125,18 @@ function say(name, text) {
 function moved(name, text) {
   byId("held").hidden = false;
   if (name !== desk.moved) remember();
-  Object.assign(desk, { state: say(name, text), moved: name });
+  Object.assign(desk, { state: say(name, text), chosen: without(name), moved: name });
   follow();
 }
-/* A state that one may want to leave by going back. */
-function take(state, name = "") {
+/* What the page chose, without what somebody says now. */
+function without(...names) {
+  return desk.chosen.filter((each) => !names.includes(each));
+}
+/* A state that one may want to leave by going back; what differs in it is said by whoever takes it, but for what a search found. */
+function take(state, name = "", found = []) {
   remember();
-  Object.assign(desk, { state, moved: name });
+  const chosen = [...without(...Object.keys(state).filter((each) => state[each] !== desk.state[each])), ...found];
+  Object.assign(desk, { state, chosen, moved: name });
   byId("held").hidden = true;
   address.write(desk, true);
   return follow();
