@@ -20,13 +20,7 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("estimate", "--fsdp"), "type --zero 3:"),
         (("estimate", "--lora", 8), "not modeled: most weights are frozen"),
         (("validate", "--fsdp"), "type --zero 3:"),
-        (("estimate", "--network", "800G"), "bandwidth_per_network_card='800 Gbit/s'"),
-        (("whatif", "--network", "800G"), "bandwidth_per_network_card='800 Gbit/s'"),
-        (("estimate", "--set", "network=1"), "bandwidth_per_network_card"),
-        (("estimate", "--nic", "800G"), "bandwidth_per_network_card"),
         (("estimate", "--measured-mfu", "35%"), "type amped validate --table runs.csv"),
-        (("estimate", "--framework", "torchtitan"), "type --software torchtitan"),
-        (("estimate", "--price", 3), "accelerator_price='2.5 USD/hour'"),
         (("estimate", "--set", "hsdp=1"), "sharding_degree=8"),
         (("estimate", "--precision", "mxfp4"), "not modeled: of formats"),
         (("estimate", "--set", "optimizer=muon"), "not modeled: optimizer_state_precision"),
@@ -36,6 +30,15 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("explain", "inference"), "not modeled: amped predicts training"),
         (("estimate", *MODEL, "--software", "PyTorch FSDP"), "type --software torchtitan --zero 3"),
         (("estimate", "--contxt", 8), "did you mean '--context'"),
+        (("validate", "--framework", "torchtitan"), "type --software torchtitan"),
+        (("estimate", "--network", "Llama 3 8B"), "--model names a neural network"),
+        (("estimate", "--network", "InfiniBand NDR"), "bandwidth_per_network_card='800 Gbit/s'"),
+        (("whatif", "--nic", 400), 'bandwidth_per_network_card="400 GB/s"'),
+        (("estimate", "--price", "cheap"), "accelerator_price='2.5 USD/hour'"),
+        (("estimate", "--fsdpp", 3), "did you mean 'fsdp'? type --zero 3:"),
+        (("estimate", "--loraa", 8), "did you mean 'lora'? not modeled"),
+        (("estimate", "--q-lora-rnk", 8), "did you mean '--q-lora-rank'"),
+        (("validate", "--fsdpp"), "did you mean 'fsdp'? type --zero 3:"),
     ],
     ids=lambda words: " ".join(map(str, words)) if isinstance(words, tuple) else "",
 )
@@ -69,6 +72,56 @@ def test_words_with_one_meaning_are_read() -> None:
         amped("gpus", "-f", "H100", folder=folder).stdout
         == amped("list", "accelerators", "-f", "H100", folder=folder).stdout
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "written", "option"),
+    [
+        ("--framework", "torchtitan", ("--software", "torchtitan")),
+        ("--price", "2.50 USD/h", ("--set", "accelerator_price=2.5 USD/hour")),
+        ("--price", "$2.50/h", ("--set", "accelerator_price=2.5 USD/hour")),
+        ("--price", 2.5, ("--set", "accelerator_price=2.5")),
+        ("--nic", "200 Gb/s", ("--set", "bandwidth_per_network_card=200 Gbit/s")),
+        ("--network", "200G", ("--set", "bandwidth_per_network_card=200 Gbit/s")),
+    ],
+    ids=str,
+)
+def test_a_word_that_names_one_thing_in_a_question_takes_its_value(
+    word: str, written: object, option: tuple[str, str]
+) -> None:
+    own = ("estimate", "minimal", "--json")
+    found = printed(*own, word, written)
+    assert found == printed(*own, f"{word}={written}") == printed(*own, *option) != printed(*own)
+
+
+@pytest.mark.thorough
+def test_such_a_word_is_taken_by_every_verb_that_has_the_option(tmp_path: Path) -> None:
+    run = (*MODEL, "--framework", "torchtitan", "--price", "2.50 USD/h", "--network", "800G")
+    same = (
+        *MODEL,
+        "--software",
+        "torchtitan",
+        "--set",
+        "accelerator_price=2.5",
+        "--set",
+        "bandwidth_per_network_card=800 Gbit/s",
+    )
+    for verb in (("estimate",), ("why",), ("explore", "--space", "quick", "--top", 1)):
+        assert printed(*verb, *run, "--json") == printed(*verb, *same, "--json"), verb
+    assert printed("export", "--for", "torchtitan", *MODEL, "--framework", "torchtitan")
+    assert "100 GB/s" in printed("whatif", *MODEL, "--network", "800G")
+    assert "2 values" not in printed(
+        "explore", *MODEL, "--space", "quick", "--vary", "framework=torchtitan,Megatron-Core"
+    )
+    assert amped("compare", "DGX H100", "DGX B200", *MODEL, "--price", 3, folder=tmp_path).returncode == 0
+
+
+def test_the_same_words_are_no_columns_of_a_row(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    row = {"table": "accelerator_specifications", "rows": {"Own": {"extends": "H100 SXM", "price": "3 USD/hour"}}}
+    file.write_text(json.dumps(row))
+    told = refused("estimate", "--accelerator", "Own", "--gpus", 8, "--lookup-tables", file)[1]
+    assert "'accelerator_price' or 'list_price'" in told
 
 
 @pytest.mark.thorough
