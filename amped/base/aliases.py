@@ -185,7 +185,9 @@ def _of_question(name: str, meant: Mapping[str, str], value: Any) -> dict[str, A
     """
     unit = meant.get("unit")
     if unit and isinstance(value, str) and not AMOUNT.fullmatch(value):
-        raise ConfigError(f"{name} is {meant['name']} here, and {quoted(value)} is no amount", str(answers()[plain(name)]))
+        raise ConfigError(
+            f"{name} is {meant['name']} here, and {quoted(value)} is no amount", str(answers()[plain(name)])
+        )
     lacks = unit and isinstance(value, str) and NO_UNIT.fullmatch(value)
     return {meant["name"]: f"{value.strip()}{unit}" if lacks else value}
 
@@ -207,7 +209,14 @@ def aliases() -> Aliases:
     common, older, former = (
         shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
     )
-    spelled = (common["names"], common["values"], common["settings"], common["with_units"], common["questions"], common["results"])
+    spelled = (
+        common["names"],
+        common["values"],
+        common["settings"],
+        common["with_units"],
+        common["questions"],
+        common["results"],
+    )
     ours = (former["names"], former["words"], former["records"])
     return Aliases(
         *spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"]

@@ -107,7 +107,8 @@ def test_such_a_word_is_taken_by_every_verb_that_has_the_option(tmp_path: Path) 
         "bandwidth_per_network_card=800 Gbit/s",
     )
     for verb in (("estimate",), ("why",), ("explore", "--space", "quick", "--top", 1)):
-        assert printed(*verb, *run, "--json") == printed(*verb, *same, "--json"), verb
+        found = [json.loads(printed(*verb, *words, "--json")) for words in (run, same)]
+        assert [each.get("best", each) for each in found[:1]] == [each.get("best", each) for each in found[1:]], verb
     assert printed("export", "--for", "torchtitan", *MODEL, "--framework", "torchtitan")
     assert "100 GB/s" in printed("whatif", *MODEL, "--network", "800G")
     assert "2 values" not in printed(
@@ -148,11 +149,46 @@ def test_rows_are_found_by_every_name_in_every_verb() -> None:
         ("deepseek-ai/DeepSeek-V3-Base", "DeepSeek V3"),
         ("openai/gpt-oss-20b", "gpt-oss-20b"),
         ("google/gemma-2-9b-it", "Gemma 2 9B"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "Mistral 7B v0.3"),
+        ("deepseek-ai/DeepSeek-V3-0324", "DeepSeek V3"),
     ],
 )
 def test_the_id_of_a_hub_is_the_name_of_a_row(written: str, row: str) -> None:
     assert Tables().row("transformer_network_parameters", written).name == row
     assert f"{written!r} is read as the row '{row}'" in printed("estimate", "--model", written, "--gpus", 16, "--full")
+
+
+@pytest.mark.parametrize(
+    ("written", "row"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "Llama 3.1 8B"),
+        ("mistralai/Mistral-7B-Instruct-v0.1", "Mistral 7B"),
+        ("mistralai/Mistral-7B-Instruct-v0.2", "Mistral 7B v0.2"),
+        ("mistralai/Mistral-7B-v0.3", "Mistral 7B v0.3"),
+        ("mistralai/Mixtral-8x22B-Instruct-v0.1", "Mixtral 8x22B"),
+        ("mistralai/Mistral-Nemo-Instruct-2407", "Mistral NeMo 12B"),
+        ("mistralai/Mistral-Large-Instruct-2411", "Mistral Large 2"),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", "Qwen3 235B-A22B"),
+        ("Qwen/Qwen3-30B-A3B-Thinking-2507", "Qwen3 30B-A3B"),
+        ("deepseek-ai/DeepSeek-R1-0528", "DeepSeek R1"),
+        ("deepseek-ai/DeepSeek-V3.1", "DeepSeek V3"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "Kimi K2"),
+    ],
+)
+def test_a_later_release_is_the_row_that_has_its_sizes(written: str, row: str) -> None:
+    assert Tables().row("transformer_network_parameters", written).name == row
+    assert printed("show", written).startswith(row)
+
+
+def test_a_release_of_other_sizes_is_a_row_of_its_own() -> None:
+    first, second, third = (
+        Tables().row("transformer_network_parameters", f"Mistral-7B-Instruct-{release}").columns
+        for release in ("v0.1", "v0.2", "v0.3")
+    )
+    assert [each.get("attention_window") for each in (first, second, third)] == [4096, None, None]
+    assert [each["vocabulary_size"] for each in (first, second, third)] == [32000, 32000, 32768]
+    told = refused("estimate", "--model", "deepseek-ai/DeepSeek-V3.2-Exp", "--gpus", 8)[1]
+    assert "not modeled: its sparse attention" in told
 
 
 @pytest.mark.parametrize(
