@@ -95,6 +95,8 @@ LISTED = ("models", "systems", "accelerators", "configs", "measurements", "links
 # Other words for what is listed.
 LISTED_AS = {"gpus": "accelerators", "tpus": "accelerators", "devices": "accelerators", "networks": "models", "machines": "systems",
              "clusters": "systems", "frameworks": "software"}  # fmt: skip
+# The option that prints what a shell needs for completion, of the shell that is named after it.
+SHOWS_COMPLETION = "--show-completion"
 # The variables in which a shell asks how a line goes on: that it asks, and the line.
 COMPLETES, COMPLETED = "_AMPED_COMPLETE", ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
@@ -220,6 +222,8 @@ def main(*first: str) -> None:
     if not words and COMPLETES not in os.environ:
         questions()
         return
+    if words[:1] == [SHOWS_COMPLETION] and len(words) > 1:  # by itself, it takes the shell that runs amped
+        os.environ[COMPLETES] = f"source_{words.pop()}"
     words = _as_meant(words)
     try:
         built(*_needed(words))(words, prog_name=PROGRAM)

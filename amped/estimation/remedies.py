@@ -34,7 +34,11 @@ def smallest_change(estimation: Estimation) -> str:
     """
     room = _Room.of(estimation)
     for changes in _changes(estimation):
-        times = [(time, change) for change in changes if room.may_hold(change) and (time := _time_if_it_fits(estimation, change)) is not None]
+        times = [
+            (time, change)
+            for change in changes
+            if room.may_hold(change) and (time := _time_if_it_fits(estimation, change)) is not None
+        ]
         if times:
             change = min(times, key=lambda pair: pair[0])[1]
             return " and ".join(f"{name} = {v if isinstance(v, str) else settable(v)}" for name, v in change.items())
