@@ -80,8 +80,9 @@ def _flippable(formula: Formula) -> Formula:
 
 
 def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Variation]) -> list[Variation]:
-    """The variations; those of counts get the next smaller and the next larger value that keep the rules;
-    counts of a machine, as the accelerators of a domain, are halved and doubled.
+    """The variations; those of counts get the next smaller and the next larger value that keep the rules.
+
+    Counts of a machine, as the accelerators of a domain, are halved and doubled.
 
     Args:
         rules: a plan of all rules.

@@ -170,7 +170,8 @@ def test_counts_of_a_machine_are_halved_and_doubled():
     for name in ("scale_up_domain_size", "functional_units_per_core", "number_of_accelerators_per_node"):
         effect = found[name]
         times = [trial.value / effect.value for trial in effect.trials]
-        assert times and all(math.log2(each) % 1 == 0 for each in times), name
+        assert times, name
+        assert all(math.log2(each) % 1 == 0 for each in times), name
 
 
 def test_what_fits_no_more_is_told():
