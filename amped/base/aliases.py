@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 from amped.base.errors import ConfigError, quoted
 from amped.base.files import shipped_json
 from amped.base.record import dataclass
+from amped.base.words import answers, plain
 
 # For each value of a name, in small letters: amped's names with their values.
 Spelled = dict[str, dict[str, Any]]
 # Numbers that stand for the words of a switch.
 SWITCHED = {"1": "true", "0": "false"}
+# A text that is an amount; and an amount with the prefix of a unit, as 400G, and no unit.
+AMOUNT, NO_UNIT = re.compile(r"\s*\$?\s*[\d.].*"), re.compile(r"\s*[\d.]+\s*[kMGT]\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +29,8 @@ class Aliases:
         values: for some names of amped, other words for their values.
         settings: other tools' settings of which amped has each value under another name or in another form.
         with_units: short names that mean another name of amped where the value has a unit: `headroom` is a share, or bytes.
+        questions: words that name one thing where a value is given, and other things in a table or a log: amped's name, and the
+            unit of an amount that has none.
         results: words by which people ask for a result, such as "MFU". No value is given by them.
         former: names that amped had before; they are read as the new names, and the user is told once.
         records: quantities that amped had before, and the records or the quantity that replace them.
@@ -40,6 +46,7 @@ class Aliases:
     values: dict[str, Spelled]
     settings: dict[str, Spelled]
     with_units: dict[str, str]
+    questions: dict[str, dict[str, str]]
     results: dict[str, str]
     former: dict[str, str]
     words: dict[str, str]
@@ -53,6 +60,10 @@ class Aliases:
         """The name that amped uses."""
         return self._canonical.get(name) or self.common.get(_folded(name), name)
 
+    def option(self, name: str) -> str:
+        """The name that amped uses for what a word gives, as an option or by --set."""
+        return self.questions.get(_folded(name), {}).get("name") or self.canonical(name)
+
     def asked(self, name: str) -> str:
         """The name of a quantity that somebody asks for, perhaps by a word such as "MFU"."""
         return self.results.get(_folded(name)) or self.canonical(name)
@@ -65,6 +76,8 @@ class Aliases:
         Raises:
             ConfigError: if amped has nothing for this value of the setting.
         """
+        if _folded(name) in self.questions:
+            return _of_question(name, self.questions[_folded(name)], value)
         now = self.common.get(name) or self.common.get(_folded(name), name)
         if isinstance(value, str) and value.strip()[:1].isdigit() and value.strip()[-1:].isalpha():
             now = self.with_units.get(_folded(name), now)
@@ -139,7 +152,7 @@ class Aliases:
 
     def suggested(self) -> list[str]:
         """The accepted names that may be suggested to a user: all but the former ones."""
-        return [*(name for name in self.names() if name not in self.former), *self.settings]
+        return [*(name for name in self.names() if name not in self.former), *self.settings, *self.questions]
 
     def told(self, names: Iterable[str]) -> list[str]:
         """What to tell the user once about former names among the names that were written."""
@@ -164,6 +177,21 @@ def _folded(name: str) -> str:
     return name.strip(" -").replace("-", "_").replace(" ", "_").casefold()
 
 
+def _of_question(name: str, meant: Mapping[str, str], value: Any) -> dict[str, Any]:
+    """What a word of a question gives.
+
+    Raises:
+        ConfigError: for a text where an amount is needed: the word has another meaning, too.
+    """
+    unit = meant.get("unit")
+    if unit and isinstance(value, str) and not AMOUNT.fullmatch(value):
+        raise ConfigError(
+            f"{name} is {meant['name']} here, and {quoted(value)} is no amount", str(answers()[plain(name)])
+        )
+    lacks = unit and isinstance(value, str) and NO_UNIT.fullmatch(value)
+    return {meant["name"]: f"{value.strip()}{unit}" if lacks else value}
+
+
 def _told(name: str, value: Any, meant: Mapping[str, Any]) -> str:
     """A sentence on what a name was taken for; with values where they differ."""
     if repr([*meant.values()]) == repr([value]):
@@ -181,7 +209,14 @@ def aliases() -> Aliases:
     common, older, former = (
         shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
     )
-    spelled = (common["names"], common["values"], common["settings"], common["with_units"], common["results"])
+    spelled = (
+        common["names"],
+        common["values"],
+        common["settings"],
+        common["with_units"],
+        common["questions"],
+        common["results"],
+    )
     ours = (former["names"], former["words"], former["records"])
     return Aliases(
         *spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"]

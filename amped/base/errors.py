@@ -23,10 +23,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from amped.base.record import dataclass
-from amped.base.words import answers
+from amped.base.words import Answer, answers
 from amped.base.words import plain as plain
 
 LONGEST_QUOTE = 60
+# From how many letters on a word of the field may be what a mistyped one means, and how like both must be then.
+SHORTEST_NEAR, LEAST_NEAR = 4, 0.8
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ def one_line(error: AmpedError) -> str:
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """The text `did you mean 'X' or 'Y'?` with the nearest options, or an empty text.
 
-    A word of the field for which amped has an answer gets that; options are compared by their letters only where it has none.
+    A word of the field for which amped has an answer gets that; letters are compared only where it has none: first with the
+    options, and with such words where one of them is nearer than every option.
     """
     by_plain = {plain(option): option for option in options if option != word}
     asked = plain(word[:200])
@@ -151,9 +154,23 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
         return str(answers()[asked])
     near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)
     order = [*by_plain]  # of names that are equally near, the one that stands first
-    near.sort(key=lambda key: (-difflib.SequenceMatcher(None, asked, key).ratio(), order.index(key)))
+    near.sort(key=lambda key: (-_likeness(asked, key), order.index(key)))
+    if (known := _near_word(asked, above=_likeness(asked, near[0]) if near else 0.0)) is not None:
+        return f"did you mean '{known.word}'? {known}"
     near += [key for key in by_plain if asked and key.startswith(asked) and key not in near][: 3 - len(near)]
     if not near:
         return ""
     names = [f"'{by_plain[key]}'" for key in near]
     return "did you mean " + (" or ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]) + "?"
+
+
+def _near_word(asked: str, above: float) -> Answer | None:
+    """The answer of the word of the field that is nearest by its letters, and nearer than `above`; short words are never near."""
+    long = [word for word in answers() if len(word) >= SHORTEST_NEAR]
+    near = difflib.get_close_matches(asked, long, n=1, cutoff=LEAST_NEAR)
+    return answers()[near[0]] if near and _likeness(asked, near[0]) > above else None
+
+
+def _likeness(one: str, other: str) -> float:
+    """How like two words are by their letters, from 0 to 1."""
+    return difflib.SequenceMatcher(None, one, other).ratio()

@@ -47,6 +47,9 @@ LARGE_COUNTS = {"B": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "tril
 MONEY = re.compile(
     r"\s*\$?\s*(\d+(?:\.\d*)?|\.\d+)\s*(k|K|M|B|T|thousand|million|billion|trillion)?\s*(?:USD|dollars?|\$)?\s*"
 )
+# A price for a time.
+RATE_OF_MONEY = re.compile(r"\s*\$\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:/\s*(?:h|hr|hour))?\s*")
+MONEYS = ("dollar", "dollar/s")
 # Units in which nobody means a small bare number: the unit that people have in mind, and what is not small.
 COARSE, LEAST_COARSE = {"byte": "GB", "byte/s": "GB/s", "flop/s": "TFLOP/s", "Hz": "GHz"}, 1e6
 # Units that are plain numbers for pint: those of counts, flags and ratios.
@@ -118,7 +121,7 @@ def parse(value: object, canonical: str, bare: str | None = None) -> float:
 @lru_cache(maxsize=4096, typed=True)  # the rows of tables are read again for every estimate
 def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
     """The result of `parse`."""
-    number, unit = _split(_in_dollars(value) if canonical == "dollar" else value, canonical)
+    number, unit = _split(_in_dollars(value, canonical) if canonical in MONEYS else value, canonical)
     if not number.is_finite():
         raise UnitError(f"{quoted(value)} is not a finite number", advice=expected(canonical))
     if unit in PREFIXES:  # "8 G": a prefix alone scales the bare unit
@@ -135,8 +138,11 @@ def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
     return result
 
 
-def _in_dollars(value: str | float) -> str | float:
-    """An amount of money as people write it, "5M USD" or "$2 million", as a number of dollars; all else as it is."""
+def _in_dollars(value: str | float, canonical: str) -> str | float:
+    """Money as people write it, "5M USD", "$2 million" or, for an hour, "$2.50/h", as a number of dollars; all else as it is."""
+    if canonical == "dollar/s":
+        hourly = RATE_OF_MONEY.fullmatch(value) if isinstance(value, str) and len(value) <= LONGEST_TEXT else None
+        return value if hourly is None else f"{hourly[1]} USD/hour"
     match = MONEY.fullmatch(value) if isinstance(value, str) and len(value) <= LONGEST_TEXT else None
     if match is None or match[2] is None:
         return value if match is None else f"{match[1]} USD"

@@ -14,10 +14,12 @@ class Answer:
     """What a word leads to.
 
     Attributes:
+        word: the word as people write it.
         options: what to type, options or a whole command, as a shell reads it; empty if amped has nothing for the word.
         means: in words, what the options mean, or why amped has nothing.
     """
 
+    word: str
     options: str
     means: str
 
@@ -32,7 +34,7 @@ def answers() -> Mapping[str, Answer]:
 
     text = resources.files("amped.schema").joinpath("words.json").read_text("utf-8")
     return {
-        plain(word): Answer(options=line.get("type", ""), means=line.get("means") or line["lacks"])
+        plain(word): Answer(word=word, options=line.get("type", ""), means=line.get("means") or line["lacks"])
         for line in json.loads(text)["answers"]
         for word in line["words"]
     }

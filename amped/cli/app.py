@@ -95,6 +95,8 @@ LISTED = ("models", "systems", "accelerators", "configs", "measurements", "links
 # Other words for what is listed.
 LISTED_AS = {"gpus": "accelerators", "tpus": "accelerators", "devices": "accelerators", "networks": "models", "machines": "systems",
              "clusters": "systems", "frameworks": "software"}  # fmt: skip
+# The option that prints what a shell needs for completion, of the shell that is named after it.
+SHOWS_COMPLETION = "--show-completion"
 # The variables in which a shell asks how a line goes on: that it asks, and the line.
 COMPLETES, COMPLETED = "_AMPED_COMPLETE", ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
@@ -173,6 +175,14 @@ def built(*verbs: str) -> typer.Typer:
     return made
 
 
+def _typed(*first: str) -> list[str]:
+    """The words of the command; the script of a named shell is asked for as that shell asks, by a variable."""
+    words = [*first, *sys.argv[1:]]
+    if words[:1] == [SHOWS_COMPLETION] and len(words) > 1:  # by itself, the option takes the shell that runs amped
+        os.environ[COMPLETES] = f"source_{words.pop()}"
+    return words
+
+
 def _as_meant(words: list[str]) -> list[str]:
     """The words of a newcomer: `amped help why` is `amped why --help`, and `amped gpus` is `amped list accelerators`."""
     if words[:1] == ["help"]:
@@ -214,7 +224,7 @@ def _prepare() -> None:
 def main(*first: str) -> None:
     """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
     _prepare()
-    words = [*first, *sys.argv[1:]]
+    words = _typed(*first)
     if not MEASURING & {*words[:1]}:
         os.environ.setdefault(*ONE_THREAD)
     if not words and COMPLETES not in os.environ:

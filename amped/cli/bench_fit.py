@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from amped.base.commands import command, set_option, typed
 from amped.base.version import __version__
 from amped.cli import options
 from amped.tables.table_files import HERE
@@ -67,9 +67,9 @@ def fit(
 
 
 def _tell_how_to_use_it(tables: list[Path], accelerator: str | None, row: str) -> None:
-    device = f" --accelerator {shlex.quote(accelerator)}" if accelerator else ""
-    named = shlex.quote(f"kernel_efficiencies={row}")
-    typer.echo(f"use it: amped estimate{options.typed_tables(tables)}{device} --set {named}", err=True)
+    device = ("--accelerator", accelerator) if accelerator else ()
+    words = (*options.table_words(tables), *device, "--set", f"kernel_efficiencies={row}")
+    typer.echo(f"use it: {command('estimate', *words)}", err=True)
 
 
 def _show(found: Any) -> None:
@@ -84,9 +84,9 @@ def _tell_of_the_network(found: Any) -> None:
         return
     from amped.kernels.rows import network_name, network_settings
 
-    settings = " ".join(f'--set {name}="{value}"' for name, value in network_settings(found.network).items())
-    row = network_name(found.machine.name, found.network)
-    typer.echo(f'between {found.network.ranks} processes: --system "{row}", or {settings}', err=True)
+    settings = " ".join(set_option(name, value) for name, value in network_settings(found.network).items())
+    row = typed("--system", network_name(found.machine.name, found.network))
+    typer.echo(f"between {found.network.ranks} processes: {row}, or {settings}", err=True)
 
 
 def command_line() -> str:

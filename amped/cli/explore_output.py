@@ -250,10 +250,9 @@ def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for:
     if launch_for is not None:
         _save_launches(asked, written, launch_for)
     formulas = asked.question.formulas
-    also = options.typed_tables(asked.question.lookup_tables) + (f" --formulas {formulas}" if formulas else "")
-    options.tell(
-        f"the best {len(written)} are written to {folder}; run one: {command('estimate', '--config', written[0])}{also}"
-    )
+    also = (*options.table_words(asked.question.lookup_tables), *(("--formulas", formulas) if formulas else ()))
+    told = command("estimate", "--config", written[0], *also)
+    options.tell(f"the best {len(written)} are written to {folder}; run one: {told}")
 
 
 def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
+from amped.base.commands import command
 from amped.cli import options
 from amped.tables.table_files import HERE, LookupTables, table_paths
 
@@ -27,7 +27,6 @@ def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: L
     if path is not None:
         options.write_file(path, as_file(found))
         given = table_paths(lookup_tables)
-        tables = options.typed_tables(given if path.parent == HERE else (*given, path))
-        device, software = content["accelerator"], found.rows["software_specifications"]
-        rows = f"--accelerator {shlex.quote(device)} --software {shlex.quote(software)}"
-        options.tell(f"use it: amped estimate{tables} {rows}")
+        tables = options.table_words(given if path.parent == HERE else (*given, path))
+        rows = ("--accelerator", content["accelerator"], "--software", found.rows["software_specifications"])
+        options.tell(f"use it: {command('estimate', *tables, *rows)}")

@@ -45,7 +45,7 @@ class Page(typer.core.TyperCommand):
         known = {
             option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)
         }
-        words = _set_by_name(args, known) if "--set" in known else args
+        words = _by_name(args, known)
         try:
             rest: list[str] = super().parse_args(ctx, words)
         except Exception as error:
@@ -85,17 +85,32 @@ class Page(typer.core.TyperCommand):
                     formatter.write_dl(records)
 
 
-def _set_by_name(words: Sequence[str], known: set[str]) -> list[str]:
-    """The words, where `--context 8192` (of no option, but of a parameter's name) is `--set context=8192`."""
+def _by_name(words: Sequence[str], known: set[str]) -> list[str]:
+    """The words, where `--framework X` is the option `--software X`, and `--context 8192` (of no option) `--set context=8192`."""
     found: list[str] = []
     waiting = iter(words)
     for word in waiting:
         option, is_joined, value = word.partition("=")
-        if not option.startswith("--") or option in (*known, "--") or not _is_parameter(option):
+        own = _own_option(option, known) if option.startswith("--") and option not in (*known, "--") else ""
+        if own:
+            found += [f"{own}{is_joined}{value}"]
+        elif own is None:
+            found += ["--set", f"{option[2:].replace('-', '_')}={value if is_joined else next(waiting, '')}"]
+        else:
             found.append(word)
-            continue
-        found += ["--set", f"{option[2:].replace('-', '_')}={value if is_joined else next(waiting, '')}"]
     return found
+
+
+def _own_option(option: str, known: set[str]) -> str | None:
+    """The option of the verb that an unknown option is another name of; None for --set; an empty text for neither."""
+    from amped.base.aliases import aliases
+    from amped.theory.catalogue import catalogue
+
+    name = aliases().option(option[2:].replace("-", "_"))
+    if f"--{name}" in known:
+        return f"--{name}"
+    is_given = "--set" in known and name in catalogue() and catalogue()[name].mark.kind != "records"
+    return None if is_given else ""
 
 
 def _unknown(option: str, known: set[str]) -> ConfigError:
@@ -117,15 +132,6 @@ def _misused(told: str, verb: str) -> ConfigError:
     wrong = WRONG_CHOICE.search(plain)
     hint = did_you_mean(wrong[1], re.findall("'([^']*)'", wrong[2])) if wrong else ""
     return ConfigError(plain.removesuffix("."), hint or f"`{verb} --help` says what it takes")
-
-
-def _is_parameter(option: str) -> bool:
-    """Whether an unknown option is the name of a parameter, or another name of one."""
-    from amped.base.aliases import aliases
-    from amped.theory.catalogue import catalogue
-
-    name = aliases().canonical(option[2:].replace("-", "_"))
-    return name in catalogue() and catalogue()[name].mark.kind != "records"
 
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
-from amped.base.commands import command
+from amped.base.commands import command, typed
 from amped.base.errors import ConfigError
 from amped.base.files import exists, is_folder
 from amped.cli.help import CONFIG, MAPPING, TRAINING
@@ -323,7 +322,12 @@ def overrides(settings: list[str]) -> dict[str, object]:
 
 def typed_tables(lookup_tables: LookupTables) -> str:
     """The options `--lookup-tables` that name these tables, each after a space, to be typed."""
-    return "".join(f" --lookup-tables {shlex.quote(str(path))}" for path in table_paths(lookup_tables))
+    return "".join(f" {word}" for word in map(typed, table_words(lookup_tables)))
+
+
+def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
+    """The words `--lookup-tables DIR` that name these tables."""
+    return tuple(word for path in table_paths(lookup_tables) for word in ("--lookup-tables", str(path)))
 
 
 def _by_amped(given: dict[str, object]) -> dict[str, object]:

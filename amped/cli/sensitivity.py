@@ -29,8 +29,9 @@ def sensitivity(
     """Show which parameters a result depends on: how much it changes with each of them alone.
 
     Continuous parameters are varied a little down and up, and their elasticity is shown; counts and degrees take the
-    next values that keep every rule; switches are flipped. A list in the config is tried; its first value is the
-    configuration's own. The kinds are mapping, system and accelerator (all three by default), model and experiment.
+    next values that keep every rule, those of a machine the next halves and doubles; switches are flipped. A list in
+    the config is tried; its first value is the configuration's own. The kinds are mapping, system and accelerator (all
+    three by default), model and experiment.
 
     Example: amped sensitivity --of training_time --model "Llama 3 70B" --system "DGX H100" --gpus 512 --top 10
     """

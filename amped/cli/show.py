@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from amped.cli import options
-from amped.tables.table_files import LookupTables
+from amped.tables.table_files import MODELS, SOFTWARE, LookupTables
 
 if TYPE_CHECKING:
     from amped.tables.tables import Row
@@ -54,12 +54,17 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
 
     tables = user_tables(lookup_tables)
     found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
+    meant = {table: tables.meant(table, name) for table in (MODELS, SOFTWARE)} if not found else {}
+    found += [tables.row(table, other) for table, other in meant.items() if tables.has(table, other)]
     if not found:
+        from amped.tables.row_names import without_owner
         from amped.validation.table import shipped_cells
 
         known = [row for table in tables.all_names() for row in tables.names(table)]
         known += [cells["id"] for cells in shipped_cells()]
-        raise TableError(f"no table has a row {quoted(name)}", did_you_mean(name, known) or "`amped list` shows them")
+        raise TableError(
+            f"no table has a row {quoted(name)}", did_you_mean(without_owner(name), known) or "`amped list` shows them"
+        )
     return found
 
 

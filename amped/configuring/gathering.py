@@ -36,7 +36,7 @@ OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_m
 # The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
 # The ends of the names of a machine's quantities that nobody means in bytes, Hz or flop/s.
-OF_MACHINES = ("memory_capacity", "bandwidth", "flop_rate", "frequency")
+OF_MACHINES = ("memory_capacity", "bandwidth", "bandwidth_per_network_card", "flop_rate", "frequency")
 
 
 def is_row(tables: Tables, name: str, text: str) -> bool:
@@ -65,7 +65,8 @@ def build_sources(
     """
     overrides = dict(overrides or {})
     anyway = bool(overrides.pop(ANYWAY, False))
-    rows = {ROW_NAMES[name]: overrides.pop(name) for name in list(overrides) if name in ROW_NAMES}
+    named = {name: aliases().option(name) for name in overrides}
+    rows = {ROW_NAMES[row]: overrides.pop(name) for name, row in named.items() if row in ROW_NAMES}
     row_overrides = {category: _named(row) for category, row in rows.items() if row is not None}
     builder = _Builder(config, tables, catalogue)
     builder.override(overrides)

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from amped.base.errors import AmpedError
 from amped.base.numbers import settable
+from amped.base.record import dataclass
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
@@ -19,6 +20,9 @@ Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
 SWITCHES = ("flash_attention", "sequence_parallel", "activation_function_recomputation", "in_place_norm")
 TARGETS = ("fits_in_memory", "step_time")
+# What one copy of all weights, gradients and optimizer states takes, and the room for it on an accelerator.
+COPY = ("number_of_parameters", "weight_precision", "gradient_precision", "whole_gradient_bytes_per_parameter",
+        "optimizer_bytes_per_parameter", "number_of_accelerators", "available_memory_bytes")  # fmt: skip
 
 
 def smallest_change(estimation: Estimation) -> str:
@@ -27,12 +31,57 @@ def smallest_change(estimation: Estimation) -> str:
     It tries changes of one parameter, then of two, then larger degrees with all that saves memory; of changes of one
     size it gives the fastest. All else stays, but the data-parallel degree gets smaller if other degrees get larger.
     """
+    room = _Room.of(estimation)
     for changes in _changes(estimation):
-        times = [(time, change) for change in changes if (time := _time_if_it_fits(estimation, change)) is not None]
+        times = [
+            (time, change)
+            for change in changes
+            if room.may_hold(change) and (time := _time_if_it_fits(estimation, change)) is not None
+        ]
         if times:
             change = min(times, key=lambda pair: pair[0])[1]
             return " and ".join(f"{name} = {v if isinstance(v, str) else settable(v)}" for name, v in change.items())
     return "no smaller micro-batch, recomputation, sharding, offload or splitting does: take more accelerators or more memory"
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What every mapping needs at least: one copy of all states, spread evenly over all accelerators.
+
+    Attributes:
+        weight, gradient, optimizer: the bytes of it on each accelerator; nothing where they are not known.
+        available: the bytes that an accelerator has.
+        offloaded: the shares that are offloaded already.
+    """
+
+    weight: float
+    gradient: float
+    optimizer: float
+    available: float
+    offloaded: Mapping[str, float]
+
+    @classmethod
+    def of(cls, e: Estimation) -> _Room:
+        """The room of an estimate."""
+        offloaded = {name: float(e[name]) if name in e else 0.0 for name in OFFLOADS}
+        try:
+            found = run(plan(e.scenario.catalogue, COPY, e.scenario.sources), e.scenario.sources.given)
+        except AmpedError:
+            return cls(weight=0.0, gradient=0.0, optimizer=0.0, available=0.0, offloaded=offloaded)
+        size, weight, gradient, whole, optimizer, accelerators, available = map(found.number, COPY)
+        each = size / accelerators
+        gradient = min(gradient, whole) if whole > 0 else gradient
+        return cls(
+            weight=each * weight, gradient=each * gradient, optimizer=each * optimizer,
+            available=available, offloaded=offloaded,
+        )  # fmt: skip
+
+    def may_hold(self, change: Change) -> bool:
+        """Whether a mapping with the change may fit, as far as its weights, gradients and optimizer states say."""
+        here = {name: 1 - float(change.get(name, share)) for name, share in self.offloaded.items()}
+        # Gradients may leave with their optimizer states.
+        states = here["optimizer_offload"] * (self.optimizer + self.gradient) + here["weight_offload"] * self.weight
+        return states <= self.available
 
 
 def _changes(e: Estimation) -> Iterator[list[Change]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import shorten
 from typing import Any
 
 from amped.base.commands import set_option
@@ -13,6 +12,7 @@ from amped.base.errors import plain
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.remedies import smallest_change
+from amped.estimation.stages import stage_lines
 from amped.report import human
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.report.width import columns, wrapped
@@ -24,7 +24,7 @@ from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 WORD, BAR = 11, 25
 MOST_NOTES = 4
 # The most lines of a note, and what stands at the end of one that is cut.
-NOTE_LINES, MORE = 2, " … (--full)"
+NOTE_LINES, CLAUSE, MORE = 2, "; ", "; more with --full"
 # What is shown of the parts of a step: its name on the screen, in the order of the screen; the rest is computation.
 PARTS = {
     "recomputation_time": "recomputed", "optimizer_time": "optimizer",
@@ -258,10 +258,21 @@ def _notes(e: Estimation) -> Iterator[Line]:
     told = notes(e)
     for notice in told[:MOST_NOTES]:
         style = "bold" if notice.startswith("warning") else "dim"
-        short = shorten(notice, NOTE_LINES * columns() - len(MORE), placeholder=MORE)
-        yield from (((line, style),) for line in wrapped(short, columns()))
+        yield from (((line, style),) for line in wrapped(in_short(notice, NOTE_LINES * columns()), columns()))
     if len(told) > MOST_NOTES:
         yield ((f"{len(told) - MOST_NOTES} further notes: --full", "dim"),)
+
+
+def in_short(notice: str, room: int) -> str:
+    """A note, or as many of its whole clauses as have room and where the rest is; its first clause is always there."""
+    if len(notice) <= room:
+        return notice
+    first, *others = notice.split(CLAUSE)
+    for clause in others:
+        if len(first) + len(CLAUSE) + len(clause) + len(MORE) > room:
+            return first + MORE
+        first += CLAUSE + clause
+    return first
 
 
 def assumed(e: Estimation) -> str:
@@ -293,11 +304,9 @@ def plus_minus(error: float, places: int = 0) -> str:
 
 def notes(e: Estimation) -> list[str]:
     """What the user should be told of an estimate, in sentences that begin with "note" or "warning"."""
-    layout = e.choices.get("pipeline_layout") if e["pipeline_parallel_degree"] > 1 else None
-    laid = [f"layers by stage {layout}"] if layout else []
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    told = [*e.notices, *unknown, *_idle(e), *_unsearched(e), *laid]
+    told = [*e.notices, *unknown, *_idle(e), *_unsearched(e), *_uneven(e)]
     warnings_first = sorted(told, key=lambda notice: not notice.startswith("warning"))
     return [notice if notice.startswith("warning") else f"note: {notice}" for notice in warnings_first]
 
@@ -311,6 +320,14 @@ def _idle(e: Estimation) -> Iterator[str]:
         yield f"a run gets {usable:g} of the {places:g} accelerators of each fast domain (launched_domain_size)"
     if used < min(usable, e["number_of_accelerators"]):
         yield f"degrees fill only {used:g} of the {usable:g} places of a fast domain; other groups are on other places"
+
+
+def _uneven(e: Estimation) -> Iterator[str]:
+    """How many layers the stages have, where they do not have equally many."""
+    if "pipeline_layout" in e.choices and e["pipeline_parallel_degree"] > 1:
+        layers = [sum(line.layers.values()) for line in stage_lines(e)]
+        if min(layers) < max(layers):
+            yield f"stages have {min(layers):g} to {max(layers):g} layers; --stages lists them"
 
 
 def _unsearched(e: Estimation) -> Iterator[str]:

@@ -41,8 +41,8 @@ class Effect:
     Attributes:
         kind: "mapping", "system", "accelerator", "model" or "experiment".
         varied: how: "relative" (by a small share down and up), "step" (from zero, of which no share can be taken),
-            "neighbor" (the next whole values that keep every rule), "switch" (the other of two values) or
-            "list" (the values in the config).
+            "neighbor" (the next whole values that keep every rule; of a machine, the next halves and doubles), "switch" (the
+            other of two values) or "list" (the values in the config).
         base: the result of the configuration itself.
         trials: the other values, in ascending order.
         replaces: given values that this one replaces, as `--set` would: a clock replaces the published peak.

@@ -18,6 +18,10 @@ from amped.theory.catalogue import Formula
 
 # How far neighbors are searched: up to TIMES the value, but at least AT_LEAST and at most AT_MOST away.
 TIMES, AT_LEAST, AT_MOST = 4.0, 256.0, 8192.0
+# The kinds of parameters that say how a machine is built, and the counts among them that are of a run: it may take any number of
+# accelerators.
+MACHINE = ("system", "accelerator")
+OF_A_RUN = ("number_of_accelerators", "number_of_nodes")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ def _flippable(formula: Formula) -> Formula:
 def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Variation]) -> list[Variation]:
     """The variations; those of counts get the next smaller and the next larger value that keep the rules.
 
+    Counts of a machine, as the accelerators of a domain, are halved and doubled.
+
     Args:
         rules: a plan of all rules.
         given: the sources of the plan.
@@ -95,18 +101,28 @@ def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Vari
 
 
 def _near(variation: Variation) -> Array:
-    """All whole values within reach, without the variation's own value."""
+    """All whole values within reach, without the variation's own value; of what is built, those that may be built."""
     value, mark = variation.value, variation.mark
     least = max(1.0 if mark.at_least is None else mark.at_least, np.ceil(value - AT_MOST))
     most = min(max(TIMES * value, value + AT_LEAST), value + AT_MOST, mark.at_most or np.inf)
-    whole: Array = np.arange(least, np.floor(most) + 1)
+    whole: Array = _built(value, least, most) if _is_built(variation) else np.arange(least, np.floor(most) + 1)
     return np.compress(whole != value, whole)
 
 
+def _is_built(variation: Variation) -> bool:
+    """Whether a count is of a machine, as the accelerators of a domain are, and not of a run."""
+    return variation.kind in MACHINE and variation.name not in OF_A_RUN
+
+
+def _built(value: float, least: float, most: float) -> Array:
+    """The whole values that are a count times a power of two: nobody builds a domain of 7 where one of 8 is."""
+    times = value * 2.0 ** np.arange(-int(np.log2(AT_MOST)), int(np.log2(AT_MOST)) + 1)
+    return np.compress((times % 1 == 0) & (times >= least) & (times <= most), times)
+
+
 def _next(variation: Variation) -> Array:
-    """The whole values next to the variation's own."""
-    beside: Array = variation.value + np.array([-1.0, 1.0])
-    return np.intersect1d(beside, _near(variation))
+    """The values next to the variation's own."""
+    return np.array(_nearest(variation.value, _near(variation)))
 
 
 def _nearest(value: float, whole: Array) -> tuple[float, ...]:

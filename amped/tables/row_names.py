@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from amped.tables.table_files import MODELS, SOFTWARE
 
-# What follows the name of a network in the name of its checkpoint, and changes no size; of releases the first one, which the
-# row describes (later ones may have another vocabulary).
-CHECKPOINTS = frozenset(("instruct", "base", "chat", "hf", "it", "pt", "bf16", "fp8", "v0.1"))
+# What follows the name of a network in the name of its checkpoint, and changes no size; of numbered releases the first one
+# (a later one that has other sizes is a row of its own).
+CHECKPOINTS = frozenset(("instruct", "thinking", "base", "chat", "hf", "it", "pt", "bf16", "fp8", "v0.1"))
+# The date of a release, as month and day or as year and month: the network is the same.
+DATE = re.compile(r"(0[1-9]|1[0-2])([0-2]\d|3[01])|2\d(0[1-9]|1[0-2])")
 # A program with the number of its release.
 RELEASE = re.compile(r"(.*\S)[ -]v?\d+(?:\.\d+)+")
 
@@ -30,9 +32,17 @@ def without_owner(name: str) -> str:
 def _of_checkpoint(name: str) -> Iterator[str]:
     """A hub's id without its owner; then without what tells checkpoints of one network apart; then without the owner's name."""
     owner, words = name.rpartition("/")[0].casefold().split("-"), without_owner(name).split("-")
-    yield "-".join(words)
-    while len(words) > 1 and words[-1].casefold() in CHECKPOINTS:
-        words = words[:-1]
-        yield "-".join(words)
-    if len(words) > 1 and words[0].casefold() in owner:
-        yield "-".join(words[1:])
+    of_network = [words[0], *(word for word in words[1:] if word.casefold() not in CHECKPOINTS)]
+    undated = [of_network[0], *(word for word in of_network[1:] if not DATE.fullmatch(word))]
+    for each in (words, *_shortened(words), of_network, undated):
+        yield "-".join(each)
+    if len(undated) > 1 and undated[0].casefold() in owner:
+        yield "-".join(undated[1:])
+
+
+def _shortened(words: list[str]) -> Iterator[list[str]]:
+    """The words without the last one, as long as that is of a checkpoint."""
+    for kept in range(len(words) - 1, 0, -1):
+        if words[kept].casefold() not in CHECKPOINTS:
+            return
+        yield words[:kept]

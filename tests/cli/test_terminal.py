@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,19 @@ from unittest import mock
 
 import pytest
 
+from amped.report.screen import in_short
 from amped.report.width import columns, wrapped
 from tests.helpers.places import ROOT
 
 MODEL = ("--model", "Llama 3 70B", "--gpus", "64")
+# What is typed before the key of completion, and what is offered.
+LINES = [
+    (("amped", "esti"), ["estimate"]),
+    (("amped", "estimate", "--mod"), ["--model"]),
+    (("amped", "list", "mod"), ["models"]),
+    (("amped", "bench", "anc"), ["anchor"]),
+    (("amped", "explore", "--space", "qu"), ["quick"]),
+]
 # What bash asks of a command's completion, and what it would offer.
 COMPLETE = """
 set -e
@@ -30,17 +40,7 @@ def run(words: tuple[str, ...], folder: Path, **variables: str) -> subprocess.Co
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=50, check=False)
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        (("amped", "esti"), ["estimate"]),
-        (("amped", "estimate", "--mod"), ["--model"]),
-        (("amped", "list", "mod"), ["models"]),
-        (("amped", "bench", "anc"), ["anchor"]),
-        (("amped", "explore", "--space", "qu"), ["quick"]),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize(("line", "offered"), LINES, ids=lambda each: str(each)[:40])
 def test_bash_completes_verbs_options_and_choices(line: tuple[str, ...], offered: list[str], tmp_path: Path) -> None:
     program = tmp_path / "amped"
     program.write_text(f"#!{sys.executable}\nfrom amped.cli.app import main\nmain()\n")
@@ -51,6 +51,33 @@ def test_bash_completes_verbs_options_and_choices(line: tuple[str, ...], offered
         script, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=50, check=False
     )
     assert (done.stdout.split(), done.stderr) == (offered, "")
+
+
+# How a shell asks without being there: which variable has the line, and what else it sets.
+ASKING = {
+    "zsh": {"_AMPED_COMPLETE": "complete_zsh"},
+    "fish": {"_AMPED_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shell", ASKING)
+@pytest.mark.parametrize(("line", "offered"), LINES, ids=lambda each: str(each)[:40])
+def test_zsh_and_fish_complete_the_same(shell: str, line: tuple[str, ...], offered: list[str], tmp_path: Path) -> None:
+    done = run((), tmp_path, **ASKING[shell], _TYPER_COMPLETE_ARGS=" ".join(line))
+    rows = re.findall(r'"([^":]+)"(?::"[^"]*")?', done.stdout) if shell == "zsh" else done.stdout.splitlines()
+    assert ([row.partition("\t")[0] for row in rows], done.stderr) == (offered, "")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("shell", "begins"),
+    [("bash", "_amped_completion() {"), ("zsh", "#compdef amped"), ("fish", "complete --command amped")],
+)
+def test_the_script_of_a_shell_is_that_of_the_shell_that_is_named(shell: str, begins: str, tmp_path: Path) -> None:
+    done = run(("--show-completion", shell), tmp_path)
+    assert done.stdout.strip().startswith(begins), done.stdout
+    assert f"complete_{shell}" in done.stdout
 
 
 @pytest.mark.thorough
@@ -92,6 +119,33 @@ def test_no_line_ends_between_a_number_and_its_unit() -> None:
         lines = wrapped(text, room)
         assert "MFU 35.6 % (causal 35.1)" in " | ".join(lines)
         assert not [line for line in lines if line[-1].isdigit() or line.endswith("±")]
+
+
+@pytest.mark.thorough
+def test_no_note_is_cut_in_a_sentence(tmp_path: Path) -> None:
+    clause = "note: sequences of 8,192 tokens are taken, and what is longer is not"
+    assert in_short("; ".join([clause] * 3), 2 * 80) == f"{clause}; {clause}; more with --full"
+    assert in_short("a" * 200 + " b", 160) == "a" * 200 + " b"
+    for words in (("--model", "Llama 3.1 405B", "--gpus", "512"), ("--model", "DeepSeek V3", "--gpus", "512"), MODEL):
+        assert "…" not in run(("estimate", *words), tmp_path).stdout
+
+
+@pytest.mark.thorough
+def test_the_first_screen_says_in_words_which_stages_differ(tmp_path: Path) -> None:
+    uneven = ("estimate", "--model", "Llama 3.1 405B", "--gpus", "512", "--tp", "8", "--pp", "16", "--vp", "1")
+    told = run(uneven, tmp_path).stdout
+    assert "stages have 7 to 8 layers" in told
+    assert "|" not in told
+    assert "layers by stage" in run((*uneven, "--full"), tmp_path).stdout
+    even = run(("estimate", *MODEL, "--pp", "4"), tmp_path).stdout
+    assert "stages have" not in even
+
+
+@pytest.mark.thorough
+def test_images_are_trained_with_software_for_them(tmp_path: Path) -> None:
+    for part in ("H100", "RTX 4090", "MI300X"):
+        told = run(("estimate", "--model", "ViT-L/16", "--accelerator", part, "--gpus", "8"), tmp_path).stdout
+        assert "software PyTorch" in told.replace("\n           ", " "), told
 
 
 def test_a_closed_output_is_no_traceback(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from amped.base.words import answers
+from tests.helpers.bench import GPU, needs_torch, planted, record, result
 from tests.helpers.cli import amped
+from tests.kernels.bench.test_fit import COPIES, PRODUCTS, TRUTH
+from tests.kernels.bench.test_links import measured_by_hand
 
 MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
 # A command of amped's in what it prints: to the end of its line or of its backquotes, and lines that go on after a backslash.
@@ -66,6 +69,66 @@ def test_a_printed_command_runs(words: tuple[object, ...], folder: Path) -> None
     assert commands, done.stdout + done.stderr
     for command in commands:
         typed(command.split(": ")[0].rstrip(" ."), folder)
+
+
+def used(told: str) -> str:
+    """The command that a verb prints to be typed next."""
+    (found,) = [line.partition("use it: ")[2] for line in told.splitlines() if "use it: " in line]
+    return found
+
+
+@pytest.mark.thorough
+def test_what_a_fit_of_kernels_prints_runs(folder: Path) -> None:
+    content = planted([*PRODUCTS, *COPIES], TRUTH, GPU)
+    content["device"]["name"] = "NVIDIA H100 80GB HBM3"
+    (folder / "my kernels.json").write_text(json.dumps(content))
+    words = (
+        "bench",
+        "fit",
+        "my kernels.json",
+        "-o",
+        "fitted to this, No. 1",
+        "--name",
+        ODD,
+        "--lookup-tables",
+        "own tables",
+    )
+    typed(used(amped(*words, folder=folder).stderr), folder)
+
+
+@pytest.mark.thorough
+def test_what_a_fit_of_links_prints_runs(folder: Path) -> None:
+    kernels = [record("copy", seconds=1e-3, rows=1024, columns=1024), record("gemm", seconds=1e-3, m=256, n=256, k=256)]
+    content = result([*kernels, *measured_by_hand(2)], name=ODD)
+    (folder / "my links.json").write_text(json.dumps(content))
+    told = amped("bench", "fit", "my links.json", "-o", "fitted", folder=folder).stderr
+    typed(used(told), folder)
+    (between,) = re.findall(r"between 2 processes: (.*), or (.*)", told)
+    for words in between:
+        typed(f"{used(told)} {words}", folder)
+
+
+@needs_torch
+@pytest.mark.thorough
+def test_what_an_anchor_prints_runs(folder: Path) -> None:
+    anchored = (
+        "bench",
+        "anchor",
+        "--device",
+        "cpu",
+        "--model",
+        "GPT-2 small",
+        "--mbs",
+        1,
+        "--seq",
+        32,
+        "--seconds",
+        0.1,
+    )
+    next_one = used(amped(*anchored, "-o", "my anchor.json", folder=folder).stderr)
+    done = amped(*shlex.split(next_one)[1:], folder=folder)
+    assert done.returncode == 0, done.stderr
+    typed(used(done.stderr), folder)
 
 
 @pytest.mark.thorough

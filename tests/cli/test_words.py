@@ -20,13 +20,7 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("estimate", "--fsdp"), "type --zero 3:"),
         (("estimate", "--lora", 8), "not modeled: most weights are frozen"),
         (("validate", "--fsdp"), "type --zero 3:"),
-        (("estimate", "--network", "800G"), "bandwidth_per_network_card='800 Gbit/s'"),
-        (("whatif", "--network", "800G"), "bandwidth_per_network_card='800 Gbit/s'"),
-        (("estimate", "--set", "network=1"), "bandwidth_per_network_card"),
-        (("estimate", "--nic", "800G"), "bandwidth_per_network_card"),
         (("estimate", "--measured-mfu", "35%"), "type amped validate --table runs.csv"),
-        (("estimate", "--framework", "torchtitan"), "type --software torchtitan"),
-        (("estimate", "--price", 3), "accelerator_price='2.5 USD/hour'"),
         (("estimate", "--set", "hsdp=1"), "sharding_degree=8"),
         (("estimate", "--precision", "mxfp4"), "not modeled: of formats"),
         (("estimate", "--set", "optimizer=muon"), "not modeled: optimizer_state_precision"),
@@ -36,6 +30,15 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("explain", "inference"), "not modeled: amped predicts training"),
         (("estimate", *MODEL, "--software", "PyTorch FSDP"), "type --software torchtitan --zero 3"),
         (("estimate", "--contxt", 8), "did you mean '--context'"),
+        (("validate", "--framework", "torchtitan"), "type --software torchtitan"),
+        (("estimate", "--network", "Llama 3 8B"), "--model names a neural network"),
+        (("estimate", "--network", "InfiniBand NDR"), "bandwidth_per_network_card='800 Gbit/s'"),
+        (("whatif", "--nic", 400), 'bandwidth_per_network_card="400 GB/s"'),
+        (("estimate", "--price", "cheap"), "accelerator_price='2.5 USD/hour'"),
+        (("estimate", "--fsdpp", 3), "did you mean 'fsdp'? type --zero 3:"),
+        (("estimate", "--loraa", 8), "did you mean 'lora'? not modeled"),
+        (("estimate", "--q-lora-rnk", 8), "did you mean '--q-lora-rank'"),
+        (("validate", "--fsdpp"), "did you mean 'fsdp'? type --zero 3:"),
     ],
     ids=lambda words: " ".join(map(str, words)) if isinstance(words, tuple) else "",
 )
@@ -71,6 +74,57 @@ def test_words_with_one_meaning_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("word", "written", "option"),
+    [
+        ("--framework", "torchtitan", ("--software", "torchtitan")),
+        ("--price", "2.50 USD/h", ("--set", "accelerator_price=2.5 USD/hour")),
+        ("--price", "$2.50/h", ("--set", "accelerator_price=2.5 USD/hour")),
+        ("--price", 2.5, ("--set", "accelerator_price=2.5")),
+        ("--nic", "200 Gb/s", ("--set", "bandwidth_per_network_card=200 Gbit/s")),
+        ("--network", "200G", ("--set", "bandwidth_per_network_card=200 Gbit/s")),
+    ],
+    ids=str,
+)
+def test_a_word_that_names_one_thing_in_a_question_takes_its_value(
+    word: str, written: object, option: tuple[str, str]
+) -> None:
+    own = ("estimate", "minimal", "--json")
+    found = printed(*own, word, written)
+    assert found == printed(*own, f"{word}={written}") == printed(*own, *option) != printed(*own)
+
+
+@pytest.mark.thorough
+def test_such_a_word_is_taken_by_every_verb_that_has_the_option(tmp_path: Path) -> None:
+    run = (*MODEL, "--framework", "torchtitan", "--price", "2.50 USD/h", "--network", "800G")
+    same = (
+        *MODEL,
+        "--software",
+        "torchtitan",
+        "--set",
+        "accelerator_price=2.5",
+        "--set",
+        "bandwidth_per_network_card=800 Gbit/s",
+    )
+    for verb in (("estimate",), ("why",), ("explore", "--space", "quick", "--top", 1)):
+        found = [json.loads(printed(*verb, *words, "--json")) for words in (run, same)]
+        assert [each.get("best", each) for each in found[:1]] == [each.get("best", each) for each in found[1:]], verb
+    assert printed("export", "--for", "torchtitan", *MODEL, "--framework", "torchtitan")
+    assert "100 GB/s" in printed("whatif", *MODEL, "--network", "800G")
+    assert "2 values" not in printed(
+        "explore", *MODEL, "--space", "quick", "--vary", "framework=torchtitan,Megatron-Core"
+    )
+    assert amped("compare", "DGX H100", "DGX B200", *MODEL, "--price", 3, folder=tmp_path).returncode == 0
+
+
+def test_the_same_words_are_no_columns_of_a_row(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    row = {"table": "accelerator_specifications", "rows": {"Own": {"extends": "H100 SXM", "price": "3 USD/hour"}}}
+    file.write_text(json.dumps(row))
+    told = refused("estimate", "--accelerator", "Own", "--gpus", 8, "--lookup-tables", file)[1]
+    assert "'accelerator_price' or 'list_price'" in told
+
+
 @pytest.mark.thorough
 def test_rows_are_found_by_every_name_in_every_verb() -> None:
     by_accelerator = ("--vary", "system=DGX H100,MI355X", "--space", "quick")
@@ -95,11 +149,46 @@ def test_rows_are_found_by_every_name_in_every_verb() -> None:
         ("deepseek-ai/DeepSeek-V3-Base", "DeepSeek V3"),
         ("openai/gpt-oss-20b", "gpt-oss-20b"),
         ("google/gemma-2-9b-it", "Gemma 2 9B"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "Mistral 7B v0.3"),
+        ("deepseek-ai/DeepSeek-V3-0324", "DeepSeek V3"),
     ],
 )
 def test_the_id_of_a_hub_is_the_name_of_a_row(written: str, row: str) -> None:
     assert Tables().row("transformer_network_parameters", written).name == row
     assert f"{written!r} is read as the row '{row}'" in printed("estimate", "--model", written, "--gpus", 16, "--full")
+
+
+@pytest.mark.parametrize(
+    ("written", "row"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "Llama 3.1 8B"),
+        ("mistralai/Mistral-7B-Instruct-v0.1", "Mistral 7B"),
+        ("mistralai/Mistral-7B-Instruct-v0.2", "Mistral 7B v0.2"),
+        ("mistralai/Mistral-7B-v0.3", "Mistral 7B v0.3"),
+        ("mistralai/Mixtral-8x22B-Instruct-v0.1", "Mixtral 8x22B"),
+        ("mistralai/Mistral-Nemo-Instruct-2407", "Mistral NeMo 12B"),
+        ("mistralai/Mistral-Large-Instruct-2411", "Mistral Large 2"),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", "Qwen3 235B-A22B"),
+        ("Qwen/Qwen3-30B-A3B-Thinking-2507", "Qwen3 30B-A3B"),
+        ("deepseek-ai/DeepSeek-R1-0528", "DeepSeek R1"),
+        ("deepseek-ai/DeepSeek-V3.1", "DeepSeek V3"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "Kimi K2"),
+    ],
+)
+def test_a_later_release_is_the_row_that_has_its_sizes(written: str, row: str) -> None:
+    assert Tables().row("transformer_network_parameters", written).name == row
+    assert printed("show", written).startswith(row)
+
+
+def test_a_release_of_other_sizes_is_a_row_of_its_own() -> None:
+    first, second, third = (
+        Tables().row("transformer_network_parameters", f"Mistral-7B-Instruct-{release}").columns
+        for release in ("v0.1", "v0.2", "v0.3")
+    )
+    assert [each.get("attention_window") for each in (first, second, third)] == [4096, None, None]
+    assert [each["vocabulary_size"] for each in (first, second, third)] == [32000, 32000, 32768]
+    told = refused("estimate", "--model", "deepseek-ai/DeepSeek-V3.2-Exp", "--gpus", 8)[1]
+    assert "not modeled: its sparse attention" in told
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,15 @@ def test_neighbors_are_the_nearest_values_that_keep_every_rule():
     assert checked > 40
 
 
+def test_counts_of_a_machine_are_halved_and_doubled():
+    found = amped.sensitivity(SMALL, kinds=["system", "accelerator"])
+    for name in ("scale_up_domain_size", "functional_units_per_core", "number_of_accelerators_per_node"):
+        effect = found[name]
+        times = [trial.value / effect.value for trial in effect.trials]
+        assert times, name
+        assert all(math.log2(each) % 1 == 0 for each in times), name
+
+
 def test_what_fits_no_more_is_told():
     trials = {trial.value: trial for trial in amped.sensitivity()["tensor_parallel_degree"].trials}
     assert {value: trial.fits_in_memory for value, trial in trials.items()} == {4: False, 16: True}

@@ -1,6 +1,8 @@
 """What the page says is what options say: the same numbers, the same words, and no search while a slider moves."""
 
+import gc
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,20 @@ def test_a_hostile_name_in_a_table_is_a_name(name: str, tmp_path: Path) -> None:
     answer = desk.estimate({"state": {**LLAMA, "model": name}})
     assert answer["rows"]["model"] == name
     assert answer["what"].startswith(name)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="needs /proc, which says how much memory a process has"
+)
+def test_200_moves_of_a_slider_keep_no_memory() -> None:
+    desk = Desk()
+    held = desk.estimate({"state": {**LLAMA, "tp": "4", "pp": "2"}})["state"]
+    moves = [{**held, "seq": str(128 * n), "mbs": str(size)} for n in range(1, 76) for size in (1, 2, 4, 8)]
+    sizes = []
+    for number, state in enumerate(moves, 1):
+        desk.estimate({"state": state})
+        if number in (len(moves) - 200, len(moves)):
+            gc.collect()
+            sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    assert sizes[1] - sizes[0] < 5e6, sizes

@@ -102,26 +102,38 @@ def backward_end_time(
     return bottleneck_stage_embedding_passes * embedding_backward_time + bottleneck_stage_output_head_passes * head
 
 
-@family(PASS=("forward", "backward"), WINDOW=("weight_forward_window", "free_backward"))
+@family(
+    PASS=("forward", "backward"),
+    WINDOW=("weight_forward_window", "free_backward"),
+    SPAN=("forward_pass", "backward_window"),
+)
 @quantity("s")
 def PASS_chunk_window_time(
     WINDOW_time,
     PASS_end_time,
+    SPAN_time_per_layer,
+    bottleneck_stage_layer_passes,
+    largest_stage_layer_passes,
     virtual_pipeline_stages,
     pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
 ):
     """The time of PASS passes in which one stage can communicate gradients or weights of its chunks of layers.
 
-        time = ((v − 1)·p·(free time − time of embedding and output head) + free time) / (v·m).
+        time = ((v − 1)·p·(free time − ends) + free time) / (v·m),
+        ends = max(time of embedding and output head − SPAN time of the layers that the fullest stage has more, 0).
 
     There are v chunks of layers on each of p stages, and m micro-batches. Only one chunk has the embedding, and only
-    one the output head: they hide nothing of the other chunks.
+    one the output head: they hide nothing of the other chunks. A bottleneck with few layers waits for its ends as long
+    as the stage with most layers computes those that it has more, so that the time changes by no leap where another
+    stage becomes the bottleneck.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-    others = (v - 1) * p * np.maximum(WINDOW_time - PASS_end_time, 0)
+    more = largest_stage_layer_passes - bottleneck_stage_layer_passes
+    ends = np.maximum(PASS_end_time - more * SPAN_time_per_layer, 0)
+    others = (v - 1) * p * np.maximum(WINDOW_time - ends, 0)
     return (others + WINDOW_time) / (v * m)
 
 

@@ -95,8 +95,8 @@ def test_an_estimate_takes_the_rows_that_were_written(tmp_path, capsys):
     verb("bench", "fit", path, "-o", folder)
     told, name = capsys.readouterr(), "a processor 1 thread"
     assert "2 processes, gloo" in told.out
-    assert f'--system "{name} 2 processes gloo"' in told.err
-    assert '--set inter_accelerator_latency="' in told.err
+    assert f"--system '{name} 2 processes gloo'" in told.err
+    assert "--set 'inter_accelerator_latency=" in told.err
     (line,) = [line.removeprefix("use it: amped ") for line in told.err.splitlines() if line.startswith("use it: ")]
     verb(*shlex.split(line))
     capsys.readouterr()

@@ -31,6 +31,22 @@ TOGETHER = {
 NOTHING_INTERFERES = ("overlap_slowdown_fraction", "expert_exchange_processor_fraction", "host_waits_for_dispatch")
 
 
+# gpt-oss-20b on Lassen, 4 stages of 4 chunks: exchanges with experts make stages with many layers faster, so that the last stage,
+# which has few layers and the output head, becomes the bottleneck.
+OTHER_BOTTLENECK: Values = {
+    "model": "gpt-oss-20b", "system": "Lassen", "pipeline_layout": "6,7,6,5", "virtual_pipeline_stages": 4, "context": 2048,
+    "context_parallel_degree": 2, "context_parallel_kind": "all_gather", "tensor_parallel_degree": 2, "data_parallel_degree": 8,
+    "pipeline_parallel_degree": 4, "expert_parallel_degree": 8, "expert_tensor_parallel_degree": 1, "zero_stage": 1,
+    "number_of_microbatches_per_minibatch": 4, "batch_size": 64, "sequence_parallel": True, "flash_attention": False, "dropout": 0,
+    "activation_recomputation": "selective", "matrix_precision": "fp16", "overlap_tensor_communication": True,
+    "overlap_context_communication": True, "overlap_slowdown_fraction": 0, "expert_exchange_processor_fraction": 0,
+    "host_time_per_layer": "0.8 ms", "host_time_per_step": "10 ms", "bandwidth_per_network_card": "25 GB/s",
+    "inter_accelerator_bandwidth": "20 GB/s", "inter_node_latency": "1 us", "inter_accelerator_latency": "5 us",
+    "kernel_launch_time": "0 s", "tokens_to_train": "1 G", "pipelined_weight_sharding": True, "recomputation_stops_early": True,
+    "tensor_chunk_overlap_fraction": 0.35, "network_cards_share_host_link": False, "software": "default",
+}  # fmt: skip
+
+
 def grown(drawn: Drawn, name: str, times: float) -> Values:
     """A change of one value, and of what grows with it."""
     known = [each for each in (name, *TOGETHER.get(name, ())) if each in drawn.plan.leaves]
@@ -141,3 +157,13 @@ def test_exchanges_beside_another_micro_batch_need_one() -> None:
     assert on["step_time"] < off["step_time"]
     steady = 3 / 4  # of four micro-batches, in the other one nothing runs beside
     assert on["hidden_expert_communication_time"] == pytest.approx(steady * off["exposed_expert_communication_time"])
+
+
+def test_another_bottleneck_closes_no_window_of_chunks() -> None:
+    steps = [
+        amped.estimate({}, **OTHER_BOTTLENECK, overlap_data_communication=True, overlap_expert_communication=switch)[
+            "step_time"
+        ]
+        for switch in (False, True)
+    ]
+    assert steps[1] <= steps[0]
