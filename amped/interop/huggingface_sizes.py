@@ -115,4 +115,5 @@ def _of_sizes(what: str, sizes: Mapping[str, float]) -> NotModeled:
         products_of_a_token=sizes["products_of_a_token"],
         products_of_a_pair=sizes["products_of_a_pair"],
         values_of_a_token=sizes["values_of_a_token"],
+        bytes_of_an_accelerator=sizes["bytes_of_an_accelerator"],
     )
