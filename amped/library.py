@@ -93,12 +93,22 @@ def explain(
     name: str,
     config: ConfigSource | None = None,
     *,
+    inside: bool = False,
     lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
-    """The tree of formulas that leads to one value; the arguments are those of `estimate`."""
-    return explained(_asked(config, overrides, lookup_tables, formulas), name)
+    """The tree of formulas that leads to one value; the arguments are those of `estimate`.
+
+    Args:
+        name: the name of the quantity, or a word for it.
+        config: as in `estimate`.
+        inside: whether the tree has the names too that a chapter keeps to itself.
+        lookup_tables: as in `estimate`.
+        formulas: as in `estimate`.
+        overrides: as in `estimate`.
+    """
+    return explained(_asked(config, overrides, lookup_tables, formulas), name, inside)
 
 
 def explore(

@@ -125,7 +125,7 @@ def _is_parameter(option: str) -> bool:
     from amped.theory.catalogue import catalogue
 
     name = aliases().canonical(option[2:].replace("-", "_"))
-    return name in catalogue() and catalogue()[name].mark.kind != "records"
+    return name in catalogue().numbers
 
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:

@@ -109,9 +109,9 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
         for name in shipped_configs():
             yield {"name": name, "description": read_config(name, catalogue()).description}
     elif what == "parameters":
-        for name, quantity in catalogue().items():
-            if quantity.mark.kind != "records" and not quantity.mark.constrains:
-                yield {"name": name, "unit": quantity.mark.bare or quantity.mark.unit, "meaning": quantity.summary}
+        for quantity in map(catalogue().__getitem__, catalogue().numbers):
+            unit = quantity.mark.bare or quantity.mark.unit
+            yield {"name": quantity.name, "unit": unit, "meaning": quantity.summary}
     elif what == "measurements":
         yield from _measurements()
     elif what == "topologies":

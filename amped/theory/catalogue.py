@@ -17,6 +17,7 @@ from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.base.record import dataclass
 from amped.theory.parameter_tables import rows_of
 from amped.theory.quantity import Mark, mark_of, members_of
+from amped.theory.sources import place_of
 
 # The chapters in the order of reading. The arguments of a formula come from its own chapter or an earlier one.
 CHAPTERS = (
@@ -67,6 +68,11 @@ class Formula:
         return ", ".join(given + ([f"{mark.choice} is {mark.value}"] if mark.choice else []))
 
     @cached_property
+    def place(self) -> str:
+        """The file and the line of the formula: `theory/layer/waits.py:44`."""
+        return place_of(self.function)
+
+    @cached_property
     def text(self) -> Mapping[str, str]:
         """The parts of the docstring: `summary`, `source` and `differs`, each on one line, and the lines of `equation`.
 
@@ -95,7 +101,22 @@ class Quantity:
     @cached_property
     def mark(self) -> Mark:
         """The mark that describes the quantity: that of the formula without a variant, or of the first alternative."""
-        return next((f for f in self.formulas if not f.variant), self.formulas[0]).mark
+        return self.first.mark
+
+    @cached_property
+    def first(self) -> Formula:
+        """The formula without a variant, or the first alternative."""
+        return next((f for f in self.formulas if not f.variant), self.formulas[0])
+
+    @cached_property
+    def chapter(self) -> str:
+        """The chapter that the quantity stands in; an empty text for one of a user's file."""
+        return self.first.page.partition("/")[0] if self.first.function.__module__.startswith(f"{BOOK}.") else ""
+
+    @cached_property
+    def is_public(self) -> bool:
+        """Whether others than its chapter may name it: the chapter hands it on, or a config lists it."""
+        return self.category is not None or not self.chapter or self.name in handed_on(self.chapter)
 
     @cached_property
     def category(self) -> str | None:
@@ -110,7 +131,7 @@ class Quantity:
     @cached_property
     def summary(self) -> str:
         """The summary of the docstring: what the quantity is."""
-        return next((f for f in self.formulas if not f.variant), self.formulas[0]).text["summary"]
+        return self.first.text["summary"]
 
     @property
     def is_selector(self) -> bool:
@@ -151,6 +172,21 @@ class Catalogue(Mapping[str, Quantity]):
         problems = [p for q in self._quantities.values() for p in self._problems(q)]
         if problems:
             raise WiringError(problems)
+
+    @cached_property
+    def public(self) -> tuple[str, ...]:
+        """The names that others than the formulas of their chapter may use, without rules: nobody sets these."""
+        return tuple(name for name, q in self._quantities.items() if q.is_public and not q.mark.constrains)
+
+    @cached_property
+    def inside(self) -> frozenset[str]:
+        """The names that only formulas of their chapter may use, without rules."""
+        return frozenset(self._quantities.keys() - {*self.public, *self.constraints})
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The public names that have one value, so no records."""
+        return tuple(name for name in self.public if self._quantities[name].mark.kind != "records")
 
     def __getitem__(self, name: str) -> Quantity:
         """The quantity of a name.
@@ -241,6 +277,12 @@ def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
             yield module
         else:
             yield from pages(f"{folder}{name}.", own)
+
+
+@cache
+def handed_on(chapter: str) -> frozenset[str]:
+    """The names that a chapter hands on, other than the parameters that a config lists."""
+    return frozenset(importlib.import_module(f"{BOOK}.{chapter}").HANDS_ON)
 
 
 def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:

@@ -16,6 +16,19 @@ from amped.theory.shardings import shares
 
 # --- computation -----------------------------------------------------------------------------------------------------
 
+# What other chapters and rooms may name; and the parameters that a config lists.
+HANDS_ON = (
+    "bubble_work_time",
+    "layer_passes",
+    "multiply_accumulate_time",
+    "layer_products",
+    "intra_node_tensor_communication_time",
+    "inter_node_tensor_communication_time",
+    "intra_node_gradient_communication_time",
+    "inter_node_gradient_communication_time",
+    "weight_gathering_time",
+)
+
 
 @quantity("count")
 def layer_passes(layers, multi_token_prediction_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):

@@ -39,8 +39,11 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
         return ()  # beside a user's formulas there may be a config with the name of the table
     table = json.loads(path.read_text("utf-8"))
     common = {key: value for key, value in table.items() if key != "rows"}
-    members = (member for name, row in table["rows"].items() for member in _members(name, common | row))
-    return tuple(_function(page.__name__, name, row) for name, row in members)
+    return tuple(
+        _function(page.__name__, name, row, (path, key))
+        for key, whole in table["rows"].items()
+        for name, row in _members(key, common | whole)
+    )
 
 
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -62,8 +65,8 @@ def _listed(members: list[str] | str) -> Sequence[str]:
     return getattr(parallelisms, members) if isinstance(members, str) else members
 
 
-def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any]:
-    """The marked function for a row."""
+def _function(page: str, name: str, row: Mapping[str, Any], place: tuple[Path, str]) -> Callable[..., Any]:
+    """The marked function for a row; its place is the file of the table, and the key of the row there."""
     given: Any = row.get("value", row.get("default"))
     given = tuple(given) if isinstance(given, list) else given
     is_name = isinstance(given, str) and "choices" not in row
@@ -71,7 +74,7 @@ def _function(page: str, name: str, row: Mapping[str, Any]) -> Callable[..., Any
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = page, _document(row)
     body = "" if given is None else f"return {given if is_name else repr(given)}"
-    function.__amped_body__ = body  # type: ignore[attr-defined]
+    function.__amped_body__, function.__amped_row__ = body, place  # type: ignore[attr-defined]
     kind = "quantity" if is_name or "value" in row else "parameter"
     kind = kind if {"unit", "choices"} & row.keys() else "records"
     return marked(_mark(row, kind))(function)
