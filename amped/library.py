@@ -20,7 +20,7 @@ from amped.exploration.running import ALONE, Run, load
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analyzed
 from amped.sensitivities.effects import Sensitivity
 from amped.tables.table_files import LookupTables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 Formulas = ModuleType | str | Path | None
 

@@ -15,7 +15,7 @@ def explain(
     asked: options.Scenario,
     name: Annotated[str, Argument(metavar="NAME", help="Of `amped list parameters`, or a word.")],
     depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
-    inside: Annotated[bool, Option("--inside", help="Show the names too that a chapter keeps to itself.")] = False,
+    inside: Annotated[bool, Option("--inside", help="Show names inside chapters too.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,
 ) -> None:
     """Show how amped gets a value: its formula and source, and what it is computed from.

@@ -103,7 +103,7 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
     near = sorted(known)
     if "--set" in known and option.startswith("--"):
         from amped.base.aliases import aliases
-        from amped.theory.catalogue import catalogue
+        from amped.theory.language.catalogue import catalogue
 
         named = (name for name, each in catalogue().items() if each.category)
         near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]
@@ -122,7 +122,7 @@ def _misused(told: str, verb: str) -> ConfigError:
 def _is_parameter(option: str) -> bool:
     """Whether an unknown option is the name of a parameter, or another name of one."""
     from amped.base.aliases import aliases
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     name = aliases().canonical(option[2:].replace("-", "_"))
     return name in catalogue().numbers

@@ -19,9 +19,9 @@ from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.values import read_value
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
 from amped.tables.tables import user_tables
-from amped.theory.catalogue import Catalogue
-from amped.theory.doors import inside
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
+from amped.theory.language.quantity import CATEGORIES
 
 OLD_EFFICIENCY = "effective_perf_perc_"
 

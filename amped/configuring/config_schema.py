@@ -14,8 +14,8 @@ from amped.base.errors import Problem, did_you_mean, quoted
 from amped.configuring.not_modeled import KEY, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import Catalogue, Quantity
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.catalogue import Catalogue, Quantity
+from amped.theory.language.quantity import CATEGORIES
 
 VERSION = 1
 _TEXT = {"type": "string"}

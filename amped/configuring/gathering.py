@@ -23,9 +23,9 @@ from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
-from amped.theory.catalogue import Catalogue, Quantity
-from amped.theory.doors import inside
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import Catalogue, Quantity
+from amped.theory.language.doors import inside
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING: SOFTWARE}
 ROW_NAMES = {

@@ -10,8 +10,8 @@ from amped.base.errors import Problem, did_you_mean, plain
 from amped.base.files import shipped_json
 from amped.tables.rows import Row
 from amped.tables.table_schema import cell_of, columns
-from amped.theory.catalogue import Catalogue
-from amped.theory.doors import inside
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 
 def unknown_columns(row: Row, known: Catalogue) -> Iterator[Problem]:

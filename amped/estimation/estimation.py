@@ -36,10 +36,10 @@ from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
 from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import Formula
-from amped.theory.conditions import OFFLOADS
-from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELISMS, WRITTEN
-from amped.theory.quantity import MAPPING
+from amped.theory.language.catalogue import Formula
+from amped.theory.language.quantity import MAPPING
+from amped.theory.nouns.conditions import OFFLOADS
+from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELISMS, WRITTEN
 
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,

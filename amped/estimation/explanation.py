@@ -20,7 +20,7 @@ from amped.engine.resolve import plan
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
 from amped.estimation.laying_out import laid_out
 from amped.estimation.rules import broken_rules
-from amped.theory.catalogue import Catalogue, Formula
+from amped.theory.language.catalogue import Catalogue, Formula
 
 # How many quantities are listed for a word, and in how many characters; and those that every estimate gives.
 MOST, WIDEST = 8, 60

@@ -26,10 +26,10 @@ from amped.engine.evaluate import Results, run, run_layouts
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.balance import Room, Row, balanced, nearby
 from amped.estimation.layout_starts import in_runs
-from amped.theory.catalogue import Catalogue
-from amped.theory.pass_records import Pipe
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.memory.stage_bytes import bytes_with
+from amped.theory.nouns.pass_records import Pipe
 from amped.theory.schedules.orders import SCHEDULES
-from amped.theory.stage_bytes import bytes_with
 
 LAYOUT, PATTERN, KINDS = "pipeline_layout", "mixture_layer_pattern", "kinds_of_layers"
 STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages", "number_of_MoE_layers"

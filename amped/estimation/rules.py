@@ -15,8 +15,8 @@ from amped.configuring.values import TEXTS
 from amped.engine.evaluate import Array, Results, run
 from amped.engine.resolve import plan
 from amped.estimation.laying_out import without_own_layout
-from amped.theory.catalogue import Formula
-from amped.theory.quantity import Mark
+from amped.theory.language.catalogue import Formula
+from amped.theory.language.quantity import Mark
 
 # How many whole numbers are tried on either side of a value.
 NEIGHBORHOOD = 8192

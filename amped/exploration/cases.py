@@ -26,8 +26,8 @@ from amped.exploration.beside import searched_beside
 from amped.exploration.layouts import Laid, Seen, layouts
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
-from amped.theory.divisors import divisors
-from amped.theory.parallelisms import OF_TOKENS, PLACED
+from amped.theory.nouns.divisors import divisors
+from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
 
 CASE = "case"
 SIZES = ("number_of_accelerators", "usable_domain_size", "number_of_experts", *wholes(OF_TOKENS))

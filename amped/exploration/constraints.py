@@ -16,8 +16,8 @@ from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.base.record import dataclass
 from amped.base.units import COARSE, LEAST_COARSE, parse
 from amped.engine.evaluate import Mask
-from amped.theory.catalogue import Catalogue
-from amped.theory.doors import inside
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
                "==": np.equal, "!=": np.not_equal}  # fmt: skip

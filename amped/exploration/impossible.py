@@ -19,8 +19,8 @@ from amped.engine.resolve import plan
 from amped.estimation.laying_out import LAYOUT, SLOTS
 from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import is_set
-from amped.theory.divisors import divisors
-from amped.theory.parallelisms import PLACED
+from amped.theory.nouns.divisors import divisors
+from amped.theory.nouns.parallelisms import PLACED
 
 # The rules that say what a degree divides: what each divides, in words, by the names of the degrees.
 SPLITS = {

@@ -19,8 +19,8 @@ from amped.configuring.values import Value
 from amped.estimation.laying_out import ENDS, KINDS, LAYOUT, PATTERN, SLOTS, laid_out
 from amped.exploration.search_space import CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import EXPERTS, Swept
-from amped.theory.catalogue import Catalogue
-from amped.theory.divisors import divisors
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.nouns.divisors import divisors
 
 # Layouts that were found, by the sources that they were found for.
 Seen = dict[str, Sources]

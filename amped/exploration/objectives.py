@@ -7,8 +7,8 @@ import re
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.record import dataclass
-from amped.theory.catalogue import Catalogue
-from amped.theory.doors import inside
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 # The endings of names (before any `_per_`) of which more is better.
 _MORE = re.compile(r"(utilization|efficiency|flop_rate|bandwidth|goodput_fraction|largest_microbatch_size|capacity)")

@@ -14,9 +14,9 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.configuring.values import read_values
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.theory.catalogue import Catalogue
-from amped.theory.doors import inside
-from amped.theory.quantity import MAPPING
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
+from amped.theory.language.quantity import MAPPING
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)

@@ -10,8 +10,8 @@ from typing import Any
 from rich.table import Table
 
 from amped.report import human, tables
-from amped.theory.catalogue import Catalogue, Formula, Quantity
-from amped.theory.quantity import CATEGORIES, mark_of
+from amped.theory.language.catalogue import Catalogue, Formula, Quantity
+from amped.theory.language.quantity import CATEGORIES, mark_of
 
 MUST_BE_GIVEN = "# must be given"
 

@@ -21,8 +21,8 @@ from amped.estimation.estimation import estimated
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 from amped.sensitivities.side_by_side import Rows, side_by_side, with_neighbors
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
-from amped.theory.catalogue import Catalogue
-from amped.theory.doors import inside
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 EVERY_KIND = (*KINDS.values(), "experiment")
 HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")

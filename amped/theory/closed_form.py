@@ -7,12 +7,12 @@ are few large messages.
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
-from amped.theory.kernel_work import contraction
-from amped.theory.parallelisms import IN_LAYERS
-from amped.theory.quantity import ACCELERATOR, family, quantity, records
-from amped.theory.records import CONTRACTIONS, Collective, Duration, total
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import ACCELERATOR, family, quantity, records
+from amped.theory.nouns.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
+from amped.theory.nouns.kernel_work import contraction
+from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.records import CONTRACTIONS, Collective, Duration, total
+from amped.theory.nouns.shardings import shares
 
 # --- computation -----------------------------------------------------------------------------------------------------
 

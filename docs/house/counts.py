@@ -21,7 +21,7 @@ from typing import Any
 import amped
 from amped.configuring.scenario import read_scenario
 from amped.engine import evaluate, resolve
-from amped.theory.catalogue import Formula, catalogue
+from amped.theory.language.catalogue import Formula, catalogue
 from tests.house import test_floors
 from tests.theory.laws import test_chapters
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from amped.theory.catalogue import CHAPTERS, Formula, catalogue  # noqa: E402
+from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue  # noqa: E402
 from tests.house import test_contributing, test_floors  # noqa: E402
 
 FLOORS: Mapping[str, int] = test_floors.FLOORS

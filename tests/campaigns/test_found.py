@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.campaigns.kinds import KINDS
 from tests.campaigns.trying import tried
 

@@ -8,7 +8,7 @@ from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.exploration.sweep_syntax import parse_vary
 from amped.library import estimate
-from amped.theory.quantity import MAPPING, NETWORK
+from amped.theory.language.quantity import MAPPING, NETWORK
 from tests.helpers.cli import amped, apart, config_file
 from tests.helpers.config import config
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from amped.theory.catalogue import CHAPTERS
+from amped.theory.language.catalogue import CHAPTERS
 from tests.helpers.places import ROOT
 from tests.house.test_contributing import CONTRIBUTING
 from tests.house.test_floors import FLOORS

@@ -9,7 +9,7 @@ computation (overlapped), and copies from and to the host.
 The page `passes` adds up kernel times; a pass takes at least the time in which the host launches its kernels. `overlap`
 lets each second of kernels hide at most one second of messages. `waits` puts the remaining messages into the queue of
 kernels, and lets exchanges of experts run beside another micro-batch. `offload` has the copies from and to the host.
-`times` has the sums. `theory/resources.py` tells in one place which resources can be busy at once.
+`times` has the sums. `theory/nouns/resources.py` tells in one place which resources can be busy at once.
 """
 
 PAGES = ("passes", "overlap", "waits", "offload", "times")
@@ -58,6 +58,7 @@ HANDS_ON = (
     "overlapped_expert_communication_time_per_layer",
     # offload
     "exposed_offload_communication_time_per_layer",
+    "offload_interference_time_per_layer",
     "offload_fill_time",
     "number_of_accelerators_of_a_host",
     "device_activation_bytes_per_layer",

@@ -7,8 +7,8 @@ activations of the embedding and the output head stay on the accelerator.
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, quantity
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import MAPPING, quantity
+from amped.theory.nouns.shardings import shares
 
 
 @quantity("1", category=MAPPING, at_most=1, or_boolean=True, when_given=("optimizer_offload",))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amped.theory.quantity import MAPPING, quantity
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import MAPPING, quantity
+from amped.theory.nouns.shardings import shares
 
 
 @quantity("boolean", category=MAPPING)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from amped.theory.conditions import LISTED
-from amped.theory.quantity import family, quantity, records
-from amped.theory.records import total
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.conditions import LISTED
+from amped.theory.nouns.records import total
+from amped.theory.nouns.stage_records import ChunksInFlight, had
 from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.pass_by_pass import after_rounds, moments_of, pipe_of, work_of
-from amped.theory.stage_records import ChunksInFlight, had
 
 NAMES = tuple(SCHEDULES)
 

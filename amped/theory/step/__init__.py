@@ -17,6 +17,7 @@ PAGES = ("parts", "overlap", "offload", "flops", "totals", "goodput", "cost")
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
     # parts
+    "tied_embedding_communication_time",
     "compute_forward_time",
     "compute_backward_time",
     "weight_update_time",
@@ -65,6 +66,7 @@ HANDS_ON = (
     # goodput
     "goodput_fraction",
     # cost
+    "average_power_per_accelerator",
     "energy",
     "cost",
     "electricity_cost",

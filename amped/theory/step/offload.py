@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
+from amped.theory.nouns.conditions import OFFLOADED
 
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)

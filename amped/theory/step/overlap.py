@@ -6,10 +6,10 @@ gradients have links of their own, while it waits for tensor-parallel communicat
 
 import numpy as np
 
-from amped.theory.quantity import family, quantity
-from amped.theory.records import total
-from amped.theory.resources import beside
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.records import total
+from amped.theory.nouns.resources import beside
+from amped.theory.nouns.shardings import shares
 
 
 @quantity("count")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from amped.base.record import dataclass
-from amped.theory.records import Record, total
+from amped.theory.nouns.records import Record, total
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amped.base.errors import Problem
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
 
 # So many public names are told beside one that is inside.
 MOST_NEAR = 3

@@ -24,8 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from amped.theory import parallelisms
-from amped.theory.quantity import Mark, marked
+from amped.theory.language.quantity import Mark, marked
+from amped.theory.nouns import parallelisms
 
 DOCUMENT = ("meaning", "source", "differs")
 NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family")
@@ -35,7 +35,7 @@ NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family")
 def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
     """The marked functions of the table beside a page; none if there is no table."""
     path = Path(getattr(page, "__file__", None) or "formulas").with_suffix(".json")
-    if not page.__name__.startswith(f"{__package__}.") or not path.exists():
+    if not page.__name__.startswith("amped.theory.") or not path.exists():
         return ()  # beside a user's formulas there may be a config with the name of the table
     table = json.loads(path.read_text("utf-8"))
     common = {key: value for key, value in table.items() if key != "rows"}

@@ -15,9 +15,9 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.base.record import dataclass
-from amped.theory.parameter_tables import rows_of
-from amped.theory.quantity import Mark, mark_of, members_of
-from amped.theory.sources import place_of
+from amped.theory.language.parameter_tables import rows_of
+from amped.theory.language.quantity import Mark, mark_of, members_of
+from amped.theory.language.sources import place_of
 
 # The chapters in the order of reading. The arguments of a formula come from its own chapter or an earlier one.
 CHAPTERS = (

@@ -11,7 +11,7 @@ from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 from amped.base.record import dataclass
-from amped.theory.records import WEIGHTED, Gemm, Operator, Record
+from amped.theory.nouns.records import WEIGHTED, Gemm, Operator, Record
 
 
 class Traffic(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from amped.base.record import dataclass
-from amped.theory.records import Collective, Duration, Record, fastest
+from amped.theory.nouns.records import Collective, Duration, Record, fastest
 
 # A function that computes the time of a collective on a network.
 Equation = Callable[[Any, Any], Any]
