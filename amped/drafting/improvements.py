@@ -9,7 +9,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario, asked_again
 from amped.drafting.fastest import FITS, KEEPS
 from amped.estimation.estimation import Estimation, estimated
-from amped.estimation.laying_out import LAYOUT
+from amped.pipeline_layouts.laying_out import LAYOUT
 from amped.theory.language.quantity import ACCELERATOR
 
 # Switches that may be off, and the degrees that may be halved or doubled.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from amped.base.errors import EvaluationError, Problem
 from amped.base.numbers import settable
 from amped.configuring.kernel_tables import KernelTable
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.engine.axes import JointAxis, JointBlock, gathered
 from amped.engine.known import Known, source_of
 from amped.engine.resolve import Plan

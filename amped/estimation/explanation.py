@@ -18,8 +18,8 @@ from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
-from amped.estimation.laying_out import laid_out
 from amped.estimation.rules import broken_rules
+from amped.pipeline_layouts.laying_out import laid_out
 from amped.theory.language.catalogue import Catalogue, Formula
 
 # How many quantities are listed for a word, and in how many characters; and those that every estimate gives.

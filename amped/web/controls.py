@@ -9,7 +9,7 @@ from amped.base.aliases import aliases
 from amped.base.numbers import settable
 from amped.drafting.chooser import MAPPED
 from amped.estimation.estimation import Estimation
-from amped.estimation.laying_out import LAYOUT
+from amped.pipeline_layouts.laying_out import LAYOUT
 from amped.report import human
 from amped.theory.language.catalogue import catalogue
 from amped.theory.nouns.conditions import OFFLOADS

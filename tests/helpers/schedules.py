@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any, NamedTuple
 
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan

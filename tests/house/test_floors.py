@@ -25,6 +25,7 @@ FLOORS = {
         ("measured_kernels", "tables", "quantity"),
         ("configuring",),
         ("engine",),
+        ("pipeline_layouts",),
         ("estimation",),
         ("exploration", "interop", "layers", "sensitivities"),
         ("drafting",),

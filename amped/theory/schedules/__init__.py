@@ -8,12 +8,21 @@ flight, which memory needs.
 
 Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`) with its equation of
 the idle time and its order of passes; the order of `interleaved` is in `one_f_one_b`. The pages `bottleneck` and
-`bubble` serve all schedules. The page `layouts` is for stages that a layout lists; `pass_by_pass` computes their passes
-one after another. The files `pass_by_pass`, `orders` (the table `SCHEDULES`) and `timeline` are no pages. `timeline`
-simulates a step as events, and tests compare all equations with it.
+`bubble` serve all schedules. The page `listed_stages` is for stages that a layout lists; `pass_by_pass` computes their
+passes one after another. The files `pass_by_pass`, `orders` (the table `SCHEDULES`) and `timeline` are no pages.
+`timeline` simulates a step as events, and tests compare all equations with it.
 """
 
-PAGES = ("bottleneck", "bubble", "gpipe", "one_f_one_b", "interleaved", "zero_bubble_h1", "zero_bubble_v", "layouts")
+PAGES = (
+    "bottleneck",
+    "bubble",
+    "gpipe",
+    "one_f_one_b",
+    "interleaved",
+    "zero_bubble_h1",
+    "zero_bubble_v",
+    "listed_stages",
+)
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
@@ -39,6 +48,6 @@ HANDS_ON = (
     "non_interleaved_idle_time",
     # interleaved
     "interleaved_idle_time",
-    # layouts
+    # listed_stages
     "stage_chunks_in_flight",
 )

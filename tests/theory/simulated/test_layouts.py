@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amped.configuring.layouts import counted
+from amped.configuring.layout_text import counted
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import amped
-from amped.estimation.layout_starts import in_runs
+from amped.pipeline_layouts.starts import in_runs
 from tests.campaigns.runs import asked
 
 

@@ -13,12 +13,12 @@ from math import gcd
 
 from amped.base.errors import MappingError
 from amped.base.record import dataclass
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.configuring.sources import Sources
 from amped.configuring.values import Value
-from amped.estimation.laying_out import ENDS, KINDS, LAYOUT, PATTERN, SLOTS, laid_out
 from amped.exploration.search_space import CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import EXPERTS, Swept
+from amped.pipeline_layouts.laying_out import ENDS, KINDS, LAYOUT, PATTERN, SLOTS, laid_out
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.nouns.divisors import divisors
 

@@ -8,7 +8,7 @@ import pytest
 import amped
 from amped.configuring.scenario import read_scenario
 from amped.exploration.candidate_config import save_best
-from amped.exploration.layouts import MOST_SEARCHED_CHUNKS, MOST_SEARCHED_STAGES
+from amped.exploration.searched_layouts import MOST_SEARCHED_CHUNKS, MOST_SEARCHED_STAGES
 from tests.helpers.explore import EVERYTHING, Row
 from tests.helpers.formulas import sectioned
 from tests.helpers.mixture import NETWORK, network, question

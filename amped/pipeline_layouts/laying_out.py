@@ -20,12 +20,12 @@ import numpy as np
 
 from amped.base.errors import MappingError, Problem, ResolveError
 from amped.base.record import dataclass
-from amped.configuring.layouts import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
+from amped.configuring.layout_text import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run, run_layouts
 from amped.engine.resolve import chosen_values, plan
-from amped.estimation.balance import Room, Row, balanced, nearby
-from amped.estimation.layout_starts import in_runs
+from amped.pipeline_layouts.balance import Room, Row, balanced, nearby
+from amped.pipeline_layouts.starts import in_runs
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.memory.stage_bytes import bytes_with
 from amped.theory.nouns.pass_records import Pipe
