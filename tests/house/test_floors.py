@@ -251,7 +251,7 @@ def test_only_the_verbs_that_run_it_import_the_annexe() -> None:
         "amped.cli.bench",
         "amped.cli.data_movement",
         "amped.cli.layer_options",
-        "amped.cli.layouts",
+        "amped.cli.tensor_layouts",
         "amped.cli.memory",
     )
     assert {name for name in using if not name.startswith(verbs)} == set()

@@ -8,8 +8,8 @@ from functools import cache, lru_cache, partial
 from math import prod
 from typing import Any
 
-from amped.kernels.layouts.gemms import Letters, roles, stride_of
-from amped.kernels.layouts.spec import Operator, Sizes
+from amped.kernels.tensor_layouts.gemms import Letters, roles, stride_of
+from amped.kernels.tensor_layouts.spec import Operator, Sizes
 from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.spec import CLASSES, CONTRACTION, LAYERS, LETTERS, Operator
+from amped.kernels.tensor_layouts.spec import CLASSES, CONTRACTION, LAYERS, LETTERS, Operator
 
 
 @dataclass(frozen=True)

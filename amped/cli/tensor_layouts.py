@@ -43,8 +43,8 @@ def bench(
 
     Example: amped layouts bench --batch 2 --seq 64 --heads 4 --hidden 64 -o times.jsonl
     """
-    from amped.kernels.layouts.bench import Bench, run
-    from amped.kernels.layouts.table import read_table
+    from amped.kernels.tensor_layouts.bench import Bench, run
+    from amped.kernels.tensor_layouts.table import read_table
 
     before = read_table(out) if resume and exists(out) else None
     if before is None:
@@ -52,7 +52,7 @@ def bench(
     asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, options.names(only))
     table = run(asked, _progress, before, lambda so_far: so_far.write(out, overwrite=True))
     path = table.write(out, overwrite=True)
-    from amped.report.layouts import spread
+    from amped.report.tensor_layouts import spread
 
     options.show(spread(table.rows))
     options.tell(f"written to {path}")
@@ -75,16 +75,16 @@ def select(
 
     Example: amped layouts select times.jsonl -o plan.json
     """
-    from amped.kernels.layouts.plan import write_plan, written
-    from amped.kernels.layouts.select import select as chosen
-    from amped.kernels.layouts.table import read_table
+    from amped.kernels.tensor_layouts.plan import write_plan, written
+    from amped.kernels.tensor_layouts.select import select as chosen
+    from amped.kernels.tensor_layouts.table import read_table
 
     options.refuse_existing(out, "-o")
     plan = chosen(read_table(table), attention, batch)
     if as_json:
         typer.echo(written(plan), nl=False)
     else:
-        from amped.report.layouts import plan_lines, plan_summary
+        from amped.report.tensor_layouts import plan_lines, plan_summary
 
         options.show(plan_lines(plan.layouts))
         typer.echo(plan_summary(plan.strategy, plan.predicted_us, plan.lower_bound_us, plan.gap))
@@ -110,8 +110,8 @@ def run(
     """
     from dataclasses import replace
 
-    from amped.kernels.layouts.plan import read_plan
-    from amped.kernels.layouts.running import compare
+    from amped.kernels.tensor_layouts.plan import read_plan
+    from amped.kernels.tensor_layouts.running import compare
 
     chosen = read_plan(plan)
     sizes = replace(chosen.dimensions, batch=batch or chosen.dimensions.batch, seq=seq or chosen.dimensions.seq)
@@ -124,7 +124,7 @@ def run(
         options.show_json({"measured": about, "runs": [vars(each) for each in runs]})
         return
     from amped.layers.published import encoder_times
-    from amped.report.layouts import predicted_and_measured, runs_table
+    from amped.report.tensor_layouts import predicted_and_measured, runs_table
 
     typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
     options.show(runs_table([vars(each) | {"total": each.total} for each in runs], encoder_times(**vars(sizes))))

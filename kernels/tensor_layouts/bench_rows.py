@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
-from amped.kernels.layouts.gemms import GemmCall, gemm_call, roles, terms
-from amped.kernels.layouts.spec import LETTERS, SLICES, Operator
-from amped.kernels.layouts.table import Row
-from amped.kernels.layouts.tensors import Tensor, contraction, hidden_copies, logical
-from amped.kernels.layouts.workspace import Workspace
 from amped.kernels.refusals import first_line
+from amped.kernels.tensor_layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
+from amped.kernels.tensor_layouts.gemms import GemmCall, gemm_call, roles, terms
+from amped.kernels.tensor_layouts.spec import LETTERS, SLICES, Operator
+from amped.kernels.tensor_layouts.table import Row
+from amped.kernels.tensor_layouts.tensors import Tensor, contraction, hidden_copies, logical
+from amped.kernels.tensor_layouts.workspace import Workspace
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import Call
 from amped.kernels.torch_import import torch

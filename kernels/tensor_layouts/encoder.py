@@ -8,12 +8,12 @@ from typing import Any
 
 from amped.base.errors import ConfigError, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.conversion import SAME, from_state, torch_layer
-from amped.kernels.layouts.fused import Choices, kernels_on
-from amped.kernels.layouts.plan import Plan, row_major
-from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, LETTERS
-from amped.kernels.layouts.tensors import Tensor, logical, stored
-from amped.kernels.layouts.workspace import Workspace
+from amped.kernels.tensor_layouts.conversion import SAME, from_state, torch_layer
+from amped.kernels.tensor_layouts.fused import Choices, kernels_on
+from amped.kernels.tensor_layouts.plan import Plan, row_major
+from amped.kernels.tensor_layouts.spec import INPUT_ONLY, LAYERS, LETTERS
+from amped.kernels.tensor_layouts.tensors import Tensor, logical, stored
+from amped.kernels.tensor_layouts.workspace import Workspace
 from amped.kernels.torch_import import torch
 
 ACTIVATIONS = ("relu", "gelu")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.tensors import Tensor
+from amped.kernels.tensor_layouts.tensors import Tensor
 from amped.kernels.torch_import import torch
 
 # torch stacks queries, keys, values; the layer stacks keys, queries, values.

@@ -14,8 +14,8 @@ from typing import Any
 from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import parse_json, read_text, write_atomically
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.spec import OPERATORS, Operator
-from amped.kernels.layouts.variables import Choice, choice_of, row_layouts, row_names
+from amped.kernels.tensor_layouts.spec import OPERATORS, Operator
+from amped.kernels.tensor_layouts.variables import Choice, choice_of, row_layouts, row_names
 
 FORMAT, VERSION = "amped layout times", 1
 Row = dict[str, Any]

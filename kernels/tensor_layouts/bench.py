@@ -12,12 +12,12 @@ from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.kernels.device import name_of
 from amped.kernels.formats import FORMATS, TRAINED
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.bench_rows import Layouts, Room
-from amped.kernels.layouts.graph import usable_rows
-from amped.kernels.layouts.spec import LAYERS, Operator
-from amped.kernels.layouts.table import Row, Table
-from amped.kernels.layouts.variables import choice_of, row_layouts
 from amped.kernels.refusals import is_out_of_memory
+from amped.kernels.tensor_layouts.bench_rows import Layouts, Room
+from amped.kernels.tensor_layouts.graph import usable_rows
+from amped.kernels.tensor_layouts.spec import LAYERS, Operator
+from amped.kernels.tensor_layouts.table import Row, Table
+from amped.kernels.tensor_layouts.variables import choice_of, row_layouts
 from amped.kernels.timers import timer_for
 from amped.kernels.timing import RECORD_TIME
 from amped.kernels.torch_import import chosen_device, chosen_format, torch

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from amped.base.errors import ConfigError, Problem
-from amped.kernels.layouts.spec import LAYERS, Layouts, Operator
-from amped.kernels.layouts.table import Table
-from amped.kernels.layouts.variables import Choice, rows_of, variables_of
+from amped.kernels.tensor_layouts.spec import LAYERS, Layouts, Operator
+from amped.kernels.tensor_layouts.table import Table
+from amped.kernels.tensor_layouts.variables import Choice, rows_of, variables_of
 
 
 class InfeasibleError(ConfigError):

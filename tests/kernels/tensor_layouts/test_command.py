@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from amped.kernels.layouts.plan import read_plan
+from amped.kernels.tensor_layouts.plan import read_plan
 from tests.helpers.cli import apart, refused, verb
-from tests.helpers.layouts import random_table
+from tests.helpers.tensor_layouts import random_table
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed (pip install 'amped[torch]')"

@@ -5,10 +5,10 @@ from itertools import pairwise, permutations, product
 import pytest
 
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.gemms import gemm_call, gemm_layouts, is_one_gemm
-from amped.kernels.layouts.graph import usable_rows
-from amped.kernels.layouts.spec import ENCODER, LETTERS, OPERATORS
-from amped.kernels.layouts.variables import (
+from amped.kernels.tensor_layouts.gemms import gemm_call, gemm_layouts, is_one_gemm
+from amped.kernels.tensor_layouts.graph import usable_rows
+from amped.kernels.tensor_layouts.spec import ENCODER, LETTERS, OPERATORS
+from amped.kernels.tensor_layouts.variables import (
     ROW_MAJOR,
     choice_of,
     has_layout,
@@ -18,7 +18,7 @@ from amped.kernels.layouts.variables import (
     variables,
     variables_of,
 )
-from tests.helpers.layouts import CONTRACTIONS, random_plan
+from tests.helpers.tensor_layouts import CONTRACTIONS, random_plan
 
 LONG = Dimensions(8, 512, 16, 1024)
 VALID = {"QKV": 96, "QKT": 128, "gamma": 128, "out": 32, "lin1": 16, "lin2": 16, "dXlin2": 16, "dWlin2": 16,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
-from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen
+from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, layouts_seen
 
 LARGEST = 5e7
 # Times with a dimension for each variable, which has length one if they do not depend on the variable.

@@ -13,10 +13,10 @@ from typing import Any
 import triton
 import triton.errors
 
-from amped.kernels.layouts import triton_kernels
-from amped.kernels.layouts.fused import Choices, Kernels
-from amped.kernels.layouts.tensors import Tensor
 from amped.kernels.memory.triton_norm import warps
+from amped.kernels.tensor_layouts import triton_kernels
+from amped.kernels.tensor_layouts.fused import Choices, Kernels
+from amped.kernels.tensor_layouts.tensors import Tensor
 from amped.kernels.torch_import import torch
 
 # The number of elements of a tile, and the number of rows if its columns are contiguous.

@@ -171,6 +171,6 @@ def _launching() -> Any:
     """The module that launches Triton's kernels; None without Triton."""
     if importlib.util.find_spec("triton") is None:
         return None
-    from amped.kernels.layouts import triton_launch
+    from amped.kernels.tensor_layouts import triton_launch
 
     return triton_launch

@@ -13,8 +13,8 @@ from functools import cache
 from itertools import permutations, product
 
 from amped.base.errors import Problem, did_you_mean, quoted
-from amped.kernels.layouts.gemms import gemm_layouts, is_one_gemm
-from amped.kernels.layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
+from amped.kernels.tensor_layouts.gemms import gemm_layouts, is_one_gemm
+from amped.kernels.tensor_layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
 
 # The layouts of an operator's variables.
 Choice = tuple[str, ...]

@@ -7,15 +7,15 @@ import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.exact import solve_exact
-from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, lower_bound, relations, time_of
-from amped.kernels.layouts.plan import Plan, read_plan, row_major, shipped_plans, write_plan, written
-from amped.kernels.layouts.select import select
-from amped.kernels.layouts.spec import ENCODER, FORWARD, LAYERS
-from amped.kernels.layouts.table import Table, read_table
-from amped.kernels.layouts.variables import ROW_MAJOR, domain
-from tests.helpers.layouts import MEASURED, SMALL, chosen, random_plan, random_relations, random_table
+from amped.kernels.tensor_layouts.exact import solve_exact
+from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, lower_bound, relations, time_of
+from amped.kernels.tensor_layouts.plan import Plan, read_plan, row_major, shipped_plans, write_plan, written
+from amped.kernels.tensor_layouts.select import select
+from amped.kernels.tensor_layouts.spec import ENCODER, FORWARD, LAYERS
+from amped.kernels.tensor_layouts.table import Table, read_table
+from amped.kernels.tensor_layouts.variables import ROW_MAJOR, domain
 from tests.helpers.published_paths import FORWARD_CHAIN, PUBLISHED_SPLITS, STRATEGIES, solve_by_paths, solve_path
+from tests.helpers.tensor_layouts import MEASURED, SMALL, chosen, random_plan, random_relations, random_table
 
 SPLIT = ("X", "KKQQVV", "SB1")
 

@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any
 
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.graph import Relation, consistent
-from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import CONTRACTION, ENCODER, LAYERS, SLICES
-from amped.kernels.layouts.table import Table
-from amped.kernels.layouts.variables import row_names, rows_of, variables_of
+from amped.kernels.tensor_layouts.graph import Relation, consistent
+from amped.kernels.tensor_layouts.plan import Plan
+from amped.kernels.tensor_layouts.spec import CONTRACTION, ENCODER, LAYERS, SLICES
+from amped.kernels.tensor_layouts.table import Table
+from amped.kernels.tensor_layouts.variables import row_names, rows_of, variables_of
 
 CONTRACTIONS = tuple(operator for operator in ENCODER if operator.kind == CONTRACTION)
 SMALL = Dimensions(2, 5, 3, 12, 7)
@@ -53,7 +53,7 @@ def _random_layouts(seed: int, layer: str) -> dict[str, str]:
 
 def random_table(seed: int, layer: str = "explicit", dimensions: Dimensions = SMALL) -> Table:
     """A table of random times over the rows whose parts agree."""
-    from amped.kernels.layouts.variables import layout_of
+    from amped.kernels.tensor_layouts.variables import layout_of
 
     rows = []
     for relation, operator in zip(random_relations(seed, layer), LAYERS[layer], strict=True):
@@ -74,9 +74,9 @@ def differences(
     """
     import torch
 
-    from amped.kernels.layouts import fused, triton_launch
-    from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices
-    from amped.kernels.layouts.workspace import Workspace
+    from amped.kernels.tensor_layouts import fused, triton_launch
+    from amped.kernels.tensor_layouts.fused import ARGUMENTS, MASKS, Choices
+    from amped.kernels.tensor_layouts.workspace import Workspace
 
     operator = next(o for o in ENCODER if o.kernel == name)
     like, choices = {"dtype": dtype, "device": device}, Choices(keep, activation="gelu")

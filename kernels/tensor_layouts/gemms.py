@@ -12,7 +12,7 @@ from functools import cache
 from itertools import permutations, product
 from math import prod
 
-from amped.kernels.layouts.spec import Operator, Sizes
+from amped.kernels.tensor_layouts.spec import Operator, Sizes
 
 Letters = frozenset[str]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amped.kernels.layouts.exact import solve_exact
-from amped.kernels.layouts.graph import lower_bound, relations, time_of
-from amped.kernels.layouts.plan import Plan
-from amped.kernels.layouts.spec import LAYERS
-from amped.kernels.layouts.table import Table
-from amped.kernels.layouts.variables import variables_of
+from amped.kernels.tensor_layouts.exact import solve_exact
+from amped.kernels.tensor_layouts.graph import lower_bound, relations, time_of
+from amped.kernels.tensor_layouts.plan import Plan
+from amped.kernels.tensor_layouts.spec import LAYERS
+from amped.kernels.tensor_layouts.table import Table
+from amped.kernels.tensor_layouts.variables import variables_of
 
 
 def select(table: Table, attention: str = "explicit", batch: int = 0) -> Plan:

@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 
 from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layer_shape import Dimensions  # noqa: E402
-from amped.kernels.layouts import tensors  # noqa: E402
-from amped.kernels.layouts.conversion import from_state, torch_layer  # noqa: E402
-from amped.kernels.layouts.encoder import PARAMETERS, LayoutEncoderLayer, PlanWarning, from_torch  # noqa: E402
-from amped.kernels.layouts.plan import Plan, row_major  # noqa: E402
-from amped.kernels.layouts.spec import LETTERS  # noqa: E402
-from amped.kernels.layouts.tensors import logical  # noqa: E402
-from tests.helpers.layouts import MEASURED, SMALL, random_plan  # noqa: E402
+from amped.kernels.tensor_layouts import tensors  # noqa: E402
+from amped.kernels.tensor_layouts.conversion import from_state, torch_layer  # noqa: E402
+from amped.kernels.tensor_layouts.encoder import PARAMETERS, LayoutEncoderLayer, PlanWarning, from_torch  # noqa: E402
+from amped.kernels.tensor_layouts.plan import Plan, row_major  # noqa: E402
+from amped.kernels.tensor_layouts.spec import LETTERS  # noqa: E402
+from amped.kernels.tensor_layouts.tensors import logical  # noqa: E402
+from tests.helpers.tensor_layouts import MEASURED, SMALL, random_plan  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 EXACT = {"rtol": 0, "atol": 1e-10}

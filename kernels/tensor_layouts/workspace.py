@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amped.kernels.layouts.fused import ARGUMENTS, MASKS, Choices, Kernels
-from amped.kernels.layouts.spec import LETTERS, SLICES, Layouts, Operator, Sizes
-from amped.kernels.layouts.tensors import Tensor, allocate, contraction, logical
-from amped.kernels.layouts.variables import layout_of
+from amped.kernels.tensor_layouts.fused import ARGUMENTS, MASKS, Choices, Kernels
+from amped.kernels.tensor_layouts.spec import LETTERS, SLICES, Layouts, Operator, Sizes
+from amped.kernels.tensor_layouts.tensors import Tensor, allocate, contraction, logical
+from amped.kernels.tensor_layouts.variables import layout_of
 from amped.kernels.torch_import import torch
 
 

@@ -6,19 +6,19 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 
 from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layer_shape import Dimensions  # noqa: E402
-from amped.kernels.layouts import bench, bench_rows, fused, running  # noqa: E402
-from amped.kernels.layouts.bench import Bench, run  # noqa: E402
-from amped.kernels.layouts.bench_rows import Room  # noqa: E402
-from amped.kernels.layouts.fused import Choices  # noqa: E402
-from amped.kernels.layouts.gemms import gemm_layouts  # noqa: E402
-from amped.kernels.layouts.plan import row_major  # noqa: E402
-from amped.kernels.layouts.select import select  # noqa: E402
-from amped.kernels.layouts.spec import ENCODER  # noqa: E402
-from amped.kernels.layouts.table import Table  # noqa: E402
-from amped.kernels.layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
+from amped.kernels.tensor_layouts import bench, bench_rows, fused, running  # noqa: E402
+from amped.kernels.tensor_layouts.bench import Bench, run  # noqa: E402
+from amped.kernels.tensor_layouts.bench_rows import Room  # noqa: E402
+from amped.kernels.tensor_layouts.fused import Choices  # noqa: E402
+from amped.kernels.tensor_layouts.gemms import gemm_layouts  # noqa: E402
+from amped.kernels.tensor_layouts.plan import row_major  # noqa: E402
+from amped.kernels.tensor_layouts.select import select  # noqa: E402
+from amped.kernels.tensor_layouts.spec import ENCODER  # noqa: E402
+from amped.kernels.tensor_layouts.table import Table  # noqa: E402
+from amped.kernels.tensor_layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
 from amped.kernels.timing import Timing  # noqa: E402
 from tests.helpers.bench import needs_gpu  # noqa: E402
-from tests.helpers.layouts import CONTRACTIONS  # noqa: E402
+from tests.helpers.tensor_layouts import CONTRACTIONS  # noqa: E402
 
 torch.set_num_threads(1)  # tests run side by side
 ODD = Dimensions(2, 3, 5, 35, 11)
@@ -300,7 +300,7 @@ def test_a_missing_gpu_is_told():
 @needs_gpu
 @pytest.mark.parametrize("name", ["aib", "bad", "bdrlb", "bdrln", "bei", "blnrd", "bs", "softmax"])
 def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
-    from tests.helpers.layouts import differences
+    from tests.helpers.tensor_layouts import differences
 
     found = differences(name, Dimensions(2, 24, 4, 64), torch.bfloat16, "cuda", keep)
     assert max(found) <= torch.finfo(torch.bfloat16).eps  # one step at the largest value
@@ -308,7 +308,7 @@ def test_triton_kernels_are_the_reference_in_every_lean_layout(name, keep):
 
 @needs_gpu
 def test_on_a_gpu_a_plan_takes_the_sum_of_its_operators():
-    from amped.kernels.layouts.running import compare
+    from amped.kernels.tensor_layouts.running import compare
 
     dimensions = Dimensions(8, 512, 16, 1024)
     plan = select(run(Bench(dimensions, "cuda", "bfloat16", budget=60.0)))

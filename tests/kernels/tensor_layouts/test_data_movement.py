@@ -8,8 +8,8 @@ import pytest
 
 from amped.base.errors import ConfigError
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts import cost
-from amped.kernels.layouts.spec import (
+from amped.kernels.tensor_layouts import cost
+from amped.kernels.tensor_layouts.spec import (
     CLASSES,
     ENCODER,
     ENCODER_FLASH,
@@ -17,7 +17,7 @@ from amped.kernels.layouts.spec import (
     OPERATORS,
 )
 from tests.helpers.cli import ROOT, refused, verb
-from tests.helpers.layouts import CONTRACTIONS
+from tests.helpers.tensor_layouts import CONTRACTIONS
 
 LONG, SHORT = Dimensions(8, 512, 16, 1024), Dimensions(96, 128, 16, 1024)
 ODD = Dimensions(3, 5, 7, 77, 13)

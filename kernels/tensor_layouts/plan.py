@@ -13,9 +13,9 @@ from amped.base.errors import ConfigError, FileError, Problem, did_you_mean, quo
 from amped.base.files import parse_json, read_text, shipped_text, write_atomically
 from amped.kernels.formats import FORMATS
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts.spec import INPUT_ONLY, LAYERS, Layouts
-from amped.kernels.layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 from amped.kernels.refusals import refuse_unknown
+from amped.kernels.tensor_layouts.spec import INPUT_ONLY, LAYERS, Layouts
+from amped.kernels.tensor_layouts.variables import ROW_MAJOR, layout_of, layout_problems, variables
 
 FORMAT, VERSION = "amped layout plan", 1
 
