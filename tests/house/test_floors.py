@@ -196,6 +196,13 @@ def test_the_theory_is_a_language_nouns_and_chapters() -> None:
     assert folders == {"__init__", "language", "nouns", *CHAPTERS}
 
 
+def test_files_of_the_theory_with_one_name_have_one_topic() -> None:
+    """Pages of several chapters on one parallelism may have its name; other names say what is there."""
+    files = [path for path in SOURCES if module_of(path).startswith("amped.theory.") and path.name != "__init__.py"]
+    names = [path.stem for path in files]
+    assert {name for name in names if names.count(name) > 1} == {"context", "experts", "pipeline"}
+
+
 def test_nouns_know_only_nouns_and_the_language_knows_no_chapter() -> None:
     used: dict[str, set[str]] = {"nouns": set(), "language": set()}
     for path in SOURCES:

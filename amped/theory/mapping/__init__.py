@@ -23,8 +23,8 @@ PAGES = (
     "sharding",
     "groups",
     "pipeline",
-    "offload",
-    "overlap",
+    "host_shares",
+    "overlap_switches",
     "experts",
     "rules",
 )
@@ -77,7 +77,7 @@ HANDS_ON = (
     "replica_group",
     "expert_replica_group",
     "shard_group",
-    # overlap
+    # overlap_switches
     "steady_microbatch_fraction",
     # experts
     "expert_load_factor",

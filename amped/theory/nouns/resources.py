@@ -8,8 +8,8 @@
     link to the host              copies of what is offloaded                  kernels; links without a common card
 
 A part of a step takes at least as long as its busiest resource, and at most the sum of all its resources. Three things
-decide which part of the work may overlap: switches (`mapping/overlap.json`), software (how many chunks really overlap)
-and the schedule (whether there is another micro-batch). Each of them gives a share of the possible overlap.
+decide which part of the work may overlap: switches (`mapping/overlap_switches.json`), software (how many chunks really
+overlap) and the schedule (whether there is another micro-batch). Each of them gives a share of the possible overlap.
 
 `beside` is the only way to hide time. With it a part of a step takes `apart - share * min(message, window)`. The sum
 `apart` contains the message and the window once each, so the result is a mixture of their sum and of the longer one. A

@@ -6,13 +6,12 @@ estimate.
     step_time     = computation + recomputation + optimizer + exposed communication + bubble
     training_time = number_of_steps × step_time / goodput_fraction
 
-The page `parts` multiplies times per layer with the passes of the bottleneck stage. The pages `overlap` (data
-parallelism) and `offload` (the host) use the time that layers leave free. The page `flops` counts the operations that a
-training needs, and those that it does. The pages `totals`, `goodput` and `cost` give time, utilization, energy and
-money.
+The page `parts` multiplies times per layer with the passes of the bottleneck stage. The pages `data_overlap`
+and `host_copies` use the time that layers leave free. The page `flops` counts the operations that a training needs, and
+those that it does. The pages `totals`, `goodput` and `cost` give time, utilization, energy and money.
 """
 
-PAGES = ("parts", "overlap", "offload", "flops", "totals", "goodput", "cost")
+PAGES = ("parts", "data_overlap", "host_copies", "flops", "totals", "goodput", "cost")
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
@@ -34,7 +33,7 @@ HANDS_ON = (
     "exposed_pipeline_communication_time",
     "hidden_data_communication_time",
     "exposed_data_communication_time",
-    # overlap
+    # data_overlap
     "free_backward_time",
     "gradient_communication_time",
     "weight_communication_time",
@@ -42,7 +41,7 @@ HANDS_ON = (
     "sharded_weight_window_time",
     "overlapped_weight_communication_time",
     "data_exchanges_of_other_stages_time",
-    # offload
+    # host_copies
     "hidden_offload_communication_time",
     "exposed_offload_communication_time",
     # flops
