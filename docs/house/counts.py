@@ -92,18 +92,16 @@ def of_the_names() -> Iterator[Line]:
     yield "derived names", len(derived)
     yield "derived names that only their own chapter uses", len([name for name in derived if is_private(name)])
     yield "names that no search of theory/ finds", len([name for name in known if name not in words_of_theory()])
+    yield "names that no search finds where they are defined", len([name for name in known if name not in defined()])
     yield "references, backwards among them", f"{sum(len(f.arguments) for f in formulas)}, {len(backwards(formulas))}"
     yield "names that are exceptions to the order of chapters", len(test_chapters.EXCEPTIONS)
-    yield (
-        "tests of a name inside theory/",
-        sum(len(list(tests_of_names(page))) for page in sorted(THEORY.rglob("*.py"))),
-    )
+    pages = (page for page in THEORY.rglob("*.py") if page.parent.name != "language")
+    yield "tests of a name in chapters and nouns", sum(len(list(tests_of_names(page))) for page in pages)
 
 
 def public() -> list[str]:
     """The names that others than their own chapter may use."""
-    known = catalogue()
-    return [name for name in known if getattr(known[name], "is_public", True)]
+    return [name for name, quantity in catalogue().items() if quantity.is_public]
 
 
 def is_derived(name: str) -> bool:
@@ -114,13 +112,7 @@ def is_derived(name: str) -> bool:
 
 def is_private(name: str) -> bool:
     """Whether only formulas of its own chapter, and no other room, no config and no table, use a name."""
-    return users().get(name, set()) <= {home(name)} and name not in words_of_rooms()
-
-
-def home(name: str) -> str:
-    """The chapter that a name stands in."""
-    quantity = catalogue()[name]
-    return chapter(next((formula for formula in quantity.formulas if not formula.variant), quantity.formulas[0]))
+    return users().get(name, set()) <= {catalogue()[name].chapter} and name not in words_of_rooms()
 
 
 def chapter(formula: Formula) -> str:
@@ -144,6 +136,14 @@ def users() -> Mapping[str, set[str]]:
 def words_of_theory() -> set[str]:
     """Every word of the book's sources and tables."""
     return words_of(path for path in THEORY.rglob("*") if path.suffix in (".py", ".json"))
+
+
+@cache
+def defined() -> set[str]:
+    """The names that stand written out where they are defined: behind `def`, or as the key of a row."""
+    texts = (path.read_text("utf-8") for path in THEORY.rglob("*") if path.suffix in (".py", ".json"))
+    written = (re.findall(r"def (\w+)\(|^\s*\"(\w+)\":", text, re.M) for text in texts)
+    return {(one or other).partition("__")[0] for found in written for one, other in found}
 
 
 @cache
