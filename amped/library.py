@@ -20,7 +20,7 @@ from amped.exploration.running import ALONE, Run, load
 from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, STEP, analyzed
 from amped.sensitivities.effects import Sensitivity
 from amped.tables.table_files import LookupTables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 Formulas = ModuleType | str | Path | None
 
@@ -93,12 +93,22 @@ def explain(
     name: str,
     config: ConfigSource | None = None,
     *,
+    inside: bool = False,
     lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
-    """The tree of formulas that leads to one value; the arguments are those of `estimate`."""
-    return explained(_asked(config, overrides, lookup_tables, formulas), name)
+    """The tree of formulas that leads to one value; the arguments are those of `estimate`.
+
+    Args:
+        name: the name of the quantity, or a word for it.
+        config: as in `estimate`.
+        inside: whether the tree has the names too that a chapter keeps to itself.
+        lookup_tables: as in `estimate`.
+        formulas: as in `estimate`.
+        overrides: as in `estimate`.
+    """
+    return explained(_asked(config, overrides, lookup_tables, formulas), name, inside)
 
 
 def explore(

@@ -1,9 +1,9 @@
 """The marks, for formulas of your own: `from amped.quantity import NETWORK, parameter, quantity`.
 
-The file `amped/theory/quantity.py` says what each mark means.
+The file `amped/theory/language/quantity.py` says what each mark means.
 """
 
-from amped.theory.quantity import (
+from amped.theory.language.quantity import (
     ACCELERATOR,
     CATEGORIES,
     MAPPING,

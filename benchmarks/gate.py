@@ -24,7 +24,7 @@ ALLOWED, ESTIMATES = 0.02, 400
 # The whole command; it ends with the seconds of the gate, its import among them, and those of the process.
 COMMAND = """
 import atexit, sys, time
-import amped.configuring.gathering, amped.engine.evaluate, amped.estimation.parts, amped.theory.catalogue
+import amped.configuring.gathering, amped.engine.evaluate, amped.estimation.parts, amped.theory.language.catalogue
 began = time.process_time()
 import amped.estimation.gate as gate
 took = [time.process_time() - began]

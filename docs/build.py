@@ -16,7 +16,7 @@ from pathlib import Path
 
 import amped
 from amped.report import reference
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, BUILD = ROOT / "docs", ROOT / "build" / "docs"

@@ -13,10 +13,10 @@ from amped.kernels.formats import FORMATS
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
 from amped.kernels.specs import FAMILIES, Record, masked
 from amped.kernels.unfused_costs import work_of
-from amped.theory import kernel_work
-from amped.theory.catalogue import catalogue
-from amped.theory.kernel_work import Traffic
-from amped.theory.records import Kernels, Operator
+from amped.theory.language.catalogue import catalogue
+from amped.theory.nouns import kernel_work
+from amped.theory.nouns.kernel_work import Traffic
+from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline import kernels
 from amped.theory.roofline.rates import operand_delivery_reciprocal__powered as powered
 

@@ -12,7 +12,7 @@ from typing import Any
 from amped.base.errors import ConfigError
 from amped.kernels.formats import FORMATS, MEASURED
 from amped.kernels.refusals import refuse_unknown
-from amped.theory.kernel_work import (
+from amped.theory.nouns.kernel_work import (
     ACTIVATION,
     ADAM,
     ADDITION,

@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.kernels.refusals import refuse_unknown
 from amped.kernels.specs import FAMILIES, KernelSpec, Parameters, spec
-from amped.theory.records import Operator
+from amped.theory.nouns.records import Operator
 
 SUITES = ("quick", "full", "model")
 DIRECTIONS = ("forward", "backward")

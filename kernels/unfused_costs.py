@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amped.kernels.formats import FORMATS
 from amped.kernels.specs import Record, entries, record_work
-from amped.theory.kernel_work import Traffic
+from amped.theory.nouns.kernel_work import Traffic
 
 # Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
 # torch 2.13 dispatches; a sparse loss only reads its rows, and drawing random numbers only writes.

@@ -23,9 +23,9 @@ from amped.configuring.scenario import read_scenario
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation, estimated
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables, table_paths
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import MAPPING
-from amped.theory.records import CONTRACTIONS, Duration
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import MAPPING
+from amped.theory.nouns.records import CONTRACTIONS, Duration
 
 SCHEMA = "layer-anchor/1"
 # The parts of a step of the layer, with the phases of operators that each one has.

@@ -25,7 +25,7 @@ from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import Array, MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS, LookupTables
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 # For each coefficient: its start, and the two bounds that it must stay between.
 Bounds = Mapping[str, tuple[float, float, float]]

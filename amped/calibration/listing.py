@@ -10,8 +10,8 @@ from amped.calibration.coefficients import BY_NAME, MOST_OF_A_STACK, MOST_OF_AN_
 from amped.configuring.values import read_value
 from amped.tables.table_files import ABOUT, KERNELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
-from amped.theory.catalogue import Catalogue
-from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, SYSTEM
 
 # For each table: what its rows are about, and how many numbers of a row may be fitted.
 SELECTED_BY = {KERNELS: "accelerator", SYSTEMS: "system", SOFTWARE: "software stack"}

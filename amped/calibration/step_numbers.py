@@ -19,7 +19,7 @@ from amped.configuring.values import read_value
 from amped.engine.evaluate import Array
 from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.tables.tables import Row, Tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 # The tables whose numbers may be fitted to steps, and the row of each that stands for what is unknown.
 TABLES, UNKNOWN = (KERNELS, SOFTWARE), "default"

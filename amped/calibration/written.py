@@ -12,7 +12,7 @@ from amped.base import version
 from amped.calibration.calibrate import Calibration
 from amped.estimation.own_runs import COLUMN, as_column
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.table import SHIPPED
 
 UNITS = {

@@ -74,7 +74,7 @@ VERB_GROUPS = {
     },
     "Measure": {
         "bench": Verb("amped.cli.bench:bench", "Time this machine's kernels."),
-        "layouts": Verb("amped.cli.layouts:layouts", "Choose the memory layouts of a layer."),
+        "layouts": Verb("amped.cli.tensor_layouts:layouts", "Choose the memory layouts of a layer."),
         "memory": Verb("amped.cli.memory:memory", "Modules that keep less for backward."),
         "data-movement": Verb("amped.cli.data_movement:data_movement", "Flop and words of a layer's operators."),
         "mat-dims": Verb("amped.cli.mat_dims:mat_dims", "Matrix dimensions for DeepFlow."),

@@ -132,7 +132,7 @@ def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
     from amped.engine.evaluate import run
     from amped.engine.resolve import plan
     from amped.estimation.estimation import Estimation
-    from amped.theory.quantity import MAPPING
+    from amped.theory.language.quantity import MAPPING
 
     whole = {"tensor_parallel_degree": 1} if asked.label == options.DEFAULT_CONFIG else {}
     asked = asked_again(asked.question, {"software": PLAIN, **whole, **asked.question.overrides})

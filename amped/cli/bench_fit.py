@@ -127,7 +127,7 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
     """The coefficients of a row of kernel_efficiencies, in SI units."""
     from amped.configuring.values import read_value
     from amped.tables.table_files import ABOUT, KERNELS
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     known, columns = catalogue(), tables.row(KERNELS, row).columns
     return {
@@ -142,9 +142,9 @@ def collectives() -> Any:
 
     Its arguments are kind, payload, group, rate of a ring and latency.
     """
-    from amped.theory.link_records import Link, Links
     from amped.theory.links.electrical import RING, TIMES
-    from amped.theory.records import Collective, Group
+    from amped.theory.nouns.link_records import Link, Links
+    from amped.theory.nouns.records import Collective, Group
 
     times: Any = TIMES
 

@@ -103,7 +103,7 @@ def _rate(tables: Tables, name: str, dtype: str) -> float:
 def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str) -> Any:
     """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
-    from amped.theory.parallelisms import WRITTEN
+    from amped.theory.nouns.parallelisms import WRITTEN
 
     degrees = [f"{kind}_parallel_degree" for kind in WRITTEN]
     formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]

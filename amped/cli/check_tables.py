@@ -20,7 +20,7 @@ def check_tables(
     from amped.base.errors import TableError
     from amped.estimation.table_check import table_problems
     from amped.tables.tables import Tables, user_tables
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     tables = Tables((folder,)) if folder else user_tables()
     problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))

@@ -28,7 +28,7 @@ def coefficients(
     from amped.calibration import listing
     from amped.calibration.step_table import shipped_numbers
     from amped.tables.tables import user_tables
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     tables = user_tables(lookup_tables)
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]

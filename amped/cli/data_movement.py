@@ -29,8 +29,8 @@ def data_movement(
 
     Example: amped data-movement --batch 8 --seq 512 --accelerator "V100 SXM2 16GB"
     """
-    from amped.kernels.layouts.cost import Device, told
-    from amped.kernels.layouts.plan import read_plan
+    from amped.kernels.tensor_layouts.cost import Device, told
+    from amped.kernels.tensor_layouts.plan import read_plan
 
     seconds: dict[str, float] = {}
     kind: str = attention

@@ -15,6 +15,7 @@ def explain(
     asked: options.Scenario,
     name: Annotated[str, Argument(metavar="NAME", help="Of `amped list parameters`, or a word.")],
     depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
+    inside: Annotated[bool, Option("--inside", help="Show names inside chapters too.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,
 ) -> None:
     """Show how amped gets a value: its formula and source, and what it is computed from.
@@ -25,7 +26,7 @@ def explain(
     """
     from amped.estimation.explanation import explained
 
-    tree = explained(asked, name)
+    tree = explained(asked, name, inside)
     options.tell_name(name, tree.name)
     if as_json:
         options.show_json(asdict(tree))

@@ -104,7 +104,7 @@ def _by_name(words: Sequence[str], known: set[str]) -> list[str]:
 def _own_option(option: str, known: set[str]) -> str | None:
     """The option of the verb that an unknown option is another name of; None for --set; an empty text for neither."""
     from amped.base.aliases import aliases
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     name = aliases().option(option[2:].replace("-", "_"))
     if f"--{name}" in known:
@@ -118,7 +118,7 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
     near = sorted(known)
     if "--set" in known and option.startswith("--"):
         from amped.base.aliases import aliases
-        from amped.theory.catalogue import catalogue
+        from amped.theory.language.catalogue import catalogue
 
         named = (name for name, each in catalogue().items() if each.category)
         near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]

@@ -33,7 +33,7 @@ def init(
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
     from amped.interop.models import with_model
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     options.refuse_existing(output, "--output")
     row: Any = with_model({"model": model}, lookup_tables)["model"]

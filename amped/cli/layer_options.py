@@ -20,7 +20,7 @@ def layer(
     hidden: Annotated[int, Option("--hidden", metavar="N", help="Width of the layer.")] = 1024,
     ffn: Annotated[int, Option("--ffn", metavar="N", help="Feed-forward width; 0: four times hidden.")] = 0,
 ) -> Any:
-    """The sizes of the layer (`amped.kernels.layouts.spec.Dimensions`)."""
+    """The sizes of the layer (`amped.kernels.tensor_layouts.spec.Dimensions`)."""
     from amped.kernels.layer_shape import Dimensions
 
     return Dimensions(batch, seq, heads, hidden, ffn)
@@ -37,13 +37,13 @@ def device(
     word_bytes: Annotated[float, Option(metavar="N", help="Bytes of a word.", min=0.125)] = 2.0,
     lookup_tables: TablesOption = None,
 ) -> Any:
-    """The peak rates of the device (`amped.kernels.layouts.cost.Device`), or None.
+    """The peak rates of the device (`amped.kernels.tensor_layouts.cost.Device`), or None.
 
     Raises:
         ConfigError: if only one of the two is given, or one is not above 0.
     """
     from amped.base.units import parse
-    from amped.kernels.layouts.cost import Device
+    from amped.kernels.tensor_layouts.cost import Device
     from amped.tables.table_files import ACCELERATORS
     from amped.tables.tables import user_tables
 

@@ -101,7 +101,7 @@ def listing(
 
 def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The lines of a list, each with its values by head."""
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     if what == "configs":
         from amped.configuring.config import read_config, shipped_configs
@@ -109,9 +109,9 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
         for name in shipped_configs():
             yield {"name": name, "description": read_config(name, catalogue()).description}
     elif what == "parameters":
-        for name, quantity in catalogue().items():
-            if quantity.mark.kind != "records" and not quantity.mark.constrains:
-                yield {"name": name, "unit": quantity.mark.bare or quantity.mark.unit, "meaning": quantity.summary}
+        for quantity in map(catalogue().__getitem__, catalogue().numbers):
+            unit = quantity.mark.bare or quantity.mark.unit
+            yield {"name": quantity.name, "unit": unit, "meaning": quantity.summary}
     elif what == "measurements":
         yield from _measurements()
     elif what == "topologies":
@@ -150,7 +150,7 @@ def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _measurements() -> Iterator[dict[str, str]]:
     """The measured runs and layers that come with amped."""
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
     from amped.validation.table import read_table
 
     for row in read_table(None, catalogue()):

@@ -28,7 +28,7 @@ from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
 from amped.report.width import columns
 from amped.tables.table_files import LookupTables, table_paths
-from amped.theory.parallelisms import OPTIONS, WRITTEN
+from amped.theory.nouns.parallelisms import OPTIONS, WRITTEN
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -350,7 +350,7 @@ def _is_layout(name: str) -> bool:
     """Whether the value of a name is a layout: one text that lists the layers of the stages."""
     from amped.base.aliases import aliases
     from amped.configuring.values import TEXTS
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     name = aliases().canonical(name)
     return name in catalogue() and catalogue()[name].mark.unit in TEXTS

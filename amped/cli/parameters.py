@@ -23,7 +23,7 @@ def parameters(
     options.print_old_names(old_names)
 
     from amped.report import reference
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)
     if form == "json":

@@ -104,7 +104,7 @@ def _show(
         options.show_json([each.to_dict() for each in found])
         return
     from amped.report.recommending import recommendation
-    from amped.theory.quantity import NETWORK
+    from amped.theory.language.quantity import NETWORK
 
     rows = asked[0].sources.rows
     named = rows[NETWORK].name if "model" in given else asked[0].label
@@ -117,7 +117,7 @@ def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) 
     from amped.drafting.chooser import completed
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
-    from amped.theory.quantity import SYSTEM
+    from amped.theory.language.quantity import SYSTEM
 
     best = next((each for each in found if each.row is not None), None)
     if best is None:

@@ -13,6 +13,6 @@ def schema() -> None:
     Example: amped schema > config.schema.json
     """
     from amped.configuring.config_schema import config_schema
-    from amped.theory.catalogue import catalogue
+    from amped.theory.language.catalogue import catalogue
 
     typer.echo(json.dumps(config_schema(catalogue()), indent=1, ensure_ascii=False))

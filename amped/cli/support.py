@@ -42,7 +42,7 @@ def _imported(named: str) -> Imported | None:
     """The file of another tool; None for a config of amped's, a shipped one, or a name without a file."""
     from amped.configuring.config import shipped_configs
     from amped.interop.recognition import read_file
-    from amped.theory.quantity import CATEGORIES
+    from amped.theory.language.quantity import CATEGORIES
 
     path = Path(named).expanduser()
     own = named in shipped_configs() or not exists(path)

@@ -19,8 +19,9 @@ from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.values import read_value
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
 from amped.tables.tables import user_tables
-from amped.theory.catalogue import Catalogue
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
+from amped.theory.language.quantity import CATEGORIES
 
 OLD_EFFICIENCY = "effective_perf_perc_"
 
@@ -214,8 +215,13 @@ def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
         if not _names_kernels(entry):
             yield Problem("is not the name of a row", entry.where, f"give a row of {KERNELS} as value")
     elif entry.name not in catalogue or catalogue[entry.name].mark.constrains:
-        hint = did_you_mean(entry.written_name, [*catalogue, *old.suggested()]) or "`amped list parameters` shows them"
+        hint = (
+            did_you_mean(entry.written_name, [*catalogue.public, *old.suggested()])
+            or "`amped list parameters` shows them"
+        )
         yield Problem(f"unknown parameter {quoted(entry.written_name)}", entry.where, hint)
+    elif entry.name in catalogue.inside:
+        yield inside(entry.name, catalogue, entry.where)
     elif entry.kind == "both":
         yield Problem("is to be calculated and to be looked up", entry.where, "set one of the two to false")
     elif entry.kind == "value" and entry.value is ...:

@@ -14,8 +14,8 @@ from amped.base.errors import Problem, did_you_mean, quoted
 from amped.configuring.not_modeled import KEY, SHARES, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import Catalogue, Quantity
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.catalogue import Catalogue, Quantity
+from amped.theory.language.quantity import CATEGORIES
 
 VERSION = 1
 _TEXT = {"type": "string"}
@@ -55,13 +55,12 @@ def config_schema(known: Catalogue) -> dict[str, Any]:
         built["properties"][category] = _object(section)
     built["properties"][KEY] = _NOT_MODELED | {"items": _entry()}
     built["properties"]["performance_model"] = {"enum": list(known["performance_model"].mark.choices)}
-    canonical = [n for n, q in known.items() if q.mark.kind != "records" and n not in known.constraints]
     number: dict[str, Any] = {"type": ["number", "string"]}
     kinds: dict[str, dict[str, Any]] = {"number": number, "boolean": {"enum": [True, False, 0, 1]}, "any": {},
                                         "share": {"type": ["number", "string", "boolean"]}}  # fmt: skip
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:amped:config:{VERSION}",
             "title": "amped config"}  # fmt: skip
-    names_of_all = {"name": {"enum": sorted({*canonical, *aliases().names(), KERNELS})}}
+    names_of_all = {"name": {"enum": sorted({*known.numbers, *aliases().names(), KERNELS})}}
     return (
         head
         | built

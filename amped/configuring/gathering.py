@@ -23,8 +23,9 @@ from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
-from amped.theory.catalogue import Catalogue, Quantity
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import Catalogue, Quantity
+from amped.theory.language.doors import inside
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING: SOFTWARE}
 ROW_NAMES = {
@@ -106,6 +107,8 @@ class _Builder:
             where = f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
                 self.problems.append(self._unknown(written_name, where))
+            elif name in self.catalogue.inside:
+                self.problems.append(inside(name, self.catalogue, where))
             elif written_name in aliases().equal_to:
                 self.equals.append(Entry(name, written_name, where, "value", written))
             elif name in own:
@@ -133,7 +136,7 @@ class _Builder:
         if written_name in aliases().retired:
             return Problem(f"{quoted(written_name)} is a retired name, and not used", where, "leave it out")
         rules = self.catalogue.constraints
-        names = [*(n for n in self.catalogue if n not in rules), *ROW_NAMES, *aliases().suggested()]
+        names = [*self.catalogue.public, *ROW_NAMES, *aliases().suggested()]
         rule = ", which is a rule" if written_name in rules else ""
         hint = did_you_mean(written_name, names) or "`amped list parameters` shows them"
         return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)

@@ -12,7 +12,7 @@ from amped.base.units import parse
 from amped.tables.tables import Row
 
 if TYPE_CHECKING:
-    from amped.theory.records import TimedKernels
+    from amped.theory.nouns.records import TimedKernels
 
 NAME = "measured_kernel_table"
 

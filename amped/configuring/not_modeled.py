@@ -13,7 +13,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, did_you_mean, quoted
 from amped.base.record import dataclass
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 KEY, ANYWAY = "not_modeled", "anyway"
 # What an entry may touch: parts of a layer that are modeled, and that stand in the place of something else.

@@ -21,9 +21,9 @@ from amped.configuring.not_modeled import ANYWAY
 from amped.configuring.sources import Sources
 from amped.tables.table_files import LookupTables
 from amped.tables.tables import user_tables
-from amped.theory.catalogue import Catalogue, catalogue, collect
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
-from amped.theory.shardings import SHARDINGS
+from amped.theory.language.catalogue import Catalogue, catalogue, collect
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.nouns.shardings import SHARDINGS
 
 ConfigSource = str | Path | Mapping[str, Any] | Config
 
@@ -188,6 +188,6 @@ def python_file(path: Path, holds: str) -> tuple[str, ModuleType]:
 
 def _with_formulas(module: ModuleType, file: str) -> ModuleType:
     if not collect(module):
-        advice = "mark them: from amped.theory.quantity import quantity, parameter, records"
+        advice = "mark them: from amped.theory.language.quantity import quantity, parameter, records"
         raise FileError("has no marked function", advice, file)
     return module

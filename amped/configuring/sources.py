@@ -7,7 +7,7 @@ from typing import Any
 
 from amped.base.record import dataclass
 from amped.configuring.kernel_tables import KernelTable
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.configuring.not_modeled import NotModeled
 from amped.configuring.values import Value
 from amped.tables.tables import Row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 
 from amped.base.aliases import aliases
@@ -10,18 +10,17 @@ from amped.base.errors import Problem, did_you_mean, plain
 from amped.base.files import shipped_json
 from amped.tables.rows import Row
 from amped.tables.table_schema import cell_of, columns
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 
-def unknown_columns(row: Row, known: Iterable[str]) -> Iterator[Problem]:
-    """A problem for each column with a value that is no quantity and no column of the row's table.
-
-    Args:
-        row: a row of a lookup table.
-        known: the names of all quantities.
-    """
-    kinds, quantities = columns(row.table), set(known)
+def unknown_columns(row: Row, known: Catalogue) -> Iterator[Problem]:
+    """A problem for each column with a value that is no public quantity and no column of the row's table."""
+    kinds, quantities = columns(row.table), {*known} - known.inside
     for column, value in row.columns.items():
-        if value is not None and column not in quantities and column not in kinds and column not in aliases().retired:
+        if value is not None and column in known.inside:
+            yield inside(column, known, cell_of(row.table, row.name, column))
+        elif value is not None and column not in quantities and column not in kinds and column not in aliases().retired:
             advice = meant(column, quantities | kinds.keys()) or did_you_mean(column, (*sorted(quantities), *kinds))
             yield Problem("is no column amped knows", cell_of(row.table, row.name, column), advice)
 

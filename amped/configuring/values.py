@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from amped.base.errors import ConfigError, did_you_mean, plain, quoted
 from amped.base.units import parse
 from amped.configuring.kernel_tables import KernelTable, read_kernel_table
-from amped.configuring.layouts import Layout, Pattern, read_layout, read_pattern
-from amped.theory.catalogue import Quantity
+from amped.configuring.layout_text import Layout, Pattern, read_layout, read_pattern
+from amped.theory.language.catalogue import Quantity
 
 Value = float | str | Layout | Pattern | KernelTable
 RATES = ("Hz", "1/s", "byte/s", "flop/s")

@@ -23,7 +23,7 @@ class Asking(NamedTuple):
     def leaves_open(self, swept: Iterable[str] = ()) -> bool:
         """Whether the rest is chosen: a row or the sizes of a network are named, and no config is. Swept rows count as named."""
         from amped.base.aliases import aliases
-        from amped.theory.quantity import GIVEN_NETWORK
+        from amped.theory.language.quantity import GIVEN_NETWORK
 
         named = {aliases().canonical(name) for name, value in self.values.items() if value is not None}
         return self.config is None and (bool(ROWS & {*named, *swept}) or named >= GIVEN_NETWORK)

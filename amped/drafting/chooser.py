@@ -28,8 +28,8 @@ from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, MICROBATCH,
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, system_of_its_form, user_tables
-from amped.theory.parallelisms import OF_TOKENS, PLACED
-from amped.theory.quantity import ACCELERATOR, GIVEN_NETWORK, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, GIVEN_NETWORK, MAPPING, NETWORK, SYSTEM
+from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
 
 # What is taken where nobody names a machine, or how many accelerators there are.
 MACHINE, NUMBER = "DGX H100", 1024

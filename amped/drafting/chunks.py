@@ -12,9 +12,9 @@ from dataclasses import replace
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
 from amped.drafting.fastest import Fastest, fastest
-from amped.estimation.laying_out import ENDS, LAYOUT
 from amped.exploration.search_space import CHUNKS
 from amped.exploration.sweep_axes import is_set
+from amped.pipeline_layouts.laying_out import ENDS, LAYOUT
 
 # Who gives one of these has chosen the chunks.
 HOLDING = (CHUNKS, LAYOUT, "pipeline_schedule", *ENDS)

@@ -13,11 +13,11 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Given, LookedUp
 from amped.drafting.chooser import completed
 from amped.estimation.estimation import Estimation, estimated
-from amped.estimation.laying_out import KINDS, LAYOUT
 from amped.exploration.candidate_config import as_written
+from amped.pipeline_layouts.laying_out import KINDS, LAYOUT
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
-from amped.theory.catalogue import Catalogue
-from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 
 TOKENS, OF_ROW = "tokens_to_train", "training_tokens"
 # What an estimate finds by itself as the chooser did.

@@ -28,7 +28,7 @@ from amped.exploration.mappings import of_rows
 from amped.exploration.request import Options
 from amped.exploration.search import Branch, Search
 from amped.exploration.search_space import space_of
-from amped.theory.conditions import OFFLOADS
+from amped.theory.nouns.conditions import OFFLOADS
 
 AGAIN, TIME, FITS = "activation_recomputation", "training_time", "fits_in_memory"
 # Whether it also leaves the headroom free; without headroom, each mapping that fits does.

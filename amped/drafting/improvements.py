@@ -9,8 +9,8 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario, asked_again
 from amped.drafting.fastest import FITS, KEEPS
 from amped.estimation.estimation import Estimation, estimated
-from amped.estimation.laying_out import LAYOUT
-from amped.theory.quantity import ACCELERATOR
+from amped.pipeline_layouts.laying_out import LAYOUT
+from amped.theory.language.quantity import ACCELERATOR
 
 # Switches that may be off, and the degrees that may be halved or doubled.
 SWITCHES = (

@@ -19,11 +19,11 @@ from amped.drafting.chooser import MAPPED, TODAY
 from amped.drafting.fastest import Fastest, fastest
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
-from amped.estimation.laying_out import ENDS
 from amped.exploration.search_space import CHUNKS, HEADROOM, HEADROOM_BYTES, MICROBATCH, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
+from amped.pipeline_layouts.laying_out import ENDS
 from amped.tables.table_files import LookupTables
-from amped.theory.parallelisms import PLACED
+from amped.theory.nouns.parallelisms import PLACED
 
 OVERLAP = "overlap_data_communication"
 AGAIN, SEQUENCE = "activation_recomputation", "sequence_parallel"

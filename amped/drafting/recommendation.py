@@ -13,7 +13,7 @@ from amped.drafting.chooser import NOT_TRIED, SPACE, completed
 from amped.drafting.fastest import fastest
 from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.search_space import space_of, wholes
-from amped.theory.quantity import SYSTEM
+from amped.theory.language.quantity import SYSTEM
 
 # How many sizes of the machine are tried for each doubling; and how many doublings, from the smallest possible size.
 SIZES, DOUBLINGS = 16, 8

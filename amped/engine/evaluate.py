@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from amped.base.errors import EvaluationError, Problem
 from amped.base.numbers import settable
 from amped.configuring.kernel_tables import KernelTable
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.engine.axes import JointAxis, JointBlock, gathered
 from amped.engine.known import Known, source_of
 from amped.engine.resolve import Plan
-from amped.theory.catalogue import Formula
-from amped.theory.records import Duration, Record
-from amped.theory.stage_records import Share
+from amped.theory.language.catalogue import Formula
+from amped.theory.nouns.records import Duration, Record
+from amped.theory.nouns.stage_records import Share
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

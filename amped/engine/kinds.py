@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from amped.theory.catalogue import Catalogue, Formula
-from amped.theory.kinds_of_layers import IF, KINDS, OF_EACH_KIND, OF_THE_BOTTLENECK, OF_THE_STEP, PER_LAYER
-from amped.theory.quantity import Mark
+from amped.theory.language.catalogue import Catalogue, Formula
+from amped.theory.language.kinds_of_layers import IF, KINDS, OF_EACH_KIND, OF_THE_BOTTLENECK, OF_THE_STEP, PER_LAYER
+from amped.theory.language.quantity import Mark
 
 SHARES = "bottleneck_layer_shares"
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amped.engine.axes import JointAxis, Tied
-from amped.theory.catalogue import Formula
+from amped.theory.language.catalogue import Formula
 
 DIGEST_BYTES = 16
 # Stands for the mask of all variables, which may be more variables in another run with the same rows.

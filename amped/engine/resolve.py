@@ -16,8 +16,8 @@ from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.base.record import dataclass
 from amped.configuring.sources import Sources
 from amped.engine.kinds import Kinds
-from amped.theory.catalogue import Catalogue, Formula, Quantity
-from amped.theory.quantity import ACCELERATOR, SYSTEM
+from amped.theory.language.catalogue import Catalogue, Formula, Quantity
+from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 
 # How many plans are remembered; a plan takes some tens of kilobytes.
 MOST_PLANS = 256

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from amped.estimation.estimation import Estimation
-from amped.theory.records import CONTRACTIONS, WEIGHTED, Collective, Duration, Kernels, Operator
+from amped.theory.nouns.records import CONTRACTIONS, WEIGHTED, Collective, Duration, Kernels, Operator
 from amped.theory.roofline.kernels import traffic_time, work_time
 
 # The parts of a step that have operators, in the order of the forward pass.

@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, Estimation
 from amped.estimation.parts import STEP_PARTS
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 # Inputs whose change makes another experiment, and not another way to run the same one.
 EXPERIMENT = (

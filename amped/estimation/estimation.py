@@ -27,7 +27,6 @@ from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.grade import LAW, MISSING, grade
-from amped.estimation.laying_out import laid_out
 from amped.estimation.not_modeled import TOLD_FIRST, Bound, bounds_of, together, with_bound
 from amped.estimation.own_runs import own_band, own_runs
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
@@ -35,11 +34,12 @@ from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
 from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of, mapping_of
+from amped.pipeline_layouts.laying_out import laid_out
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import Formula
-from amped.theory.conditions import OFFLOADS
-from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELISMS, WRITTEN
-from amped.theory.quantity import MAPPING
+from amped.theory.language.catalogue import Formula
+from amped.theory.language.quantity import MAPPING
+from amped.theory.nouns.conditions import OFFLOADS
+from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELISMS, WRITTEN
 
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from amped.base.errors import MappingError
 from amped.estimation.estimation import Estimation
-from amped.theory.parallelisms import IN_LAYERS
+from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.stage_records import on
 from amped.theory.schedules.orders import SCHEDULES
 from amped.theory.schedules.timeline import Timeline, Work, executed
-from amped.theory.stage_records import on
 
 # The layers of each kind, for each stage and each of its chunks.
 Layers = Sequence[Sequence[Sequence[float]]]

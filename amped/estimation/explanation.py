@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from textwrap import shorten
@@ -17,9 +18,9 @@ from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
-from amped.estimation.laying_out import laid_out
 from amped.estimation.rules import broken_rules
-from amped.theory.catalogue import Catalogue
+from amped.pipeline_layouts.laying_out import laid_out
+from amped.theory.language.catalogue import Catalogue, Formula
 
 # How many quantities are listed for a word, and in how many characters; and those that every estimate gives.
 MOST, WIDEST = 8, 60
@@ -37,6 +38,8 @@ class Explanation:
         repeated: whether it is explained further up in the tree.
         rows: for the name that is asked for, its records, each with its fields.
         equation: the lines of the equation in the docstring of the formula, if it has one.
+        file: file and line of the formula: `theory/layer/waits.py:44`.
+        inside: for each chapter, how many names that it keeps to itself stand between this quantity and its parts.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Explanation:
     parts: tuple[Explanation, ...] = field(default=(), repr=False)
     rows: tuple[Mapping[str, float | str], ...] = ()
     equation: str = ""
+    file: str = ""
+    inside: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The first levels of the tree as lines; rich and the command line show all levels."""
@@ -70,8 +75,13 @@ class Explanation:
             yield from part.walk()
 
 
-def explained(scenario: Scenario, name: str) -> Explanation:
+def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanation:
     """Explains the value of one quantity or choice.
+
+    Args:
+        scenario: what is asked about.
+        name: the name of the quantity, or a word for it.
+        inside: whether the tree has the names too that chapters keep to themselves.
 
     Raises:
         ResolveError: for an unknown name or missing inputs.
@@ -94,7 +104,7 @@ def explained(scenario: Scenario, name: str) -> Explanation:
     if problems:
         raise MappingError(problems, file=scenario.label)
     check_finite(results)
-    found = _quantity(scenario, results, name, set())
+    found = _quantity(Asked(scenario, results, inside), name, set())
     return replace(found, rows=_rows(results, name)) if found.origin == "records" else found
 
 
@@ -108,7 +118,7 @@ def _meant(name: str, known: Catalogue) -> str:
 def _with_words(words: str, known: Catalogue) -> list[str]:
     """The quantities whose names have all these words; those that every estimate gives stand first."""
     asked = set(words.casefold().replace("-", "_").replace(" ", "_").split("_"))
-    found = [name for name, q in known.items() if asked <= {*name.split("_")} and not q.mark.constrains]
+    found = [name for name in known.public if asked <= {*name.split("_")}]
     return sorted(found, key=lambda name: (name not in GIVEN_ALWAYS, known[name].mark.kind == "records"))
 
 
@@ -116,7 +126,7 @@ def _candidates(word: str, known: Catalogue) -> str:
     """What a word may mean, one quantity a line; or the names that look like it."""
     found = _with_words(word, known)
     if not found:
-        return did_you_mean(word, [*known, *aliases().results]) or "`amped list parameters` shows them"
+        return did_you_mean(word, [*known.public, *aliases().results]) or "`amped list parameters` shows them"
     lines = ["ask for one of these:", *(f"{name}: {_first_sentence(known[name].summary)}" for name in found[:MOST])]
     more = f"and {len(found) - MOST} more: {command('list', 'parameters', '--filter', word)}" if found[MOST:] else ""
     return "\n    ".join([*lines, *([more] if more else [])])
@@ -141,10 +151,38 @@ def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
     because = formula.because if formula else ""
     source = formula.text["source"] if formula else ""
     summary = formula.text["summary"] if formula else quantity.summary
-    return Explanation(name, value, "choice", "default", "", summary, source, because=because)
+    file = formula.place if formula else ""
+    return Explanation(name, value, "choice", "default", "", summary, source, because=because, file=file)
 
 
-def _quantity(scenario: Scenario, results: Results, name: str, told: set[str]) -> Explanation:
+@dataclass(frozen=True)
+class Asked:
+    """What is explained: the results of a scenario, with or without what chapters keep to themselves."""
+
+    scenario: Scenario
+    results: Results
+    inside: bool
+
+    def keeps(self, name: str) -> bool:
+        """Whether a name is kept inside its chapter, and is not shown."""
+        return not self.inside and name in self.results.plan.by_name and not self.scenario.catalogue[name].is_public
+
+    def inputs(self, formula: Formula) -> tuple[list[str], dict[str, int]]:
+        """What a formula is computed from, over all names that are not shown; and how many of each chapter these are."""
+        shown, kept = dict[str, None](), dict[str, str]()
+        waiting = [*reversed(formula.arguments)]
+        while waiting:
+            name = waiting.pop()
+            if not self.keeps(name):
+                shown[name] = None
+            elif name not in kept:
+                kept[name] = self.scenario.catalogue[name].chapter
+                waiting += reversed(self.results.plan.by_name[name].arguments)
+        return [*shown], dict(Counter(kept.values()))
+
+
+def _quantity(asked: Asked, name: str, told: set[str]) -> Explanation:
+    scenario, results = asked.scenario, asked.results
     quantity, data = scenario.catalogue[name], results.cells[name][0]
     value = data.item() if isinstance(data, np.ndarray) else f"{len(data)} records"
     unit = quantity.mark.unit
@@ -164,6 +202,8 @@ def _quantity(scenario: Scenario, results: Results, name: str, told: set[str]) -
     where = f"{formula.function.__name__}({', '.join(formula.arguments)})"
     repeated = name in told
     told.add(name)
-    parts = () if repeated else tuple(_quantity(scenario, results, argument, told) for argument in formula.arguments)
+    inputs, inside = ([], {}) if repeated else asked.inputs(formula)
+    parts = tuple(_quantity(asked, argument, told) for argument in inputs)
     return Explanation(name, value, unit, kind, where, text["summary"], text["source"], text["differs"],
-                       formula.because, repeated and bool(formula.arguments), parts, equation=text["equation"])  # fmt: skip
+                       formula.because, repeated and bool(formula.arguments), parts, equation=text["equation"],
+                       file=formula.place, inside=inside)  # fmt: skip

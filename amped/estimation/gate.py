@@ -16,7 +16,7 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given, LookedUp
 from amped.engine.evaluate import Results
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 # Sums and quotients of floating-point numbers may be off by a few rounding errors.
 ROUNDING = 1e-9

@@ -9,7 +9,7 @@ from typing import Any
 from amped.base.numbers import digits
 from amped.estimation.breakdown import OperatorLine, collectives, forward_pass, node_of, step_lines
 from amped.estimation.estimation import Estimation
-from amped.theory.records import CONTRACTIONS
+from amped.theory.nouns.records import CONTRACTIONS
 
 
 @dataclass(frozen=True)

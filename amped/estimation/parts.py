@@ -1,6 +1,6 @@
 """The parts that a step's time and an accelerator's memory are made of, by name."""
 
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.nouns.parallelisms import PARALLELISMS
 
 COMMUNICATIONS = (*PARALLELISMS, "offload")
 STEP_PARTS = (

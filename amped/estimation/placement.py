@@ -11,8 +11,8 @@ from amped.configuring.sources import Given, Sources
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Results, run
 from amped.engine.resolve import plan
-from amped.theory.divisors import divisors
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.nouns.divisors import divisors
+from amped.theory.nouns.parallelisms import PARALLELISMS
 
 FILLED, USABLE, TIME = "filled_domain_size", "usable_domain_size", "step_time"
 PLACED = tuple(f"intra_node_{kind}_parallel_degree" for kind in PARALLELISMS)

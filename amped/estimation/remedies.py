@@ -13,8 +13,8 @@ from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation
-from amped.estimation.laying_out import laid_out, without_own_layout
-from amped.theory.conditions import OFFLOADS
+from amped.pipeline_layouts.laying_out import laid_out, without_own_layout
+from amped.theory.nouns.conditions import OFFLOADS
 
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from amped.base.errors import AmpedError, Problem
-from amped.configuring.layouts import as_runs
+from amped.configuring.layout_text import as_runs
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.configuring.values import TEXTS
 from amped.engine.evaluate import Array, Results, run
 from amped.engine.resolve import plan
-from amped.estimation.laying_out import without_own_layout
-from amped.theory.catalogue import Formula
-from amped.theory.quantity import Mark
+from amped.pipeline_layouts.laying_out import without_own_layout
+from amped.theory.language.catalogue import Formula
+from amped.theory.language.quantity import Mark
 
 # How many whole numbers are tried on either side of a value.
 NEIGHBORHOOD = 8192

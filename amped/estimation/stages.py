@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from amped.estimation.estimation import Estimation
-from amped.theory.kinds_of_layers import KINDS
-from amped.theory.stage_records import Stage, had
+from amped.theory.language.kinds_of_layers import KINDS
+from amped.theory.nouns.stage_records import Stage, had
 
 MODULES = "multi_token_prediction"
 

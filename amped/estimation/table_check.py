@@ -17,7 +17,7 @@ from amped.engine.resolve import plan
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SYSTEMS
 from amped.tables.table_schema import cell_of, columns, row_problems
 from amped.tables.tables import Row, Tables
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
 
 PEAK_TOLERANCE = 0.03
 FLOPS_PER_MAC = 2

@@ -16,8 +16,8 @@ from typing import Any
 from amped.base.files import shipped_text
 from amped.base.record import dataclass
 from amped.tables.tables import Row
-from amped.theory.parallelisms import WRITTEN
-from amped.theory.quantity import ACCELERATOR, MAPPING
+from amped.theory.language.quantity import ACCELERATOR, MAPPING
+from amped.theory.nouns.parallelisms import WRITTEN
 
 FILE = "validation_residuals.csv"
 STEP_TIME = "step_time"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from amped.engine.evaluate import Array, Columns
 from amped.exploration.search_space import Space
 from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS, Swept
-from amped.theory.divisors import divisors
+from amped.theory.nouns.divisors import divisors
 
 
 class Needs(Protocol):

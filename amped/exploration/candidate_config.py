@@ -20,8 +20,8 @@ from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.sweep_axes import SEARCHED
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import Quantity
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.catalogue import Quantity
+from amped.theory.language.quantity import CATEGORIES
 
 
 def names_of_winners(count: int) -> list[str]:

@@ -20,14 +20,14 @@ from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import chosen_values, plan
-from amped.estimation.laying_out import LAYOUT
 from amped.estimation.placement import FILLED, may_leave_places
 from amped.exploration.beside import searched_beside
-from amped.exploration.layouts import Laid, Seen, layouts
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
+from amped.exploration.searched_layouts import Laid, Seen, layouts
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
-from amped.theory.divisors import divisors
-from amped.theory.parallelisms import OF_TOKENS, PLACED
+from amped.pipeline_layouts.laying_out import LAYOUT
+from amped.theory.nouns.divisors import divisors
+from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
 
 CASE = "case"
 SIZES = ("number_of_accelerators", "usable_domain_size", "number_of_experts", *wholes(OF_TOKENS))

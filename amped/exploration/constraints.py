@@ -16,7 +16,8 @@ from amped.base.errors import ConfigError, Problem, collected, did_you_mean
 from amped.base.record import dataclass
 from amped.base.units import COARSE, LEAST_COARSE, parse
 from amped.engine.evaluate import Mask
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
                "==": np.equal, "!=": np.not_equal}  # fmt: skip
@@ -89,8 +90,10 @@ def _read(text: str, catalogue: Catalogue) -> Wish:
         raise ConfigError(f"{text!r} is not NAME < VALUE", 'for example "memory_per_accelerator_bytes < 70 GB"')
     left, comparison, right = match.groups()
     comparison = "==" if comparison == "=" else comparison
-    names = [n for n, q in catalogue.items() if q.mark.kind != "records"]
+    names = [*catalogue.numbers, *catalogue.constraints]
     one, other = (aliases().asked(side) for side in (left, right))
+    if private := [name for name in (one, other) if name in catalogue.inside]:
+        raise ConfigError(inside(private[0], catalogue))
     if one not in names and other in names:
         left, right, one, other, comparison = right, left, other, one, comparison.translate(TURNED)
     if one not in names:

@@ -19,7 +19,7 @@ from amped.engine.resolve import Plan, plan
 from amped.exploration.cases import Family
 from amped.exploration.constraints import Wish
 from amped.exploration.objectives import Objective
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
 
 # Policies that change only attention. RESPECTS lists all that follows from them in a layer.
 COMPARED = ("flash_attention",)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from amped.engine.evaluate import Array
-from amped.theory.divisors import divisors
+from amped.theory.nouns.divisors import divisors
 
 
 @lru_cache(maxsize=1024)

@@ -26,8 +26,8 @@ from amped.exploration.cases import CASE, Case, Family
 from amped.exploration.factorizations import fullest, sizes, splits
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space
 from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
-from amped.theory.catalogue import Catalogue
-from amped.theory.parallelisms import OF_TOKENS
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.nouns.parallelisms import OF_TOKENS
 
 # The number of rows of a chunk, before micro-batches and rules.
 CHUNK_ROWS = 32_768

@@ -7,7 +7,8 @@ import re
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.record import dataclass
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 # The endings of names (before any `_per_`) of which more is better.
 _MORE = re.compile(r"(utilization|efficiency|flop_rate|bandwidth|goodput_fraction|largest_microbatch_size|capacity)")
@@ -28,9 +29,9 @@ def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> 
         ConfigError: for a name that is not a quantity.
     """
     name = aliases().asked(written)
-    names = [
-        n for n, q in catalogue.items() if q.mark.kind != "records" and not q.is_selector and not q.mark.constrains
-    ]
+    names = [name for name in catalogue.numbers if not catalogue[name].is_selector]
+    if name in catalogue.inside:
+        raise ConfigError(inside(name, catalogue))
     if name not in names:
         raise ConfigError(
             f"there is no quantity '{written}' to rank by", did_you_mean(written, [*aliases().results, *names])

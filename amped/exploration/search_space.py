@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from amped.base.errors import ConfigError, did_you_mean
 from amped.base.record import dataclass
-from amped.theory.parallelisms import OF_TOKENS, PLACED
-from amped.theory.shardings import SHARDINGS
+from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
+from amped.theory.nouns.shardings import SHARDINGS
 
 MICROBATCH, BATCH, CHUNKS = "microbatch_size", "batch_size", "virtual_pipeline_stages"
 # What a candidate leaves free, as a share of what it needs and beside it; and what it needs with both.

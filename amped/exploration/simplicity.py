@@ -13,7 +13,7 @@ import numpy as np
 from amped.engine.evaluate import Array, Columns
 from amped.exploration.search_space import CHUNKS, wholes
 from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS
-from amped.theory.conditions import OFFLOADS
+from amped.theory.nouns.conditions import OFFLOADS
 
 # A degree is in use above one, a switch above zero, and a choice if it differs from the one here.
 DEGREES = (*(n for n in wholes() if n != "data_parallel_degree"), CHUNKS, EXPERTS, EXPERT_TENSOR, COLUMNS_OF_GRID)

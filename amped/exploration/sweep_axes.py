@@ -14,7 +14,8 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.configuring.values import read_values
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
@@ -135,11 +136,13 @@ def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple
     """The further sweeps by canonical name, and the problems with them."""
     sweeps: dict[str, tuple[Any, ...]] = {}
     problems: list[Problem] = []
-    names = [*(n for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains), *ROW_NAMES]
+    names = [*known.numbers, *ROW_NAMES]
     for written, of_user in vary.items():
         with collected(problems, f"--vary {written}"):
             name, values = aliases().listed(written, of_user)
-            if name not in names:
+            if name in known.inside:
+                problems.append(inside(name, known, "--vary"))
+            elif name not in names:
                 problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
             elif not isinstance(values, list | tuple):
                 raise ConfigError(f"{quoted(values)} is not a list", "give a list of values")

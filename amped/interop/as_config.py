@@ -10,8 +10,8 @@ from amped.configuring.not_modeled import KEY
 from amped.interop.records import Imported
 from amped.interop.sections import NO_SIZES
 from amped.tables.table_files import MODELS, SOFTWARE
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import CATEGORIES, MAPPING, NETWORK
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import CATEGORIES, MAPPING, NETWORK
 
 
 def as_config(found: Imported, model: str | Imported | None = None) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from amped.interop.huggingface_rules import FULL, WINDOWED
 from amped.interop.megatron_model import mixture_marks
 from amped.interop.outgoing import Outgoing, is_default, outgoing
 from amped.interop.sections import as_json
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import NETWORK
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import NETWORK
 
 VERSION = "transformers 5.23.0"
 # How weights are stored, by the format of products.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
-from amped.configuring.layouts import as_pattern
+from amped.configuring.layout_text import as_pattern
 from amped.interop.huggingface_parts import mixtures, tell_layers, tell_part, tell_parts
 from amped.interop.records import Keys, Reading, whole
 

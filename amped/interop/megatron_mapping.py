@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.interop.outgoing import OF_A_HOST, Outgoing, Rule, servers
 from amped.interop.records import Reading
 

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
-from amped.configuring.layouts import Pattern, as_pattern, runs
+from amped.configuring.layout_text import Pattern, as_pattern, runs
 from amped.interop.outgoing import Outgoing, Rule
 from amped.interop.records import Reading, whole
 

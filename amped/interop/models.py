@@ -12,8 +12,8 @@ from amped.configuring.not_modeled import KEY
 from amped.interop import CONFIG
 from amped.tables.table_files import MODELS, LookupTables
 from amped.tables.tables import user_tables
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import NETWORK
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import NETWORK
 
 if TYPE_CHECKING:  # the readers are loaded for a file only
     from amped.interop.records import Imported

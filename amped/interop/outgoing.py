@@ -10,7 +10,7 @@ from amped.configuring.sources import Given
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import fields, table
 from amped.interop.records import Reading, Told
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 
 
 @dataclass

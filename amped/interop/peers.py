@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem
-from amped.configuring.layouts import as_pattern
+from amped.configuring.layout_text import as_pattern
 from amped.interop.outgoing import Rule
 from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, read_sections

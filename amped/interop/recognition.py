@@ -12,7 +12,7 @@ from amped.base.errors import AmpedError, FileError, Problem, quoted
 from amped.base.files import is_file, is_folder, parse_json, read_text
 from amped.interop import CONFIG, automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
 from amped.interop.records import Imported
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.quantity import CATEGORIES
 
 # A config that a person or a framework wrote is far smaller; a log may be cut to the block of its arguments.
 LARGEST_BYTES = 5_000_000

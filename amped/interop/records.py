@@ -14,7 +14,7 @@ from amped.base.printable import printable
 from amped.base.record import dataclass
 from amped.configuring.not_modeled import NotModeled
 from amped.configuring.values import read_value
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 # No count of a training is larger, and no network has more layers.
 LARGEST, MOST_LAYERS = 10**15, 100_000

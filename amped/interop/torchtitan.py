@@ -12,7 +12,7 @@ from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
 from amped.interop.records import Imported, Keys, Reading
 from amped.interop.sections import flat, parse_toml, read_sections
-from amped.theory.quantity import MAPPING, NETWORK
+from amped.theory.language.quantity import MAPPING, NETWORK
 
 FORM, SOFTWARE, COMPILED = "torchtitan", "torchtitan", "torchtitan compiled"
 VERSION, MAIN = "torchtitan 0.3.0", "torchtitan main of August 2026"

@@ -8,7 +8,7 @@ from typing import Any
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 from amped.tables.table_files import LookupTables
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.nouns.parallelisms import PARALLELISMS
 
 ALONE = {
     **{f"{kind}_parallel_degree": 1 for kind in PARALLELISMS},

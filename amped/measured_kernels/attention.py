@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
-from amped.theory.kernel_work import Traffic, fused_backward_flops, operator
-from amped.theory.records import Kernels, Operator
+from amped.theory.nouns.kernel_work import Traffic, fused_backward_flops, operator
+from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline.kernels import MEASURED_WIDTH
 
 

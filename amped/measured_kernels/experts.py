@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed
-from amped.theory.kernel_work import Traffic, operator
+from amped.theory.nouns.kernel_work import Traffic, operator
 
 # The largest load of an expert that the power law allows, as a share of all tokens.
 # Source: ai-dynamo/aiconfigurator, collector (power-law distribution of tokens over experts).

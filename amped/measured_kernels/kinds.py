@@ -22,8 +22,8 @@ from amped.measured_kernels.attention import (
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.latent_attention import latent_attention_time
 from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, timed, tool
-from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
-from amped.theory.records import Collective, Group, Operator
+from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
+from amped.theory.nouns.records import Collective, Group, Operator
 
 MICRO, TERA = 1e-6, 1e12
 # The precisions by their names in the tables: bytes of an entry of a product's factors, and the settings of amped.

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from amped.measured_kernels.attention import attention
 from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
-from amped.theory.kernel_work import Traffic, operator
-from amped.theory.records import Operator
+from amped.theory.nouns.kernel_work import Traffic, operator
+from amped.theory.nouns.records import Operator
 
 # The head widths of a latent attention over a prompt: of queries and keys, of their part with rotary positions, and of values;
 # and the width of the latent. Source: arXiv 2412.19437, section 4.2.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from amped.theory.link_records import Network
-from amped.theory.records import Kernels, Operator
+from amped.theory.nouns.link_records import Network
+from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline.kernels import kernel_time
 
 Array = NDArray[np.float64]

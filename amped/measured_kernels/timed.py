@@ -33,7 +33,7 @@ from amped.measured_kernels.kinds import (
 from amped.measured_kernels.latent_attention import latent_attention_operator, without_expansion
 from amped.measured_kernels.predictor import BYTES_PER_CYCLE, share_of_traffic
 from amped.measured_kernels.table_reading import WINDOW, MeasuredKernels
-from amped.theory.records import Operator, TimedKernels
+from amped.theory.nouns.records import Operator, TimedKernels
 
 # The precisions of the tables by amped's names of them.
 PRECISION_OF_FILE = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4"}

@@ -8,7 +8,7 @@ from typing import Any
 from amped.configuring.scenario import Scenario
 from amped.exploration.results import Row
 from amped.report import human
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 # For each unit, the sizes in which a value can be shown, the largest first.
 _TOLD = {

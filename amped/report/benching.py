@@ -11,7 +11,7 @@ from rich.text import Text
 
 from amped.report import human
 from amped.report.tables import table
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 # In tables of errors by part: the columns of text, and those whose text may be wrapped.
 PARTS = (("part",), ("family",))

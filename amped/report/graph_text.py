@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amped.estimation.graph import Node
 from amped.report import human
-from amped.theory.records import CONTRACTIONS
+from amped.theory.nouns.records import CONTRACTIONS
 
 
 def as_dot(nodes: list[Node]) -> str:

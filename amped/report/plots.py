@@ -12,7 +12,7 @@ from amped.estimation.parts import STEP_PARTS
 from amped.report import human
 from amped.report.screen import mapping_in_words
 from amped.report.verdicts import kind_of
-from amped.theory.parallelisms import OPTIONS, PARALLELISMS
+from amped.theory.nouns.parallelisms import OPTIONS, PARALLELISMS
 
 # Hues and marks for sources, families or systems: as many as a reader can tell apart.
 # ERRORS: the errors for which a line is drawn, and how it is dashed.

@@ -16,8 +16,8 @@ from amped.exploration.search_space import parts, wholes
 from amped.report import human
 from amped.report.axes_values import unit_of, words
 from amped.report.width import columns as width
-from amped.theory.parallelisms import OF_TOKENS
-from amped.theory.parallelisms import PLACED as PLACED_KINDS
+from amped.theory.nouns.parallelisms import OF_TOKENS
+from amped.theory.nouns.parallelisms import PLACED as PLACED_KINDS
 
 # Columns that the table always has, under a short head; they are not shown again among the swept names.
 SHORT = {"activation_recomputation": "recompute", "zero_stage": "ZeRO", "sequence_parallel": "seq. par.",

@@ -13,7 +13,7 @@ from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
 from amped.report.tables import table
 from amped.report.width import columns
-from amped.theory.parallelisms import PLACED
+from amped.theory.nouns.parallelisms import PLACED
 
 HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
 

@@ -10,8 +10,8 @@ from typing import Any
 from rich.table import Table
 
 from amped.report import human, tables
-from amped.theory.catalogue import Catalogue, Formula, Quantity
-from amped.theory.quantity import CATEGORIES, mark_of
+from amped.theory.language.catalogue import Catalogue, Formula, Quantity
+from amped.theory.language.quantity import CATEGORIES, mark_of
 
 MUST_BE_GIVEN = "# must be given"
 
@@ -22,7 +22,7 @@ TITLES = {None: "Results and what leads to them"} | {
 
 def glossary(known: Catalogue) -> str:
     """Every name by category, with unit, default and meaning, as Markdown."""
-    lines = ["# Glossary", "", "Every name amped knows; made by `amped parameters --markdown`. Names in a config, in a table",
+    lines = ["# Glossary", "", "Every public name of amped; made by `amped parameters --markdown`. Names in a config, in a table",
              "and in the results are the same. Units are canonical: a number without a unit is read in them.", ""]  # fmt: skip
     for category, title in TITLES.items():
         lines += [f"## {title}", ""] if category is None else [f"## {title}", "", f"In a config: `{category}`.", ""]
@@ -77,7 +77,7 @@ def entries(known: Catalogue) -> list[dict[str, Any]]:
 
 
 def _shown(known: Catalogue) -> Iterator[Quantity]:
-    return (q for q in known.values() if q.mark.kind != "records" and not q.mark.constrains)
+    return (known[name] for name in known.numbers)
 
 
 def _unit(quantity: Quantity) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from amped.tables.table_files import ABOUT
 from amped.tables.tables import LISTED, Row
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 
 @group()

@@ -17,8 +17,8 @@ from amped.report import human
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.report.width import columns, wrapped
 from amped.tables.table_files import KERNELS
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.nouns.parallelisms import PARALLELISMS
 
 # The columns of the word that each line begins with, and of the bar of a whole step.
 WORD, BAR = 11, 25

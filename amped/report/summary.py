@@ -20,7 +20,7 @@ from amped.report import human
 from amped.report.screen import batch_in_words, not_modeled_first, plus_minus
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
-from amped.theory.parallelisms import WRITTEN
+from amped.theory.nouns.parallelisms import WRITTEN
 
 LONGEST_NOTICE = 240
 

@@ -19,8 +19,8 @@ from amped.report.rows_formats import as_csv as rows_as_csv
 from amped.report.screen import mapping_in_words
 from amped.report.tables import table
 from amped.tables.table_files import COMPANIONS
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 PRICE, SIZE = "accelerator_price", "number_of_accelerators"
 # The columns that hold names, which may be wrapped; and the least width of the column of mappings.

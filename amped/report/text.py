@@ -9,8 +9,8 @@ from amped.configuring.sources import LookedUp
 from amped.estimation.breakdown import OperatorLine
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.theory.parallelisms import OF_TOKENS, PARALLELISMS
-from amped.theory.quantity import CATEGORIES
+from amped.theory.language.quantity import CATEGORIES
+from amped.theory.nouns.parallelisms import OF_TOKENS, PARALLELISMS
 
 # The parts of communication that the closed form distinguishes.
 CLOSED_COMMUNICATION = {

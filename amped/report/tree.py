@@ -33,6 +33,8 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
         return
     for part in explanation.parts:
         _grow(tree.add(_node(part, full=False)), part, depth - 1)
+    for chapter, names in explanation.inside.items():
+        tree.add(Text(f"{names} more inside {chapter}: --inside", style="dim"))
 
 
 def _row(record: Mapping[str, float | str]) -> str:
@@ -53,6 +55,8 @@ def _node(e: Explanation, full: bool) -> Text:
         return text.append("  explained once in this tree", style="dim")
     if e.origin in ("given", "table row", "found"):
         return text.append(f"  {e.where}", style="dim")
+    if e.file:
+        text.append(f"  {e.file}", style="dim")
     further = {"alternative chosen because": e.because, "Source": e.source, "Differs": e.differs}
     where = f"{e.where} in {e.unit}" if e.unit else e.where
     lines = [e.summary, *(f"  {line}" for line in e.equation.splitlines()), *map(_row, e.rows)] + (

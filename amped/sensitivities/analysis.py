@@ -21,7 +21,8 @@ from amped.estimation.estimation import estimated
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 from amped.sensitivities.side_by_side import Rows, side_by_side, with_neighbors
 from amped.sensitivities.variations import Variation, first_of_lists, on_the_same_machine, variations
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.language.doors import inside
 
 EVERY_KIND = (*KINDS.values(), "experiment")
 HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")
@@ -95,12 +96,14 @@ def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> st
 def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
     numbers = [
         name
-        for name, q in known.items()
-        if q.mark.kind != "records" and q.mark.unit not in ("boolean", "choice", "layout", "pattern", "kernel_table")
+        for name in known.numbers
+        if known[name].mark.unit not in ("boolean", "choice", "layout", "pattern", "kernel_table")
     ]
     name = aliases().asked(of) if isinstance(of, str) else str(of)
     if name not in known:
         yield Problem(f"there is no quantity {quoted(of)}", "--of", did_you_mean(name, numbers))
+    elif name in known.inside:
+        yield inside(name, known, "--of")
     elif name not in numbers:
         yield Problem(
             f"'{name}' is no number", "--of", "name a number, such as step_time or memory_per_accelerator_bytes"

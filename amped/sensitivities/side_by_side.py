@@ -14,7 +14,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Results, run
 from amped.engine.resolve import Plan
 from amped.sensitivities.variations import Variation
-from amped.theory.catalogue import Formula
+from amped.theory.language.catalogue import Formula
 
 # How far neighbors are searched: up to TIMES the value, but at least AT_LEAST and at most AT_MOST away.
 TIMES, AT_LEAST, AT_MOST = 4.0, 256.0, 8192.0

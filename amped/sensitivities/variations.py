@@ -13,8 +13,8 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.comparison import kind_of_input
 from amped.estimation.estimation import Estimation
-from amped.theory.catalogue import Formula, Quantity
-from amped.theory.quantity import Mark
+from amped.theory.language.catalogue import Formula, Quantity
+from amped.theory.language.quantity import Mark
 
 # The step from zero for each canonical unit; for other units, one.
 STEPS = {"1": 0.01, "s": 1e-6, "byte": 1e6, "byte/s": 1e9, "flop/s": 1e12, "dollar/s": 1 / 3600}

@@ -7,14 +7,27 @@ are few large messages.
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
-from amped.theory.kernel_work import contraction
-from amped.theory.parallelisms import IN_LAYERS
-from amped.theory.quantity import ACCELERATOR, family, quantity, records
-from amped.theory.records import CONTRACTIONS, Collective, Duration, total
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import ACCELERATOR, family, quantity, records
+from amped.theory.nouns.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
+from amped.theory.nouns.kernel_work import contraction
+from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.records import CONTRACTIONS, Collective, Duration, total
+from amped.theory.nouns.shardings import shares
 
 # --- computation -----------------------------------------------------------------------------------------------------
+
+# What other chapters and rooms may name; and the parameters that a config lists.
+HANDS_ON = (
+    "bubble_work_time",
+    "layer_passes",
+    "multiply_accumulate_time",
+    "layer_products",
+    "intra_node_tensor_communication_time",
+    "inter_node_tensor_communication_time",
+    "intra_node_gradient_communication_time",
+    "inter_node_gradient_communication_time",
+    "weight_gathering_time",
+)
 
 
 @quantity("count")

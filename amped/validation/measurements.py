@@ -13,8 +13,8 @@ from amped.drafting.open_cells import AS_ESTIMATED, as_estimated, tuned
 from amped.estimation.estimation import Estimation
 from amped.tables.table_files import SOFTWARE, LookupTables
 from amped.tables.tables import Tables, user_tables
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import GIVEN_NETWORK
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import GIVEN_NETWORK
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
 

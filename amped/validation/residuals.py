@@ -22,7 +22,7 @@ from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.own_runs import own_runs
 from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, Validated
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.measurements import (
     COMPARED,
     FLOP_RATE,

@@ -20,7 +20,7 @@ from amped.estimation.uncertainty import TIME_LAW
 from amped.estimation.validated import validated
 from amped.tables.table_files import MODELS, SOFTWARE
 from amped.tables.tables import user_tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.table import read_table
 
 # A run is the same configuration if it agrees in these.

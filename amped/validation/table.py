@@ -26,8 +26,8 @@ from amped.configuring.settings import setting
 from amped.configuring.values import read_value
 from amped.drafting.open_cells import OPEN
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
-from amped.theory.catalogue import Catalogue, Quantity
-from amped.theory.parallelisms import PLACED
+from amped.theory.language.catalogue import Catalogue, Quantity
+from amped.theory.nouns.parallelisms import PLACED
 from amped.validation.facts import FACTS
 
 FOLDER = "lookup_tables"

@@ -24,7 +24,7 @@ from amped.report.page.topics import asked_of, headings, topics
 from amped.report.page.writing import as_html
 from amped.tables.table_files import MODELS, SOFTWARE, SYSTEMS, LookupTables
 from amped.tables.tables import Tables, user_tables
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from amped.web import controls, state
 from amped.web.drawn import section
 from amped.web.state import State, asking, changed, words

@@ -9,13 +9,13 @@ from amped.base.aliases import aliases
 from amped.base.numbers import settable
 from amped.drafting.chooser import MAPPED
 from amped.estimation.estimation import Estimation
-from amped.estimation.laying_out import LAYOUT
 from amped.exploration.search_space import HEADROOM
+from amped.pipeline_layouts.laying_out import LAYOUT
 from amped.report import human
-from amped.theory.catalogue import catalogue
-from amped.theory.conditions import OFFLOADS
-from amped.theory.divisors import divisors
-from amped.theory.shardings import SHARDINGS
+from amped.theory.language.catalogue import catalogue
+from amped.theory.nouns.conditions import OFFLOADS
+from amped.theory.nouns.divisors import divisors
+from amped.theory.nouns.shardings import SHARDINGS
 
 SLIDER, CHOICE, SHARE, TEXT = "slider", "choice", "share", "words"
 MACHINE, SPLITTING, TRAINING, MEMORY = "Machine", "How the work is divided", "Training", "Memory"

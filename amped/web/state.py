@@ -21,7 +21,7 @@ from amped.interop.recognition import OBJECTS
 from amped.interop.records import Imported
 from amped.tables.table_files import MODELS, LookupTables
 from amped.tables.tables import user_tables
-from amped.theory.parallelisms import OPTIONS
+from amped.theory.nouns.parallelisms import OPTIONS
 from amped.web.controls import BY_CANONICAL, CONTROLS, DROPPED, ROWS, SEARCHED_ANEW
 
 State = Mapping[str, str]

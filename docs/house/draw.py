@@ -2,6 +2,7 @@
 
 floors.svg has the rooms on their floors and who imports whom, chapters.svg has what the chapters of the theory take
 from one another, and recipes.svg has the places that each recipe of CONTRIBUTING names. All are grey, and plain SVG.
+`python docs/house/draw.py --counts` draws nothing, and prints how many things there are (`counts.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from amped.theory.catalogue import CHAPTERS, Formula, catalogue  # noqa: E402
+from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue  # noqa: E402
 from tests.house import test_contributing, test_floors  # noqa: E402
 
 FLOORS: Mapping[str, int] = test_floors.FLOORS
@@ -259,5 +260,10 @@ def recipes() -> str:
 PICTURES = {"floors.svg": floors, "chapters.svg": chapters, "recipes.svg": recipes}
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--counts"]:
+        import counts
+
+        print(counts.printed())
+        sys.exit()
     for name, drawn in PICTURES.items():
         (HERE / name).write_text(drawn(), "utf-8")

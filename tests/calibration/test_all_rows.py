@@ -15,7 +15,7 @@ from amped.configuring.values import read_value
 from amped.estimation.validated import validated
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.residuals import residuals
 from amped.validation.table import read_table
 from tests.helpers.all_rows import CLOCK, MACHINES, RUNS, TRUTH, measured_by_truth

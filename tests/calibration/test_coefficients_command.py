@@ -11,7 +11,7 @@ from amped.calibration.listing import LIMITS, coefficients, counts
 from amped.calibration.step_table import shipped_numbers
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import amped
 from tests.validation.test_coefficients import NAMES, SELECTED_BY
 

@@ -9,8 +9,8 @@ from amped.calibration.fitting import NOISE, Task, fitted
 from amped.calibration.observations import Observation
 from amped.tables.table_files import KERNELS
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import ACCELERATOR
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import ACCELERATOR
 
 RATE, STREAM, IDLE = "gemm_sustained_fraction", "memory_bandwidth_efficiency", "collective_overhead_time"
 START = {RATE: 0.7, STREAM: 0.85, IDLE: 8e-6}

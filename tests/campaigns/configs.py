@@ -12,8 +12,8 @@ from amped.cli.options import overrides
 from amped.configuring.config import shipped_configs
 from amped.library import estimate
 from amped.tables.table_files import ACCELERATORS, MODELS, SYSTEMS
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 from tests.campaigns.answers import seen_of_estimate, wrong_refusal
 from tests.campaigns.records import Case, Kind, Seen, around, places_of
 from tests.campaigns.runs import drawn_run

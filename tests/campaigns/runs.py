@@ -7,9 +7,9 @@ from typing import Any
 from amped.configuring.config import Config
 from amped.library import Estimate, estimate, load_config
 from amped.tables.table_files import SYSTEMS, shipped
-from amped.theory.catalogue import catalogue
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import SYSTEM
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import SYSTEM
+from amped.theory.nouns.parallelisms import PARALLELISMS
 from tests.campaigns.values import config_of, fitting
 
 DENSE = (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.campaigns.kinds import KINDS
 from tests.campaigns.trying import tried
 
@@ -43,7 +43,7 @@ FOUND = {
     "a time of panels where there are none": ("lines", {"words": ["explain", "hidden_panel_time_per_pass_backward"]}, 1),
     "a pattern of one dense layer": ("settings", {"config": "optical-glam-1.2T", "set": ["mixture_layer_pattern=0"]}, 0),
     "a placement that leaves the fast domain's size unasked": (
-        "settings", {"config": "megatron-145.6B", "set": ["fast_domain_slots_for_tensor=8"]}, 1,
+        "settings", {"config": "megatron-145.6B", "set": ["fast_domain_slots_for_tensor=8"]}, 0,
     ),
     "a device that computes nothing": ("lines", {"words": ["data-movement", "--peak-flop-rate", "0", "--memory-bandwidth", "3"]}, 0),
     "a measured step of ten billion years": ("tables", {"measurements": [RUN | {"measured_step_time": "100000000000000000000"}]}, 1),

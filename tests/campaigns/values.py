@@ -11,7 +11,7 @@ from amped.base.aliases import aliases
 from amped.base.files import shipped_json
 from amped.configuring.config import shipped_configs
 from amped.tables.table_files import SHIPPED, shipped
-from amped.theory.catalogue import Quantity, catalogue
+from amped.theory.language.catalogue import Quantity, catalogue
 
 NASTY: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 1.5, 1e308, 1e-308, -0.0, 10**20, 2**53, math.nan, math.inf, "", " ", "0", "-1", "1e400", "nan",

@@ -8,7 +8,7 @@ import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.library import estimate
-from amped.theory.quantity import MAPPING
+from amped.theory.language.quantity import MAPPING
 from tests.helpers.cli import config_file, verb
 from tests.helpers.config import config
 

@@ -8,7 +8,7 @@ from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.exploration.sweep_syntax import parse_vary
 from amped.library import estimate
-from amped.theory.quantity import MAPPING, NETWORK
+from amped.theory.language.quantity import MAPPING, NETWORK
 from tests.helpers.cli import amped, apart, config_file
 from tests.helpers.config import config
 
@@ -36,6 +36,7 @@ class TestOnTheCommandLine:
                 ("estimate", "--set", "batch_size=__import__('os').system('touch ran')"),
                 ["--set batch_size", "is not a number"],
             ),
+            (("estimate", "--set", "idle_forward_time_per_layer=1"), ["is inside chapter layer", "it leads to "]),
             (("explain", "step_tme"), ["there is no quantity 'step_tme'", "did you mean 'step_time'"]),
             (("explore", "--vary", "btch_size=1,2"), ["unknown parameter 'btch_size'", "did you mean 'batch_size'"]),
             (("estmate",), ["No such command 'estmate'", "Did you mean 'estimate'?"]),

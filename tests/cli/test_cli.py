@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -106,6 +107,15 @@ def test_explain_shows_value_formula_source_and_origin(amped):
     text = amped("explain", "number_of_steps").stdout
     for part in ("number_of_steps", "[calculated]", "Source:", "[given]", "[table row]", "batch_size = 1,536"):
         assert part in text
+
+
+def test_explain_says_the_file_and_folds_what_is_inside_a_chapter(amped):
+    folded = amped("explain", "free_forward_time_per_layer", "--depth", "1").stdout
+    assert re.search(r"theory/layer/times\.py:\d+", folded)
+    assert re.search(r"\d more inside layer: --inside", folded)
+    whole = amped("explain", "free_forward_time_per_layer", "--depth", "1", "--inside").stdout
+    assert "--inside" not in whole
+    assert json.loads(amped("explain", "step_time", "--json").stdout)["file"].startswith("theory/step/totals.py:")
 
 
 def test_explain_tells_why_an_alternative_was_chosen(amped):

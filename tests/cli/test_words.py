@@ -8,7 +8,7 @@ import pytest
 from amped.base.errors import did_you_mean
 from amped.base.words import answers
 from amped.tables.tables import LISTED, Tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import amped, printed, refused
 
 MODEL = ("--model", "Llama 3 8B", "--gpus", 16)

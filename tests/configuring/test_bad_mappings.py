@@ -4,7 +4,7 @@ import pytest
 
 from amped.base.errors import AmpedError, ConfigError, MappingError, ResolveError
 from amped.library import estimate, explain, explore
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import config
 
 WRONG_DEGREES = [

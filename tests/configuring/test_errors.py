@@ -7,7 +7,7 @@ import pytest
 from amped.base.errors import AmpedError, ConfigError
 from amped.configuring.config import read_config
 from amped.configuring.scenario import read_scenario
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, config, refused, the_problem
 
 WRONG_KINDS = [

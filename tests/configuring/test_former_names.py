@@ -13,8 +13,8 @@ from amped.base.aliases import aliases
 from amped.cli.app import app
 from amped.configuring.config import shipped_configs
 from amped.configuring.scenario import read_scenario
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from tests.helpers.cli import printed
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import DATA

@@ -10,7 +10,7 @@ from amped.configuring.scenario import read_scenario
 from amped.library import estimate, explain
 from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, shipped
 from amped.tables.tables import Tables
-from amped.theory.quantity import ACCELERATOR, NETWORK
+from amped.theory.language.quantity import ACCELERATOR, NETWORK
 from tests.helpers.config import KNOWN, config, sources, the_problem
 from tests.helpers.tables import layered
 

@@ -5,7 +5,7 @@ import pytest
 from amped.base.aliases import aliases
 from amped.base.errors import FileError
 from amped.configuring.scenario import read_scenario
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, config, refused, sources, the_problem
 
 

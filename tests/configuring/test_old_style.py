@@ -6,7 +6,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, MappingError
 from amped.configuring.config import read_config
 from amped.library import estimate
-from amped.theory.quantity import CATEGORIES, NETWORK, SYSTEM
+from amped.theory.language.quantity import CATEGORIES, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, OLD_STYLE, config, old_style, sources, the_problem
 
 

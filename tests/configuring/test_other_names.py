@@ -10,7 +10,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, ResolveError
 from amped.cli.options import SHORT
 from amped.cli.recommend import SOUGHT_OPTIONS
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import printed, refused
 
 KNOWN = catalogue()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import OLD_STYLE, config, sources
 
 

@@ -8,7 +8,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.config import read_config
 from amped.configuring.scenario import read_scenario
 from amped.tables.table_files import KERNELS
-from amped.theory.quantity import CATEGORIES, NETWORK
+from amped.theory.language.quantity import CATEGORIES, NETWORK
 from tests.helpers.config import KNOWN, config, sources
 
 json_values = st.recursive(

@@ -10,7 +10,7 @@ from amped.base.errors import ConfigError
 from amped.configuring.config import shipped_configs
 from amped.configuring.config_schema import _is_sound, config_schema, structure
 from amped.configuring.scenario import read_scenario
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, OLD_STYLE, config
 
 

@@ -6,7 +6,7 @@ from amped.base.errors import ConfigError
 from amped.configuring.sources import Calculated, Given, LookedUp
 from amped.library import estimate
 from amped.tables.table_files import KERNELS
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import config, sources, the_problem
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import amped
-from amped.theory.quantity import SYSTEM
+from amped.theory.language.quantity import SYSTEM
 from tests.helpers.cli import printed, refused
 
 LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)

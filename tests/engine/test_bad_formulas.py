@@ -4,7 +4,7 @@ import pytest
 
 from amped.base.errors import EvaluationError, FileError, ResolveError, WiringError
 from amped.library import estimate
-from amped.theory.quantity import NETWORK
+from amped.theory.language.quantity import NETWORK
 from tests.helpers.cli import config_file
 from tests.helpers.config import config
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import amped
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 from tests.helpers.formulas import module_of, page
 
 TAX = """

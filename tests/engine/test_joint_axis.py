@@ -15,8 +15,8 @@ from amped.engine.axes import JointAxis, gathered
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import Plan
 from amped.estimation.estimation import RESULTS
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import quantity
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import quantity
 from tests.helpers.formulas import module_of, page
 from tests.helpers.joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned
 from tests.helpers.places import ROOT

@@ -12,7 +12,7 @@ from amped.engine.axes import WORTHWHILE, JointAxis, JointBlock, gathered
 from amped.engine.evaluate import Results, run, run_in_blocks
 from amped.estimation.estimation import RESULTS
 from amped.exploration import mappings, search
-from amped.theory.catalogue import Catalogue, catalogue
+from amped.theory.language.catalogue import Catalogue, catalogue
 from tests.helpers.explore import EVERYTHING, SMALL, explore, explored
 from tests.helpers.formulas import page
 from tests.helpers.joint import BANDWIDTH, OPEN, TUPLES, alone, joint_columns, planned

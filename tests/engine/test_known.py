@@ -11,7 +11,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run_in_blocks
 from amped.engine.known import Known
 from amped.engine.resolve import plan
-from amped.theory.catalogue import Catalogue, catalogue
+from amped.theory.language.catalogue import Catalogue, catalogue
 from tests.helpers.formulas import page
 from tests.helpers.joint import BANDWIDTH, COLUMNS, OPEN, joint_columns, scenario
 

@@ -2,8 +2,8 @@
 
 import amped
 from amped.estimation.explanation import Explanation
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import ACCELERATOR, NETWORK
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import ACCELERATOR, NETWORK
 from tests.helpers.resolver import ALL_OF_IT, on_a100
 
 

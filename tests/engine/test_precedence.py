@@ -4,7 +4,7 @@ import pytest
 
 import amped
 from amped.base.errors import MappingError
-from amped.theory.quantity import SYSTEM
+from amped.theory.language.quantity import SYSTEM
 from tests.helpers.resolver import ACCELERATOR_VALUES, ALL_OF_IT, MACHINE, NETWORK_VALUES, degrees, mapped, on_a100, toy
 
 # --- selectors -------------------------------------------------------------------------------------------------------

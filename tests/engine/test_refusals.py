@@ -4,7 +4,7 @@ import pytest
 
 import amped
 from amped.base.errors import ConfigError, EvaluationError, ResolveError
-from amped.theory.quantity import ACCELERATOR
+from amped.theory.language.quantity import ACCELERATOR
 from tests.helpers.formulas import page
 from tests.helpers.resolver import ALL_OF_IT, mapped, toy
 

@@ -4,7 +4,7 @@ import pytest
 
 import amped
 from amped.base.errors import MappingError
-from amped.estimation import laying_out
+from amped.pipeline_layouts import laying_out
 
 LATENT = {"attention_kind": "multi_latent", "key_value_latent_dimension": 512, "rotary_head_dimension": 64, "query_latent_dimension": 1536,
           "head_dimension": 192, "value_head_dimension": 128}  # fmt: skip

@@ -3,7 +3,7 @@
 import pytest
 
 from amped.base.errors import AmpedError, MappingError
-from amped.configuring.layouts import read_layout, read_pattern
+from amped.configuring.layout_text import read_layout, read_pattern
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.execution import executed_step

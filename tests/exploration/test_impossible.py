@@ -4,7 +4,7 @@ import pytest
 
 import amped
 from amped.exploration.impossible import SPLITS
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 DENSE = {"model": "Llama 3 70B", "system": "DGX H100"}
 MIXTURE = {"model": "Mixtral 8x7B", "system": "DGX H100"}

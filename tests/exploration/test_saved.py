@@ -15,13 +15,13 @@ from amped.configuring.values import read_value
 from amped.exploration.answer import explored
 from amped.exploration.candidate_config import as_written, names_of_winners, save_best
 from amped.exploration.request import Options
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import amped as command
 from tests.helpers.cli import verb
 from tests.helpers.explore import SMALL
 
 MINE = """
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 @quantity("s")
 def optimizer_time__operators(weight_bytes):

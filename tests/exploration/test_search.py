@@ -9,7 +9,7 @@ import pytest
 
 import amped
 from amped.exploration.search_space import PARTS, SPACES
-from amped.theory.parallelisms import PLACED
+from amped.theory.nouns.parallelisms import PLACED
 from tests.helpers.explore import (
     EVERYTHING,
     JOINT,

@@ -9,8 +9,8 @@ import pytest
 from amped.base.errors import ConfigError, Problem
 from amped.configuring.scenario import ConfigSource, read_scenario
 from amped.configuring.sources import Sources
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.places import DATA
 
 Config = dict[str, Any]

@@ -12,8 +12,8 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import Plan, plan
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.nouns.parallelisms import PARALLELISMS
 from tests.helpers.formulas import sectioned
 
 Values = dict[str, Any]

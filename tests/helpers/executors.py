@@ -27,7 +27,7 @@ leaving the file FLAG."""
 import os, signal, time
 from pathlib import Path
 import amped.exploration.search as search
-from amped.theory.quantity import MAPPING, parameter
+from amped.theory.language.quantity import MAPPING, parameter
 
 search.PART_CELLS = search.BLOCK_CELLS = 16
 own = search.Search.evaluate

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import CATEGORIES, NETWORK
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import CATEGORIES, NETWORK
 
 
 def sectioned(values: Mapping[str, object], rows: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ from amped.interop.outgoing import Outgoing, outgoing
 from amped.interop.recognition import read_file
 from amped.interop.records import Imported, Report
 from amped.interop.sections import nested
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from tests.helpers import drawn
 from tests.helpers.cli import amped
 from tests.helpers.formulas import sectioned

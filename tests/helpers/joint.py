@@ -10,7 +10,7 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import Plan, plan
-from amped.theory.catalogue import Catalogue
+from amped.theory.language.catalogue import Catalogue
 from tests.helpers.explore import divisors
 
 TUPLES = 100_000

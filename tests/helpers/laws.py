@@ -11,10 +11,10 @@ from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.estimation.estimation import OPTIONAL_RESULTS, Estimation, estimated
-from amped.theory.catalogue import Formula, catalogue
-from amped.theory.conditions import ZERO_BUBBLES
+from amped.theory.language.catalogue import Formula, catalogue
 from amped.theory.links import electrical, optical
-from amped.theory.records import Record
+from amped.theory.nouns.conditions import ZERO_BUBBLES
+from amped.theory.nouns.records import Record
 from tests.helpers.contract import KINDS
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import DATA

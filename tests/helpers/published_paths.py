@@ -16,10 +16,10 @@ from dataclasses import replace
 from itertools import chain as flattened
 from itertools import product
 
-from amped.kernels.layouts.exact import solve_exact
-from amped.kernels.layouts.graph import InfeasibleError, Relation, consistent, layouts_seen, time_of
-from amped.kernels.layouts.variables import variable_of
-from tests.helpers.layouts import chosen
+from amped.kernels.tensor_layouts.exact import solve_exact
+from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, layouts_seen, time_of
+from amped.kernels.tensor_layouts.variables import variable_of
+from tests.helpers.tensor_layouts import chosen
 
 # The operators between two tensors of the chain, and the tensor after them.
 Chain = tuple[tuple[tuple[str, ...], str], ...]

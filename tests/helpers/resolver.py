@@ -5,7 +5,7 @@ from operator import or_
 from typing import Any
 
 import amped
-from amped.theory.quantity import ACCELERATOR
+from amped.theory.language.quantity import ACCELERATOR
 from tests.helpers.formulas import sectioned
 
 Values = dict[str, Any]

@@ -3,11 +3,11 @@
 from random import Random
 from typing import Any, NamedTuple
 
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage", "stage_microbatches_in_flight")

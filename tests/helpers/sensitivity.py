@@ -8,7 +8,7 @@ from amped.base.errors import MappingError
 from amped.configuring.scenario import ConfigSource
 from amped.sensitivities.analysis import EVERY_KIND
 from amped.sensitivities.effects import Effect, Sensitivity
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 KNOWN = catalogue()
 PLAIN = ("1", "count", "boolean")

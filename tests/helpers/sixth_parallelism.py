@@ -1,7 +1,7 @@
 """A process in which the tables know a sixth parallelism: python sixth_parallelism.py QUESTIONS prints the answers as JSON.
 
 The sixth is Ulysses inside context parallelism (arXiv 2405.07719): its accelerators exchange tokens for heads. It is one
-row of `theory/parallelisms.py`, and one page of `theory/messages/`.
+row of `theory/nouns/parallelisms.py`, and one page of `theory/messages/`.
 """
 
 import json
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-TABLE = Path(__file__).resolve().parents[2] / "amped" / "theory" / "parallelisms.py"
+TABLE = Path(__file__).resolve().parents[2] / "amped" / "theory" / "nouns" / "parallelisms.py"
 # The row stands before that of the experts, so that its messages are counted before theirs.
 BEFORE = '    Parallelism(\n        "expert",'
 ROW = """    Parallelism(
@@ -18,8 +18,8 @@ ROW = """    Parallelism(
     ),
 """
 PAGE = '''
-from amped.theory.quantity import records
-from amped.theory.records import Collective
+from amped.theory.language.quantity import records
+from amped.theory.nouns.records import Collective
 
 
 @records()
@@ -46,7 +46,7 @@ def main() -> None:
     """Adds the sixth parallelism before anything reads the tables, and asks."""
     text = TABLE.read_text("utf-8")
     assert text.count(BEFORE) == 1
-    module("amped.theory.parallelisms", text.replace(BEFORE, ROW + BEFORE))
+    module("amped.theory.nouns.parallelisms", text.replace(BEFORE, ROW + BEFORE))
     import amped.theory.messages as chapter
 
     module("amped.theory.messages.ulysses", PAGE)

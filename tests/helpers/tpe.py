@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import pytest
 
 import amped
-from amped.theory.link_records import Link, Links
 from amped.theory.links.electrical import RING, TIMES
-from amped.theory.records import Collective, Group
+from amped.theory.nouns.link_records import Link, Links
+from amped.theory.nouns.records import Collective, Group
 from tests.helpers.formulas import page, sectioned
 from tests.helpers.places import DATA
 

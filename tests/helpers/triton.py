@@ -12,12 +12,12 @@ from triton.runtime import interpreter
 
 from amped.kernels.ladder import triton_fp8
 from amped.kernels.ladder.fp8_cast import FORMATS, LARGEST, quantized
-from amped.kernels.layouts import triton_launch
-from amped.kernels.layouts.fused import Choices
 from amped.kernels.memory import in_place_activation as plain
 from amped.kernels.memory import in_place_norm, triton_activation, triton_norm
 from amped.kernels.memory.activation_functions import FUNCTIONS, middle_of_half
 from amped.kernels.memory.bits import unpack_bits
+from amped.kernels.tensor_layouts import triton_launch
+from amped.kernels.tensor_layouts.fused import Choices
 
 
 def activation(name: str, dtype: torch.dtype) -> float:

@@ -12,10 +12,10 @@ from triton.runtime.jit import JITFunction
 from amped.kernels.ladder import triton_fp8
 from amped.kernels.ladder.fp8_cast import FORMATS, LARGEST
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.layouts import triton_launch
-from amped.kernels.layouts.fused import Choices
 from amped.kernels.memory import triton_activation, triton_norm
-from tests.helpers.layouts import differences
+from amped.kernels.tensor_layouts import triton_launch
+from amped.kernels.tensor_layouts.fused import Choices
+from tests.helpers.tensor_layouts import differences
 
 SIZE = Dimensions(2, 3, 2, 10, 6)
 # What a program of a Hopper GPU may have of its shared memory. Source: CUDA's programming guide, compute capability 9.0.

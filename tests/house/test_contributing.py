@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amped.theory.catalogue import CHAPTERS
+from amped.theory.language.catalogue import CHAPTERS
 from tests.helpers.places import ROOT
 from tests.house.test_floors import DATA_ROOMS, FLOORS
 

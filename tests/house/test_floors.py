@@ -12,7 +12,7 @@ import pytest
 
 import amped
 from amped.cli.app import app
-from amped.theory.catalogue import pages
+from amped.theory.language.catalogue import CHAPTERS, pages
 from tests.helpers.cli import amped as command
 from tests.helpers.places import ROOT
 
@@ -25,6 +25,7 @@ FLOORS = {
         ("measured_kernels", "tables", "quantity"),
         ("configuring",),
         ("engine",),
+        ("pipeline_layouts",),
         ("estimation",),
         ("exploration", "interop", "layers", "sensitivities"),
         ("drafting",),
@@ -186,29 +187,47 @@ def test_no_imports_go_round_inside_a_floor() -> None:
 
 
 PAGES = [Path(str(page.__file__)) for page in pages()]
-RECORDS = {
-    "amped.theory.conditions",
-    "amped.theory.divisors",
-    "amped.theory.kernel_work",
-    "amped.theory.parallelisms",
-    "amped.theory.places",
-    "amped.theory.records",
-    "amped.theory.link_records",
-    "amped.theory.stage_records",
-    "amped.theory.pass_records",
-    "amped.theory.resources",
-    "amped.theory.shardings",
-}
+NOUNS = {module_of(path) for path in SOURCES if module_of(path).startswith("amped.theory.nouns.")}
+MARKS = "amped.theory.language.quantity"
+
+
+def test_the_theory_is_a_language_nouns_and_chapters() -> None:
+    folders = {module_of(path).split(".")[2] for path in SOURCES if module_of(path).startswith("amped.theory.")}
+    assert folders == {"__init__", "language", "nouns", *CHAPTERS}
+
+
+def test_files_of_the_theory_with_one_name_have_one_topic() -> None:
+    """Pages of several chapters on one parallelism may have its name; other names say what is there."""
+    files = [path for path in SOURCES if module_of(path).startswith("amped.theory.") and path.name != "__init__.py"]
+    names = [path.stem for path in files]
+    assert {name for name in names if names.count(name) > 1} == {"context", "experts", "pipeline"}
+
+
+def test_nouns_know_only_nouns_and_the_language_knows_no_chapter() -> None:
+    used: dict[str, set[str]] = {"nouns": set(), "language": set()}
+    for path in SOURCES:
+        folder = module_of(path).removeprefix("amped.theory.").split(".")[0]
+        if folder in used:
+            used[folder] |= {name for name in imports_of(path) if name.startswith("amped.theory")}
+    assert {name for name in used["nouns"] if not name.startswith("amped.theory.nouns")} == set()
+    assert {
+        name for name in used["language"] if not name.startswith(("amped.theory.language", "amped.theory.nouns"))
+    } <= (
+        {"amped.theory"}  # the catalogue imports the chapters by name
+    )
 
 
 def test_every_file_of_a_chapter_is_a_page_of_the_book_or_executes_it() -> None:
-    chapters = [p for p in SOURCES if len(module_of(p).split(".")) > 3 and module_of(p).startswith("amped.theory.")]
+    chapters = [
+        p for p in SOURCES if module_of(p).startswith(tuple(f"amped.theory.{chapter}." for chapter in CHAPTERS))
+    ]
     others = {module_of(p) for p in chapters if p not in PAGES and p.name != "__init__.py"}
-    assert others == {f"amped.theory.schedules.{name}" for name in ("orders", "pass_by_pass", "timeline")}
+    executing = {f"amped.theory.schedules.{name}" for name in ("orders", "pass_by_pass", "timeline")}
+    assert others == executing | {"amped.theory.memory.stage_bytes"}
 
 
 def test_formulas_know_numpy_and_the_marks_and_tables_of_their_folder() -> None:
-    allowed, found = {"__future__", "numpy", "amped.theory.quantity"} | RECORDS, {}
+    allowed, found = {"__future__", "numpy", MARKS} | NOUNS, {}
     for path in PAGES:
         folder = module_of(path.parent)
         others = {name for name in imports_of(path) if not name.startswith(f"{folder}.") or folder == "amped.theory"}
@@ -239,7 +258,7 @@ def test_only_the_verbs_that_run_it_import_the_annexe() -> None:
         "amped.cli.bench",
         "amped.cli.data_movement",
         "amped.cli.layer_options",
-        "amped.cli.layouts",
+        "amped.cli.tensor_layouts",
         "amped.cli.memory",
     )
     assert {name for name in using if not name.startswith(verbs)} == set()

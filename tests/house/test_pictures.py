@@ -2,10 +2,12 @@
 
 import re
 import runpy
+import subprocess
+import sys
 
 import pytest
 
-from amped.theory.catalogue import CHAPTERS
+from amped.theory.language.catalogue import CHAPTERS
 from tests.helpers.places import ROOT
 from tests.house.test_contributing import CONTRIBUTING
 from tests.house.test_floors import FLOORS
@@ -39,3 +41,13 @@ def test_arrows_are_real_imports_from_which_all_others_follow() -> None:
     assert arrows < pairs
     assert {(room, other) for room in FLOORS for other in DRAW["below"](room, arrows)} >= pairs
     assert all(FLOORS[one] > FLOORS[other] for one, other in pairs)
+
+
+@pytest.mark.thorough
+def test_the_house_is_counted() -> None:
+    command = [sys.executable, str(HOUSE / "draw.py"), "--counts"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
+    counted = dict(re.split(r"  +", line, maxsplit=1) for line in done.stdout.splitlines())
+    assert len(counted) > 25
+    assert int(counted["DeepSeek V3: planned formulas"]) > int(counted["config default: planned formulas"]) > 300
+    assert counted["arrows by imports, upward among them"].endswith(", 0")

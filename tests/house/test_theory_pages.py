@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from amped.tables.table_files import KERNELS
-from amped.theory.catalogue import CHAPTERS, Formula, catalogue
+from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue
 from tests.helpers.places import ROOT
 
 THEORY = ROOT / "docs" / "theory"

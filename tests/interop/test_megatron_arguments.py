@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from amped.configuring.layouts import Layout
+from amped.configuring.layout_text import Layout
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
 from amped.interop.exporting import TARGETS

@@ -22,7 +22,7 @@ from amped.interop.exporting import TARGETS
 from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
 from amped.interop.records import Imported, Keys, Report
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.interop import default_of, drawn_estimates, same
 from tests.interop.test_huggingface import without_modules
 from tests.interop.test_not_modeled import verdict, verdict_of_config, verdict_of_refused

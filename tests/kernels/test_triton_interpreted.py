@@ -25,7 +25,7 @@ COMPUTE = """
 import json, sys
 import torch
 from amped.kernels.layer_shape import Dimensions
-from tests.helpers.layouts import differences
+from tests.helpers.tensor_layouts import differences
 from tests.helpers.triton import activation, cast_to_fp8, far, guarded, norm, zero_weight
 torch.set_num_threads(1)
 asked = json.loads(sys.argv[1])
@@ -36,7 +36,7 @@ found |= {f"{kind} {dtype}": cast_to_fp8(kind, getattr(torch, dtype)) for kind, 
 found["far"], found["zero weight"] = far(), zero_weight()
 from amped.kernels.memory.triton_norm import warps
 found["warps"] = [warps(block, 8) for block in (64, 1024, 4096, 16384)]
-from amped.kernels.layouts.fused import launch_errors
+from amped.kernels.tensor_layouts.fused import launch_errors
 from triton.runtime.errors import OutOfResources
 found["errors"] = issubclass(OutOfResources, launch_errors())
 found |= {name: norm(name) for name in asked["norms"]}

@@ -6,7 +6,7 @@ import pytest
 
 from amped.layers.ladder import layer_time
 from amped.layers.published import QUICKSTART, figures
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.residuals import residuals_of
 from amped.validation.table import read_table
 from tests.helpers.cli import verb

@@ -4,12 +4,12 @@ import pytest
 
 import amped
 from amped.base.errors import AmpedError, ConfigError
-from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, SYSTEM
 from tests.helpers.config import config
 from tests.helpers.sensitivity import alone
 
 MADE_OF_TWO = '''
-from amped.theory.quantity import SYSTEM, parameter, quantity
+from amped.theory.language.quantity import SYSTEM, parameter, quantity
 
 @parameter("s", category=SYSTEM)
 def one_time():

@@ -10,7 +10,7 @@ from amped.base.files import shipped_json
 from amped.configuring.scenario import read_scenario
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS, shipped, table_paths
 from amped.tables.table_schema import columns
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import amped as command
 from tests.helpers.tables import layered
 

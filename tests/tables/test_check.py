@@ -7,7 +7,7 @@ import pytest
 from amped.base.errors import TableError
 from amped.estimation.table_check import table_problems
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 
 SOURCE = {"sources": ["a datasheet"]}
 PEAK = {"frequency": "1 GHz", "number_of_cores": 10, "functional_units_per_core": 4, "mac_per_cycle_per_unit": 512}

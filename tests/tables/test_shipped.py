@@ -13,8 +13,8 @@ from amped.engine.resolve import plan
 from amped.library import estimate
 from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPPED, SYSTEMS, shipped
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue, unit_of_name
-from amped.theory.quantity import NETWORK
+from amped.theory.language.catalogue import catalogue, unit_of_name
+from amped.theory.language.quantity import NETWORK
 from tests.helpers.tables import layered
 
 KNOWN = catalogue()

@@ -11,7 +11,7 @@ from amped.configuring.scenario import read_scenario
 from amped.library import estimate
 from amped.tables.table_files import ACCELERATORS, MODELS, SYSTEMS, shipped, user_folders
 from amped.tables.tables import Tables
-from amped.theory.quantity import ACCELERATOR
+from amped.theory.language.quantity import ACCELERATOR
 from tests.helpers.places import ROOT
 from tests.helpers.tables import MINE, layered
 

@@ -10,8 +10,8 @@ from amped.calibration.listing import NAMED_AS_ONE as COEFFICIENT
 from amped.configuring.values import read_value
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Tables
-from amped.theory.catalogue import catalogue
-from amped.theory.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
+from amped.theory.language.catalogue import catalogue
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.validation.measurements import read_measurements
 from amped.validation.table import read_table
 from tests.helpers.places import ROOT

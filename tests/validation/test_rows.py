@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.measurements import MEMORY, read_measurements
 from amped.validation.table import read_table

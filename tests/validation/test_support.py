@@ -9,7 +9,7 @@ from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
 from amped.estimation.grade import FAR, LAW, MEASURED, NEAR
 from amped.interop import bridge, huggingface, torchtitan
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.support import support, validated_runs_with_values
 from amped.validation.table import read_table
 from tests.helpers.cli import amped, refused

@@ -4,7 +4,7 @@ import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.base.files import shipped_text
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.validation.measurements import MEMORY, read_measurements
 from amped.validation.table import FOLDER, TEMPLATE, read_table
 from tests.helpers.validation import RUN, table

@@ -11,3 +11,47 @@ quantities follow from leaves. The chapter gives sizes, precisions, peak rates, 
 """
 
 PAGES = ("network", "parameter_counts", "training", "software", "accelerator", "efficiencies", "machine", "optics")
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # network
+    "latent_projections",
+    "query_key_width",
+    "value_width",
+    "number_of_dense_layers",
+    "attentions_per_layer",
+    "attention_layer_fraction",
+    "dense_fraction",
+    "MoE_fraction",
+    "shared_expert_fraction",
+    "windowed_layer_fraction",
+    "has_vocabulary",
+    # parameter_counts
+    "predictions_in_output_head",
+    "attention_matrix_parameters",
+    "attention_parameters",
+    "non_expert_layer_parameters",
+    "feedforward_parameters",
+    "expert_parameters",
+    "router_and_shared_expert_parameters",
+    "norm_parameters",
+    "embedding_parameters",
+    "output_head_parameters",
+    "number_of_parameters",
+    "active_parameters",
+    "multi_token_prediction_MoE_layers",
+    "multi_token_prediction_dense_layers",
+    "multi_token_prediction_parameters",
+    "multi_token_prediction_expert_parameters",
+    # training
+    "performance_model",
+    # software
+    "attention_kernel_fraction",
+    "kernel_head_ramp",
+    "kernel_backward_head_ramp",
+    # accelerator
+    "matrix_peak_flop_rate",
+    "attention_peak_flop_rate",
+    # machine
+    "inter_node_bandwidth_per_accelerator",
+)

@@ -1,6 +1,6 @@
 """The accelerator's datasheet: clocks, units, peak rates by precision, memory, power and price."""
 
-from amped.theory.quantity import ACCELERATOR, quantity
+from amped.theory.language.quantity import ACCELERATOR, quantity
 
 
 @quantity("flop/s", category=ACCELERATOR)

@@ -1,6 +1,6 @@
 """The machine: its servers, the electrical networks inside and across them, the hosts. Bandwidths: per direction."""
 
-from amped.theory.quantity import SYSTEM, quantity
+from amped.theory.language.quantity import SYSTEM, quantity
 
 
 @quantity("byte/s", category=SYSTEM)

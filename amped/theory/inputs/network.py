@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import NETWORK, quantity
+from amped.theory.language.quantity import NETWORK, quantity
 
 
 @quantity("count", category=NETWORK)

@@ -1,6 +1,6 @@
 """Optical circuits: the bandwidth of an accelerator's optics, and the time to set a circuit."""
 
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 
 @quantity(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 
 @quantity("count")

@@ -6,7 +6,7 @@ fuses, uses the newest attention kernel of its accelerator, and never keeps the 
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 # --- attention -------------------------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ the link. Both directions, and all accelerators of the host, share the bandwidth
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED, ZERO_BUBBLES
-from amped.theory.parallelisms import IN_LAYERS
-from amped.theory.quantity import family, quantity
-from amped.theory.records import of_phase, product
-from amped.theory.resources import beside
+from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.conditions import OFFLOADED, ZERO_BUBBLES
+from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.records import of_phase, product
+from amped.theory.nouns.resources import beside
 
 # --- the host's share for one accelerator ----------------------------------------------------------------------------
 

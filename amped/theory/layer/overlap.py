@@ -7,10 +7,10 @@ each kind of message is a part of the kernels of its pass, without the kernels t
 
 import numpy as np
 
-from amped.theory.parallelisms import OF_TOKENS, before
-from amped.theory.quantity import family, quantity
-from amped.theory.records import total
-from amped.theory.resources import beside
+from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.parallelisms import OF_TOKENS, before
+from amped.theory.nouns.records import total
+from amped.theory.nouns.resources import beside
 
 
 @quantity("s")

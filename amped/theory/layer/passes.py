@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from amped.theory.kernel_work import shares_of_products
-from amped.theory.quantity import family, quantity, records
-from amped.theory.records import STREAMING, WEIGHTED, of_phase, total
-from amped.theory.resources import beside
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.kernel_work import shares_of_products
+from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
+from amped.theory.nouns.resources import beside
 
 
 def launches_of(phase, durations):

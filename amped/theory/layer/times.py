@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from amped.theory.parallelisms import BESIDE_KERNELS
-from amped.theory.quantity import each_of, family, quantity
-from amped.theory.records import total
+from amped.theory.language.quantity import each_of, family, quantity
+from amped.theory.nouns.parallelisms import BESIDE_KERNELS
+from amped.theory.nouns.records import total
 
 
 @each_of(KIND=(*BESIDE_KERNELS, "offload"))

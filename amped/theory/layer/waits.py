@@ -10,10 +10,10 @@ pass of gradients; with recomputation it has a repeated forward pass too.
 
 import numpy as np
 
-from amped.theory.parallelisms import BESIDE_KERNELS, IN_LAYERS, OF_TOKENS, ROWS, before
-from amped.theory.quantity import each_of, family, quantity
-from amped.theory.records import total
-from amped.theory.resources import beside, waited
+from amped.theory.language.quantity import each_of, family, quantity
+from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS, OF_TOKENS, ROWS, before
+from amped.theory.nouns.records import total
+from amped.theory.nouns.resources import beside, waited
 
 PASSES = ("forward", "repeated", "gradient")
 # A member for each pass and each parallelism whose messages run beside kernels; and the parallelisms before it.

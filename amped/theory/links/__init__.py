@@ -11,3 +11,21 @@ network. The page `durations` asks it for the time of every message.
 """
 
 PAGES = ("electrical", "optical", "durations")
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # electrical
+    "inter_accelerator_link",
+    "inter_node_link",
+    "network",
+    # durations
+    "tensor_durations",
+    "context_durations",
+    "expert_durations",
+    "grid_column_durations",
+    "expert_tensor_durations",
+    "output_head_panel_durations",
+    "tied_embedding_durations",
+    "data_durations",
+    "pipeline_durations",
+)

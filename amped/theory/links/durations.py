@@ -1,8 +1,8 @@
 """The durations of collectives on the network of the machine, and the algorithm that a user may choose."""
 
+from amped.theory.language.quantity import SYSTEM, family, records, selector
 from amped.theory.links import electrical, optical
-from amped.theory.parallelisms import IN_LAYERS
-from amped.theory.quantity import SYSTEM, family, records, selector
+from amped.theory.nouns.parallelisms import IN_LAYERS
 
 # What is exchanged in a layer: by parallelisms, on a grid of tensor parallelism, and among the shares of an expert.
 MESSAGES_OF_A_LAYER = (*IN_LAYERS, "grid_column", "expert_tensor")

@@ -7,8 +7,8 @@ group has accelerators in a node. Its bandwidth across nodes therefore grows wit
 
 import numpy as np
 
-from amped.theory.link_records import Algorithm, Link, Links
-from amped.theory.quantity import family, quantity, records
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.link_records import Algorithm, Link, Links
 
 # --- algorithms of an all-reduce: each passes the payload twice ------------------------------------------------------
 

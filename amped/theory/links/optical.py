@@ -6,9 +6,9 @@ accelerator has optics of its own, and messages inside the node use the electric
 
 import numpy as np
 
-from amped.theory.link_records import Algorithm, Circuits, Link
-from amped.theory.quantity import family, quantity, records
-from amped.theory.records import Group
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.link_records import Algorithm, Circuits, Link
+from amped.theory.nouns.records import Group
 
 # --- rounds ----------------------------------------------------------------------------------------------------------
 

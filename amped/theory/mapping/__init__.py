@@ -23,8 +23,71 @@ PAGES = (
     "sharding",
     "groups",
     "pipeline",
-    "offload",
-    "overlap",
+    "host_shares",
+    "overlap_switches",
     "experts",
     "rules",
+)
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # degrees
+    "minibatch_size",
+    "microbatches_per_flush",
+    "stage_layers",
+    # placement
+    "usable_domain_size",
+    "number_of_used_fast_domain_places",
+    # grid
+    "weight_split_degree",
+    "sequence_split_degree",
+    "input_width_split_degree",
+    "output_width_split_degree",
+    "product_panels",
+    "activations_on_a_grid",
+    "token_split_degree",
+    "the_grid_has_the_tensor_degree",
+    # context
+    "ulysses_degree",
+    "query_split_degree",
+    "unbalanced_sequence_split_degree",
+    # sharding
+    "expert_split_degree",
+    "optimizer_state_shards",
+    "gradient_shards",
+    "weight_shards",
+    "expert_optimizer_state_shards",
+    "expert_gradient_shards",
+    "expert_weight_shards",
+    "gradients_are_scattered_each_microbatch",
+    "gradients_delay_handovers",
+    "data_exchanges_per_step",
+    "weights_are_gathered_each_microbatch",
+    "whole_gradient_bytes_per_parameter",
+    "exchanged_gradient_precision",
+    "gradient_copy_bytes_per_parameter",
+    "weight_copy_bytes_per_parameter",
+    # groups
+    "pipeline_group",
+    "context_group",
+    "expert_group",
+    "row_group",
+    "column_group",
+    "expert_tensor_group",
+    "replica_group",
+    "expert_replica_group",
+    "shard_group",
+    # overlap_switches
+    "steady_microbatch_fraction",
+    # experts
+    "expert_load_factor",
+    "deduplicated_dispatch_fraction",
+    "inter_node_dispatch_fraction",
+    # rules
+    "attention_heads_divide_by_the_tensor_degree",
+    "key_heads_match_the_tensor_degree",
+    "the_feedforward_network_divides_by_the_tensor_degree",
+    "the_context_divides_by_the_context_degree",
+    "experts_divide_by_the_expert_degree",
+    "experts_divide_by_the_expert_tensor_degree",
 )

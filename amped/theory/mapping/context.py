@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from amped.theory.parallelisms import OF_TOKENS
-from amped.theory.quantity import each_of, quantity
-from amped.theory.records import product
+from amped.theory.language.quantity import each_of, quantity
+from amped.theory.nouns.parallelisms import OF_TOKENS
+from amped.theory.nouns.records import product
 
 
 @quantity("count")

@@ -6,10 +6,10 @@ degree, both parts, or one part; the other part is then 1. The page `placement` 
 
 import numpy as np
 
-from amped.theory.divisors import common_divisor
-from amped.theory.parallelisms import OF_A_STAGE, PARALLELISMS, PLACED, ROWS
-from amped.theory.quantity import MAPPING, SYSTEM, each_of, family, parameter, quantity
-from amped.theory.records import product
+from amped.theory.language.quantity import MAPPING, SYSTEM, each_of, family, parameter, quantity
+from amped.theory.nouns.divisors import common_divisor
+from amped.theory.nouns.parallelisms import OF_A_STAGE, PARALLELISMS, PLACED, ROWS
+from amped.theory.nouns.records import product
 
 # The rows whose degree is 1 unless it is given; data parallelism takes the accelerators that the others leave.
 GIVEN = tuple(row for row in ROWS if row.name != "data")

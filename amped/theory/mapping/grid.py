@@ -7,10 +7,10 @@ panel (`messages/summa.py`).
 
 import numpy as np
 
-from amped.theory.divisors import common_divisor
-from amped.theory.parallelisms import OF_TOKENS
-from amped.theory.quantity import MAPPING, each_of, quantity
-from amped.theory.records import product
+from amped.theory.language.quantity import MAPPING, each_of, quantity
+from amped.theory.nouns.divisors import common_divisor
+from amped.theory.nouns.parallelisms import OF_TOKENS
+from amped.theory.nouns.records import product
 
 
 @quantity("count", category=MAPPING, when_given=("tensor_parallel_rows",))

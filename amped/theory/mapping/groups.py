@@ -4,9 +4,9 @@ Each kind of message goes through one of these groups (`messages/`). The parts o
 `placement`, `grid` and `sharding`.
 """
 
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import family, records
-from amped.theory.records import Group
+from amped.theory.language.quantity import family, records
+from amped.theory.nouns.parallelisms import PARALLELISMS
+from amped.theory.nouns.records import Group
 
 # The groups by kind. Each has the parts, inside and across nodes, of the quantity that is named here. The groups of
 # tensor and data parallelism are the rows of the grid and the replicas.

@@ -13,10 +13,10 @@ on a larger domain.
 
 import numpy as np
 
-from amped.theory.divisors import common_divisor, largest_divisor
-from amped.theory.parallelisms import INNERMOST, OF_A_STAGE, PARALLELISMS
-from amped.theory.quantity import MAPPING, each_of, family, quantity
-from amped.theory.records import product
+from amped.theory.language.quantity import MAPPING, each_of, family, quantity
+from amped.theory.nouns.divisors import common_divisor, largest_divisor
+from amped.theory.nouns.parallelisms import INNERMOST, OF_A_STAGE, PARALLELISMS
+from amped.theory.nouns.records import product
 
 
 @quantity("count")

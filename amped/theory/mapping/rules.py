@@ -6,9 +6,9 @@ that keep it. A rule about one topic stands on the page of that topic.
 
 import numpy as np
 
-from amped.theory.parallelisms import OF_A_STAGE, OF_TOKENS, PARALLELISMS, PLACED, in_words
-from amped.theory.quantity import each_of, family, quantity
-from amped.theory.records import product
+from amped.theory.language.quantity import each_of, family, quantity
+from amped.theory.nouns.parallelisms import OF_A_STAGE, OF_TOKENS, PARALLELISMS, PLACED, in_words
+from amped.theory.nouns.records import product
 
 # The placed parallelisms without data parallelism, which takes what the others leave.
 BUT_DATA = tuple(kind for kind in PLACED if kind != "data")

@@ -6,11 +6,11 @@ groups that are smaller than all replicas.
 
 import numpy as np
 
-from amped.theory.divisors import largest_divisor
-from amped.theory.parallelisms import COPYING
-from amped.theory.quantity import MAPPING, each_of, family, parameter, quantity
-from amped.theory.records import product
-from amped.theory.shardings import SHARDINGS, shares
+from amped.theory.language.quantity import MAPPING, each_of, family, parameter, quantity
+from amped.theory.nouns.divisors import largest_divisor
+from amped.theory.nouns.parallelisms import COPYING
+from amped.theory.nouns.records import product
+from amped.theory.nouns.shardings import SHARDINGS, shares
 
 # The prefixes of names: none for the shared parameters, expert_ for those of the routed experts.
 EXPERT = ("", "expert_")

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from amped.theory.conditions import OFFLOADED
-from amped.theory.parallelisms import OF_TOKENS
-from amped.theory.quantity import each_of, family, quantity
-from amped.theory.records import latest, total
+from amped.theory.language.quantity import each_of, family, quantity
+from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.parallelisms import OF_TOKENS
+from amped.theory.nouns.records import latest, total
 
 # Layers that have a buffer on the accelerator: the layer that runs, and the layer that is being copied.
 BUFFERED_LAYERS = 2

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import family, quantity
+from amped.theory.language.quantity import family, quantity
 
 
 @quantity("count")

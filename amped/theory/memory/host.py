@@ -1,8 +1,8 @@
 """Memory of the host: what is offloaded there, and whether it fits."""
 
-from amped.theory.conditions import OFFLOADED
-from amped.theory.quantity import quantity
-from amped.theory.records import latest, total
+from amped.theory.language.quantity import quantity
+from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.records import latest, total
 
 
 @quantity("byte")

@@ -13,3 +13,29 @@ The page `summa` has all of SUMMA, also the overlap of its panels. It therefore 
 """
 
 PAGES = ("tensor", "summa", "context", "experts", "data", "pipeline")
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # tensor
+    "tensor_parallel_feedforwards_per_layer",
+    "gathered_gradient_layouts",
+    "tensor_collectives",
+    # summa
+    "output_head_panels",
+    # context
+    "gathered_attentions_per_layer",
+    "local_key_value_bytes",
+    "context_collectives",
+    "grid_column_collectives",
+    # experts
+    "dispatch_bytes",
+    "expert_collectives",
+    "expert_tensor_collectives",
+    # data
+    "sharding_collectives",
+    "expert_sharding_collectives",
+    # pipeline
+    "pipeline_collectives",
+    "stage_send_gather_collectives",
+    "tied_embedding_collectives",
+)

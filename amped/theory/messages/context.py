@@ -3,8 +3,8 @@
 On a tensor-parallel grid each column has other tokens, so that its columns gather keys and values as well.
 """
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Collective
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import Collective
 
 # What the exchange of keys waits for: their rotation and norm, and on a grid the gathering between its columns.
 KEYS = ("rotary_positions", "query_key_norm")

@@ -6,9 +6,9 @@ micro-batch.
 
 import numpy as np
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Collective, Group
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import Collective, Group
+from amped.theory.nouns.shardings import shares
 
 
 @quantity("count")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from amped.theory.quantity import records
-from amped.theory.records import Collective, Group, latest
-from amped.theory.stage_records import had, lacked
+from amped.theory.language.quantity import records
+from amped.theory.nouns.records import Collective, Group, latest
+from amped.theory.nouns.stage_records import had, lacked
 
 
 @records()

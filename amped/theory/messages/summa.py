@@ -8,8 +8,8 @@ chain of accelerators a reduction takes as long as a broadcast.
 
 import numpy as np
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Collective, latest, total
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import Collective, latest, total
 
 # What a product, and so the broadcast of its panels, waits for.
 KEYS = ("rotary_positions", "query_key_norm")

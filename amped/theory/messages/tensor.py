@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Collective
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
 NORMALIZED, SUMMED = ("attention_norm", "embedding_dropout"), ("feedforward_norm", "attention_residual")

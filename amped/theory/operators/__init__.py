@@ -26,3 +26,82 @@ PAGES = (
     "optimizers",
     "deepflow",
 )
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # tokens
+    "matrix_operand_precision",
+    "microbatch_tokens",
+    "residual_tokens",
+    "residual_bytes",
+    "microbatch_bytes",
+    "entry_costs",
+    # attention/scores
+    "effective_attention_window",
+    "causal_score_fraction",
+    "computed_score_fraction",
+    # attention/projections
+    "rotary_operators",
+    "projection_gemms",
+    "query_bytes",
+    "key_bytes",
+    "value_bytes",
+    "attention_output_bytes",
+    "projection_operators",
+    "attention_output_operators",
+    "query_key_norm_operators",
+    "attention_core_operators",
+    "attention_operators",
+    # attention/unfused
+    "attention_gemms",
+    "attention_head_gemms",
+    # attention/fused
+    "fused_backward_products",
+    # feedforward/dense
+    "feedforward_gemms",
+    "feedforward_operators",
+    # feedforward/experts
+    "expert_operators",
+    "expert_working_bytes",
+    "routed_tokens",
+    "dispatched_tokens",
+    "expert_gemms",
+    "routing_operators",
+    "routed_expert_operators",
+    "shared_expert_operators",
+    # layer
+    "accumulation_operators",
+    "norm_operators",
+    "residual_operators",
+    "product_operators",
+    "layer_operators",
+    # embedding_and_output_head
+    "embedding_operators",
+    "output_head_gemms",
+    "loss_vocabulary",
+    "output_head_operators",
+    "multi_token_prediction_gemms",
+    # low_precision
+    "quantization_operators",
+    # recomputation
+    "recomputed_layer_fraction",
+    "recomputed_attention_core_fraction",
+    "recomputed_product_fraction",
+    "recomputed_streaming_fraction",
+    "recomputed_projection_fraction",
+    "communication_rounds",
+    # memory_policies
+    "packed_mask_precision",
+    # saved_activations
+    "score_activation_bytes",
+    "kept_activation_bytes_per_layer",
+    "embedding_activation_bytes",
+    "output_head_activation_bytes",
+    # optimizers/adam
+    "optimizer_states_per_parameter",
+    # optimizers/update
+    "full_precision_copies",
+    "optimizer_operators",
+    # deepflow
+    "deepflow_gemms",
+)

@@ -1,7 +1,7 @@
 """Matrix dimensions of one layer in DeepFlow's order and meaning."""
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import Gemm
 
 
 @quantity("count")

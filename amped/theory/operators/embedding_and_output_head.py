@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from amped.theory.kernel_work import CROSS_ENTROPY, DROPOUT, EMBEDDING, NORM, Traffic, Work, contraction, streamed
-from amped.theory.quantity import NETWORK, parameter, quantity, records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import NETWORK, parameter, quantity, records
+from amped.theory.nouns.kernel_work import CROSS_ENTROPY, DROPOUT, EMBEDDING, NORM, Traffic, Work, contraction, streamed
+from amped.theory.nouns.records import Gemm
 
 
 @records()

@@ -4,9 +4,9 @@ Names in brackets are the paper's names of kernels. Masks have a precision of th
 of activations, the words that move are those of the paper's table.
 """
 
-from amped.theory.kernel_work import ACTIVATION, Traffic, Work, streamed
-from amped.theory.places import ATTENTION_DONE, NETWORKS_DONE, SCORED
-from amped.theory.quantity import records
+from amped.theory.language.quantity import records
+from amped.theory.nouns.kernel_work import ACTIVATION, Traffic, Work, streamed
+from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE, SCORED
 
 
 @records(choice="norm_position", value="post")

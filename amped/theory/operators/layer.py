@@ -7,9 +7,9 @@ with softmax.
 
 import numpy as np
 
-from amped.theory.kernel_work import NORM, Traffic, Work, operator, streamed
-from amped.theory.places import ATTENTION_DONE, NETWORKS_DONE
-from amped.theory.quantity import records
+from amped.theory.language.quantity import records
+from amped.theory.nouns.kernel_work import NORM, Traffic, Work, operator, streamed
+from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
 
 
 @records()

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from amped.theory.kernel_work import Traffic, Work, streamed
-from amped.theory.quantity import family, quantity, records
-from amped.theory.records import WEIGHTED
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.kernel_work import Traffic, Work, streamed
+from amped.theory.nouns.records import WEIGHTED
 
 
 @quantity("1")

@@ -5,8 +5,8 @@ Source: Tempo, arXiv 2210.10246, sections on in-place GELU, in-place LayerNorm a
 
 import numpy as np
 
-from amped.theory.kernel_work import ActivationPolicy
-from amped.theory.quantity import family, quantity, records
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.kernel_work import ActivationPolicy
 
 # The prefix of names for a dense network and for a routed expert, and the quantity that says whether it has a gate.
 EXPERT, GATED = ("", "expert_"), ("gated_mlp", "gated_experts")

@@ -5,9 +5,9 @@ second product with a weight are kept. The other products, the norms and the ele
 With `kept_products` (JAX's policies by name) the config says which outputs are kept.
 """
 
-from amped.theory.kernel_work import shares_of_products
-from amped.theory.quantity import quantity
-from amped.theory.records import WEIGHTED, total
+from amped.theory.language.quantity import quantity
+from amped.theory.nouns.kernel_work import shares_of_products
+from amped.theory.nouns.records import WEIGHTED, total
 
 
 @quantity("1", choice="activation_recomputation", value="block")

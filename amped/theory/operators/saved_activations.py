@@ -7,8 +7,8 @@ width, as many key heads as query heads, 2-byte activations and dropout:
     s·b·h·(34/t + 5·a·s/(h·t))         with sequence parallelism
 """
 
-from amped.theory.quantity import quantity
-from amped.theory.records import stash_of
+from amped.theory.language.quantity import quantity
+from amped.theory.nouns.records import stash_of
 
 
 @quantity("byte")

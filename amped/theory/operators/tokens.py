@@ -1,7 +1,7 @@
 """Tokens of a micro-batch on one accelerator, the bytes of its activations, and the cost of one entry of a tensor."""
 
-from amped.theory.kernel_work import EntryCosts
-from amped.theory.quantity import quantity, records
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import EntryCosts
 
 
 @quantity("count")

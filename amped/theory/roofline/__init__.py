@@ -11,3 +11,25 @@ the times of kernels that the user has measured.
 """
 
 PAGES = ("rates", "kernels", "measured")
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # rates
+    "sustained_matrix_fraction",
+    "sustained_batched_flop_rate",
+    "cores_sharing_tiles",
+    "operand_delivery_reciprocal",
+    "slowest_clock_fraction",
+    "sustained_matrix_flop_rate",
+    "achieved_memory_bandwidth",
+    "kernel_rates",
+    "fused_forward_flop_rate",
+    "fused_backward_flop_rate",
+    # kernels
+    "layer_durations",
+    "embedding_durations",
+    "output_head_durations",
+    "optimizer_durations",
+    # measured
+    "timed_kernels",
+)

@@ -7,8 +7,8 @@ the table `kernel_efficiencies`.
 
 import numpy as np
 
-from amped.theory.quantity import family, records
-from amped.theory.records import FUSED, REDUCING, STREAMING, Duration
+from amped.theory.language.quantity import family, records
+from amped.theory.nouns.records import FUSED, REDUCING, STREAMING, Duration
 
 # For each tile of a library: its rows, its columns, its class (0 large, 1 medium, 2 small, 3 smallest), and the parts
 # into which it cuts k. Only the medium tile also cuts k. Source: CUTLASS, default tiles and split-K.

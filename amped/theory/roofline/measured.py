@@ -8,8 +8,8 @@ as a factor on the time of the roofline model (`law`), so that the operator has 
 
 import numpy as np
 
-from amped.theory.quantity import family, records
-from amped.theory.records import Duration
+from amped.theory.language.quantity import family, records
+from amped.theory.nouns.records import Duration
 from amped.theory.roofline.kernels import kernel_time
 
 # Shapes that are compared with all measured shapes at the same time; more would take too much memory.

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from amped.theory.kernel_work import SOFTMAX
-from amped.theory.quantity import family, quantity, records
-from amped.theory.records import AttentionRamp, FusedAttention, Kernels, Products, Streams, Tiles
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.kernel_work import SOFTMAX
+from amped.theory.nouns.records import AttentionRamp, FusedAttention, Kernels, Products, Streams, Tiles
 
 
 @quantity("1", choice="matrix_precision", value="fp8")

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from amped.theory.conditions import LISTED
-from amped.theory.quantity import quantity, records
-from amped.theory.records import total
-from amped.theory.resources import beside
-from amped.theory.stage_records import Bottleneck, LayerShares, LayerTimes, PassTimes, had
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import LISTED
+from amped.theory.nouns.records import total
+from amped.theory.nouns.resources import beside
+from amped.theory.nouns.stage_records import Bottleneck, LayerShares, LayerTimes, PassTimes, had
 
 
 @records()

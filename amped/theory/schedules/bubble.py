@@ -6,7 +6,7 @@ reach the first stage. The latest of these times counts. Tests compare the equat
 `timeline.py`.
 """
 
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 
 @quantity("s", choice="performance_model", value="operators")

@@ -1,10 +1,10 @@
 """GPipe: all micro-batches forward, then all micro-batches backward."""
 
-from amped.theory.conditions import GPIPE
-from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
-from amped.theory.quantity import quantity, records
-from amped.theory.records import latest, total
-from amped.theory.stage_records import alike
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import GPIPE
+from amped.theory.nouns.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
+from amped.theory.nouns.records import latest, total
+from amped.theory.nouns.stage_records import alike
 
 
 @quantity("s", **GPIPE)

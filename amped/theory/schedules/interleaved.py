@@ -9,10 +9,10 @@ back, which costs the passes of one chunk on the way.
 
 import numpy as np
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import latest
-from amped.theory.resources import remaining
-from amped.theory.stage_records import ChunkTimes, had
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import latest
+from amped.theory.nouns.resources import remaining
+from amped.theory.nouns.stage_records import ChunkTimes, had
 
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))

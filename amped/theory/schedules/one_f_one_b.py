@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from amped.theory.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
-from amped.theory.quantity import quantity, records
-from amped.theory.records import latest
-from amped.theory.resources import remaining
-from amped.theory.stage_records import InFlight
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
+from amped.theory.nouns.records import latest
+from amped.theory.nouns.resources import remaining
+from amped.theory.nouns.stage_records import InFlight
 
 
 @quantity("s")

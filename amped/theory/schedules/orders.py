@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from amped.base.errors import MappingError
-from amped.theory.pass_records import Order, Pipe
+from amped.theory.nouns.pass_records import Order, Pipe
 from amped.theory.schedules import gpipe, one_f_one_b, zero_bubble_h1, zero_bubble_v
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pipe
+from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pipe
+from amped.theory.nouns.stage_records import PassTimes, Share
 from amped.theory.schedules.orders import SCHEDULES, order_of, scheduled
-from amped.theory.stage_records import PassTimes, Share
 
 # Seconds by kind of pass, stage and chunk.
 WorkOf = Mapping[str, Sequence[Sequence[Any]]]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amped.base.errors import MappingError
-from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
+from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.schedules.orders import SCHEDULES, scheduled
 
 COMPUTE, FORTH, BACK = "compute", "send_forward", "send_backward"

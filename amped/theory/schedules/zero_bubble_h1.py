@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from amped.theory.conditions import ZERO_BUBBLE_H1
-from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.quantity import quantity, records
-from amped.theory.records import latest, total
-from amped.theory.resources import beside
-from amped.theory.stage_records import SendHold, alike, had
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
+from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
+from amped.theory.nouns.records import latest, total
+from amped.theory.nouns.resources import beside
+from amped.theory.nouns.stage_records import SendHold, alike, had
 
 
 @quantity("s", **ZERO_BUBBLE_H1)

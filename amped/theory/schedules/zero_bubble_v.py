@@ -6,11 +6,11 @@ memory.
 
 import numpy as np
 
-from amped.theory.conditions import ZERO_BUBBLE_V
-from amped.theory.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.quantity import quantity, records
-from amped.theory.resources import beside
-from amped.theory.stage_records import InFlight
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import ZERO_BUBBLE_V
+from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
+from amped.theory.nouns.resources import beside
+from amped.theory.nouns.stage_records import InFlight
 
 
 @quantity("s", **ZERO_BUBBLE_V)

@@ -11,3 +11,34 @@ The first stage also has the embedding, and the last stage the output head; a si
 """
 
 PAGES = ("layers", "parameters")
+
+# What other chapters and rooms may name, by page; and the parameters that a config lists.
+HANDS_ON = (
+    # layers
+    "first_stage_layers",
+    "last_stage_layers",
+    "middle_stage_layers",
+    "largest_stage_layers",
+    "stage_ends",
+    "pipeline_stages",
+    "dense_stage_layers",
+    "MoE_stage_layers",
+    "attention_passes",
+    "dense_layer_passes",
+    "MoE_layer_passes",
+    "layers_divide_by_stages_and_chunks",
+    # parameters
+    "kind_parameters",
+    "output_head_stage_parameters",
+    "output_head_stage_expert_parameters",
+    "parameter_groups",
+    "optimizer_bytes_per_parameter",
+    "model_states",
+    "device_states",
+    "stage_parameters",
+    "tied_embedding_parameters",
+    "non_expert_parameters_per_accelerator",
+    "expert_parameters_per_accelerator",
+    "updated_parameters",
+    "device_updated_parameters",
+)

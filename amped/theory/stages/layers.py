@@ -6,10 +6,10 @@ it.
 
 import numpy as np
 
-from amped.theory.conditions import LISTED, ZERO_BUBBLE_V
-from amped.theory.quantity import MAPPING, family, quantity, records
-from amped.theory.records import latest, total
-from amped.theory.stage_records import NO, YES, Ends, Stage, ends_of, had
+from amped.theory.language.quantity import MAPPING, family, quantity, records
+from amped.theory.nouns.conditions import LISTED, ZERO_BUBBLE_V
+from amped.theory.nouns.records import latest, total
+from amped.theory.nouns.stage_records import NO, YES, Ends, Stage, ends_of, had
 
 ENDS = ("first", "last")
 # Kinds of feed-forward networks, as in the names of quantities.

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from amped.theory.conditions import LISTED
-from amped.theory.quantity import quantity, records
-from amped.theory.records import latest, total
-from amped.theory.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import LISTED
+from amped.theory.nouns.records import latest, total
+from amped.theory.nouns.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
 
 
 @quantity("count")

@@ -1,6 +1,6 @@
 """What the training consumes: energy and money, and what it emits."""
 
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 
 @quantity("1")

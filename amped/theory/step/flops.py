@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
-from amped.theory.records import total
+from amped.theory.language.quantity import quantity
+from amped.theory.nouns.records import total
 
 
 def all_of(gemms):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amped.theory.quantity import SYSTEM, quantity
+from amped.theory.language.quantity import SYSTEM, quantity
 
 FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart_time")
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from amped.theory.parallelisms import IN_LAYERS
-from amped.theory.quantity import family, quantity
-from amped.theory.records import total
-from amped.theory.shardings import shares
+from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.records import total
+from amped.theory.nouns.shardings import shares
 
 
 @family(

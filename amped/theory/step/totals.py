@@ -1,8 +1,8 @@
 """Totals: the time of a step and of the training, and how well the machine is used."""
 
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.quantity import each_of, quantity
-from amped.theory.records import total
+from amped.theory.language.quantity import each_of, quantity
+from amped.theory.nouns.parallelisms import PARALLELISMS
+from amped.theory.nouns.records import total
 
 
 @each_of(KIND=(*(kind for kind in PARALLELISMS if kind != "data"), "offload", "data"))

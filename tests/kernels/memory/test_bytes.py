@@ -10,7 +10,7 @@ from amped.kernels.memory.activation_functions import bits_kept  # noqa: E402
 from amped.kernels.memory.bench import TECHNIQUES  # noqa: E402
 from amped.kernels.memory.conversion import NO_SAVING  # noqa: E402
 from amped.kernels.memory.variants import Variant, saved_bytes, stack  # noqa: E402
-from amped.theory.quantity import ACCELERATOR, SYSTEM  # noqa: E402
+from amped.theory.language.quantity import ACCELERATOR, SYSTEM  # noqa: E402
 from tests.helpers.bench import needs_gpu  # noqa: E402
 from tests.helpers.formulas import sectioned  # noqa: E402
 

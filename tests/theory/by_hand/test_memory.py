@@ -7,7 +7,7 @@ import pytest
 
 import amped
 from amped.base.errors import MappingError
-from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from tests.helpers.formulas import sectioned
 from tests.helpers.stages import of_stage, working_bytes
 

@@ -7,7 +7,7 @@ import pytest
 import amped
 from amped.base.errors import AmpedError, ConfigError, MappingError
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
-from amped.theory.quantity import ACCELERATOR, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.explore import EVERYTHING, SMALL, explore, unequal_rows
 from tests.helpers.formulas import sectioned
 

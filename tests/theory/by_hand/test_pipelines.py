@@ -6,7 +6,7 @@ import pytest
 
 import amped
 from amped.base.errors import AmpedError, ConfigError, MappingError
-from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, MAPPING, SYSTEM
 from tests.helpers.cli import amped as command
 from tests.helpers.formulas import sectioned
 from tests.helpers.stages import bottleneck, of_stage, working_bytes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import amped as command
 from tests.helpers.round_machine import trained
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from amped.theory.catalogue import Formula, catalogue
-from amped.theory.records import STRUCTURE, Record, TimedKernels
+from amped.theory.language.catalogue import Formula, catalogue
+from amped.theory.nouns.records import STRUCTURE, Record, TimedKernels
 from tests.helpers.laws import SHAPES, estimate_of, leaves, names_of, title, used_formulas
 
 FACTORS = (1.0, 2.0, 1.7)

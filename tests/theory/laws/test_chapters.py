@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from amped.theory.catalogue import CHAPTERS, Formula, catalogue
+from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue
 
 FORMULAS = [formula for quantity in catalogue().values() for formula in quantity.formulas]
 MOST_EXCEPTIONS = 20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amped.theory.quantity import each_of, family, mark_of, members_of, quantity
+from amped.theory.language.quantity import each_of, family, mark_of, members_of, quantity
 
 
 @family(SIDE=("left", "right"), OTHER=("right", "left"))

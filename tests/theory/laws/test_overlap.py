@@ -1,4 +1,4 @@
-"""The law of overlap (`theory/resources.py`) over thousands of drawn configs, with every switch on and off.
+"""The law of overlap (`theory/nouns/resources.py`) over thousands of drawn configs, with every switch on and off.
 
 A better machine is never slower, more work is never faster, a switch never costs time where nothing interferes, and with
 interference no more than it says.
@@ -10,7 +10,7 @@ import pytest
 import amped
 from amped.engine.evaluate import Array
 from amped.estimation.parts import STEP_PARTS
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.nouns.parallelisms import PARALLELISMS
 from tests.helpers.drawn import SWITCHES, Drawn, Values, drawn_configs
 
 SEED, LEAST, ROUNDING = 3, 2000, 1 + 1e-9

@@ -7,8 +7,8 @@ import pytest
 
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
 from amped.estimation.parts import STEP_PARTS
-from amped.theory.catalogue import catalogue
-from amped.theory.conditions import OFFLOADS
+from amped.theory.language.catalogue import catalogue
+from amped.theory.nouns.conditions import OFFLOADS
 from tests.helpers.contract import CONTRACT, CONTRACT_PARTS, KINDS, OFFLOAD_PART
 from tests.helpers.laws import (
     estimate_of,

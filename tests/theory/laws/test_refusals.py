@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from amped.base.errors import WiringError
-from amped.theory import catalogue as collecting
-from amped.theory.catalogue import Catalogue, catalogue, collect
-from amped.theory.quantity import Mark, parameter, quantity, records, selector
-from amped.theory.records import Record
+from amped.theory.language import catalogue as collecting
+from amped.theory.language.catalogue import Catalogue, catalogue, collect
+from amped.theory.language.quantity import Mark, parameter, quantity, records, selector
+from amped.theory.nouns.records import Record
 from tests.helpers.formulas import module_of
 
 

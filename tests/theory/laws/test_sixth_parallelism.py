@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amped.base.aliases import aliases
-from amped.theory.parallelisms import ROWS, Parallelism
+from amped.theory.nouns.parallelisms import ROWS, Parallelism
 from tests.helpers.contract import CONTRACT_PARTS, OFFLOAD_PART
 from tests.helpers.places import ROOT
 

@@ -8,8 +8,8 @@ from pint import DimensionalityError
 
 from amped.base.units import DIMENSIONLESS, registry
 from amped.engine.evaluate import Results
-from amped.theory.catalogue import Formula, catalogue, unit_of_name
-from amped.theory.records import STRUCTURE, TimedKernels
+from amped.theory.language.catalogue import Formula, catalogue, unit_of_name
+from amped.theory.nouns.records import STRUCTURE, TimedKernels
 from tests.helpers.laws import estimate_of, every_formula, every_shape, leaves, title
 
 # The units of an operator's work.

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
-from amped.theory.link_records import Link, Links
 from amped.theory.links import electrical as collectives
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.records import Collective, Group
+from amped.theory.nouns.link_records import Link, Links
+from amped.theory.nouns.parallelisms import PARALLELISMS
+from amped.theory.nouns.records import Collective, Group
 
 # Links of round numbers that take no time but to pass bytes, with all algorithms but that of the switch.
 LINKS = Links(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from amped.estimation.execution import executed_step
 from amped.estimation.parts import STEP_PARTS
-from amped.theory.parallelisms import PARALLELISMS
-from amped.theory.records import Kernels, Operator, Products, Streams, Tiles
+from amped.theory.nouns.parallelisms import PARALLELISMS
+from amped.theory.nouns.records import Kernels, Operator, Products, Streams, Tiles
 from amped.theory.roofline.kernels import product_time
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
 from tests.helpers.stages import bottleneck

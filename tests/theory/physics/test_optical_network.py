@@ -7,7 +7,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.comparison import inputs_that_differ
 from amped.estimation.estimation import estimated
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.theory.links import electrical, optical
 
 OPTICAL = {"network_kind": "optical_circuit_switched"}

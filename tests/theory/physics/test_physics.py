@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import amped
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
-from amped.theory.parallelisms import PARALLELISMS
+from amped.theory.nouns.parallelisms import PARALLELISMS
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, few, mappings, trained
 
 RATES = (

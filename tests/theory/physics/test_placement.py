@@ -12,7 +12,7 @@ import amped
 from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import Array
 from amped.engine.resolve import plan
-from amped.theory.divisors import divisors, largest_divisor
+from amped.theory.nouns.divisors import divisors, largest_divisor
 from tests.helpers.drawn import Drawn
 from tests.helpers.physics import read, trained
 

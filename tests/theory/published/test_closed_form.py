@@ -5,7 +5,7 @@ import json
 import pytest
 
 import amped
-from amped.theory.quantity import ACCELERATOR, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import DATA
 

@@ -10,7 +10,7 @@ import pytest
 
 import amped
 from amped.estimation.breakdown import CONTRACTIONS, layer_lines
-from amped.theory.quantity import ACCELERATOR, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.formulas import sectioned
 
 HEADS, WIDTH, INNER, WORD = 16, 1024, 4096, 2

@@ -8,7 +8,7 @@ import pytest
 import amped
 from amped.calibration.step_table import shipped_numbers
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, shipped
-from amped.theory.quantity import ACCELERATOR, NETWORK, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import DATA
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amped.theory.link_records import Circuits, Link, Links
 from amped.theory.links import electrical as collectives
 from amped.theory.links import optical as circuits
-from amped.theory.records import Collective, Group
+from amped.theory.nouns.link_records import Circuits, Link, Links
+from amped.theory.nouns.records import Collective, Group
 from tests.helpers.simulated import circuits as messages
 
 # Optics of round numbers: 12 wavelengths of 1 GB/s, for up to 3 partners, and links in the node ten times as fast.

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amped.configuring.layouts import counted
+from amped.configuring.layout_text import counted
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.theory.catalogue import catalogue
+from amped.theory.language.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage")

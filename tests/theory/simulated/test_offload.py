@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
-from amped.theory.quantity import ACCELERATOR, SYSTEM
+from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.formulas import sectioned
 from tests.helpers.simulated.offload import Work, one_step, seconds, update_seconds
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from amped.base.errors import MappingError
-from amped.theory.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
+from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
 from amped.theory.schedules.orders import scheduled
 from amped.theory.schedules.timeline import BACK, COMPUTE, FORTH, Work, executed, executed_orders
 from tests.helpers.schedules import Pipeline, computed, drawn_of_all, time_of

@@ -1,8 +1,8 @@
 """Attention in one kernel that keeps no scores, and the kernels for attention sinks that some software adds."""
 
-from amped.theory.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
-from amped.theory.places import EXCHANGED
-from amped.theory.quantity import parameter, quantity, records
+from amped.theory.language.quantity import parameter, quantity, records
+from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
+from amped.theory.nouns.places import EXCHANGED
 
 
 @quantity("1")

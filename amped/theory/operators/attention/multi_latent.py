@@ -6,10 +6,10 @@ are on `inputs/network.py`.
 
 import numpy as np
 
-from amped.theory.kernel_work import contraction
-from amped.theory.places import PROJECTION_INPUTS, VALUES_WEIGHTED
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import contraction
+from amped.theory.nouns.places import PROJECTION_INPUTS, VALUES_WEIGHTED
+from amped.theory.nouns.records import Gemm
 
 
 @records(choice="attention_kind", value="multi_latent")

@@ -5,10 +5,10 @@ of one accelerator. A share that is not whole stays a fraction, for example wher
 tensor-parallel degree.
 """
 
-from amped.theory.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
-from amped.theory.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
-from amped.theory.quantity import family, quantity, records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
+from amped.theory.nouns.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
+from amped.theory.nouns.records import Gemm
 
 
 @records()

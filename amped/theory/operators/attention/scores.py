@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity, records
-from amped.theory.records import AttentionMask
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.records import AttentionMask
 
 
 @quantity("count")

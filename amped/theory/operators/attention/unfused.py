@@ -1,9 +1,9 @@
 """Attention in several kernels, which write all scores to memory."""
 
-from amped.theory.kernel_work import DROPOUT, MASKING, SOFTMAX, Traffic, Work, contraction, streamed
-from amped.theory.places import EXCHANGED, SCORED
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import DROPOUT, MASKING, SOFTMAX, Traffic, Work, contraction, streamed
+from amped.theory.nouns.places import EXCHANGED, SCORED
+from amped.theory.nouns.records import Gemm
 
 
 @quantity("1")

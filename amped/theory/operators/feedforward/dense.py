@@ -1,9 +1,9 @@
 """The dense feed-forward network: up projection (with gate), activation function, down projection."""
 
-from amped.theory.kernel_work import activation_work, contraction, streamed
-from amped.theory.places import NETWORK_INPUTS
-from amped.theory.quantity import records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import records
+from amped.theory.nouns.kernel_work import activation_work, contraction, streamed
+from amped.theory.nouns.places import NETWORK_INPUTS
+from amped.theory.nouns.records import Gemm
 
 
 @records()

@@ -1,7 +1,7 @@
 """Kernels around experts that some software does not fuse: biases, and products with routing probabilities."""
 
-from amped.theory.kernel_work import Traffic, Work, streamed
-from amped.theory.quantity import quantity, records
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import Traffic, Work, streamed
 
 
 @records()

@@ -7,10 +7,10 @@ tokens to their experts. A group of `expert_parallel_degree` accelerators holds 
 
 import numpy as np
 
-from amped.theory.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
-from amped.theory.places import DISPATCHED, NETWORK_INPUTS
-from amped.theory.quantity import quantity, records
-from amped.theory.records import Gemm
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
+from amped.theory.nouns.places import DISPATCHED, NETWORK_INPUTS
+from amped.theory.nouns.records import Gemm
 
 
 @quantity("count")

@@ -1,6 +1,6 @@
 """Adam: the moments that it keeps for each parameter."""
 
-from amped.theory.quantity import quantity
+from amped.theory.language.quantity import quantity
 
 
 @quantity("count", choice="optimizer", value="adam")

@@ -1,7 +1,7 @@
 """The optimizer step in mixed precision: the kernels that every optimizer runs around the update of its states."""
 
-from amped.theory.kernel_work import ADAM, Traffic, operator
-from amped.theory.quantity import quantity, records
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import ADAM, Traffic, operator
 
 
 @quantity("count")

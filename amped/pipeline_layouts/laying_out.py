@@ -1,0 +1,379 @@
+"""The layout of a pipeline, found before anything is planned: how many layers of which kind each chunk has.
+
+What the user gives is kept: a layout, or the layers of the first and the last stage. If the layers divide, each chunk
+gets equally many. Otherwise the whole steps of many layouts are compared: balanced ones, whose longest stage is as short
+as memory allows, and those in which chunks one after another have equally many layers. From the best ones the search
+goes on to layouts near them, until none of the best ones is new (a beam search). A network needs no layout if its layers
+are all alike and divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from amped.base.errors import MappingError, Problem, ResolveError
+from amped.base.record import dataclass
+from amped.configuring.layout_text import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
+from amped.configuring.sources import Sources
+from amped.engine.evaluate import Results, run, run_layouts
+from amped.engine.resolve import chosen_values, plan
+from amped.pipeline_layouts.balance import Room, Row, balanced, nearby
+from amped.pipeline_layouts.starts import in_runs
+from amped.theory.language.catalogue import Catalogue
+from amped.theory.memory.stage_bytes import bytes_with
+from amped.theory.nouns.pass_records import Pipe
+from amped.theory.schedules.orders import SCHEDULES
+
+LAYOUT, PATTERN, KINDS = "pipeline_layout", "mixture_layer_pattern", "kinds_of_layers"
+STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages", "number_of_MoE_layers"
+ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
+MODULES = "multi_token_prediction_layers"
+NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, MODULES)
+# The results of a trial layout from which the balanced layout is found.
+TIMES = ("kind_times", "embedding_time", "output_head_time")
+BYTES = (
+    "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "kind_parameters", "embedding_parameters",
+    "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
+    "replicated_embedding", "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
+    "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
+)  # fmt: skip
+# The results by which layouts near the balanced one are compared.
+STEP = ("step_time", "keeps_memory_headroom", "fits_in_memory", "layers_divide_by_stages_and_chunks")
+Counts = list[list[list[int]]]
+# The embedding and the output head count as one layer each.
+SLOTS = 2
+# The most chunks for each layer and end of a network for which a layout is sought.
+MOST_CHUNKS = 4
+# Balanced layouts count the output head so many times its length: its own, and one for stages that wait for it.
+HEADS = (1.0, 2.0)
+# How often the steps of all layouts near the best ones are compared, and the most chunks of which they are.
+MOST_ROUNDS, MOST_COMPARED_CHUNKS = 20, 64
+# Layouts with so many chunks together are computed at once: more take more memory, and fewer more time.
+AT_ONCE = 131_072
+# A search goes on from at most so many layouts; in a round, layouts with at most so many chunks together are compared.
+MOST_BEST, MOST_IN_A_ROUND = 32, 600_000
+
+
+def laid_out(known: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
+    """The sources with the layout of the stages in them, if the pipeline needs one.
+
+    Args:
+        known: the formulas.
+        sources: what is given.
+        is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one, which takes a
+            fifth of the time to find.
+
+    Raises:
+        MappingError: for a layout or a pattern with wrong sums, or if the user chose the kinds of layers.
+    """
+    if (chosen := sources.origins.get(KINDS)) is not None:
+        raise MappingError(Problem(f"'{KINDS}' cannot be given: amped finds it", chosen.where, "leave it out"))
+    if ":" in str(sources.given.get(LAYOUT, "")):
+        return sources
+    choices = chosen_values(known, sources)
+    numbers = _numbers(known, sources)
+    if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
+        return sources
+    slots = numbers["layers"] + numbers[MODULES] + SLOTS
+    if LAYOUT not in sources.given and max(numbers[STAGES], numbers[STAGES] * numbers[CHUNKS] / MOST_CHUNKS) > slots:
+        return sources  # a rule reports that a stage has nothing; to balance thousands of empty chunks takes minutes
+    return _Pipeline(known, _patterned(sources, numbers), choices, numbers, is_compared).laid_out()
+
+
+def without_own_layout(sources: Sources) -> Sources:
+    """The sources without a layout that amped found; a given layout stays."""
+    if LAYOUT in sources.origins:
+        return sources
+    given, choices = (
+        {n: v for n, v in each.items() if n not in (LAYOUT, KINDS)} for each in (sources.given, sources.choices)
+    )
+    return replace(sources, given=given, choices=choices)
+
+
+def _numbers(known: Catalogue, sources: Sources) -> Mapping[str, int] | None:
+    """The numbers of layers, stages and chunks; None if they are unknown or not whole, which the estimate reports."""
+    try:
+        results = run(plan(known, NUMBERS, sources), sources.given)
+    except ResolveError:
+        return None
+    found = {name: results.number(name) for name in NUMBERS}
+    whole = all(value % 1 == 0 and 0 <= value < 1e6 for value in found.values())
+    return {name: int(value) for name, value in found.items()} if whole and found[STAGES] * found[CHUNKS] else None
+
+
+def _is_unlike(sources: Sources, choices: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
+    """Whether there may be layers of several kinds."""
+    several = PATTERN in sources.choices or 0 < numbers[MIXTURES] < numbers["layers"]
+    return choices["feedforward_kind"] == "mixture" and several
+
+
+def _is_uneven(sources: Sources, numbers: Mapping[str, int]) -> bool:
+    """Whether a layout is given, or needed because the layers of some stage do not divide into its chunks."""
+    ends = [int(sources.given[name]) for name in ENDS if name in sources.given]
+    if not ends or numbers[STAGES] < 2:
+        return sources.given.get(LAYOUT) is not None or numbers["layers"] % (numbers[STAGES] * numbers[CHUNKS]) > 0
+    between, others = numbers["layers"] - sum(ends), numbers[STAGES] - len(ends)
+    if min(*ends, between) < 0 or between % max(others, 1) or (not others and between):
+        return False  # a rule reports what is wrong with them
+    return any(layers % numbers[CHUNKS] for layers in (*ends, between // max(others, 1)))
+
+
+def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
+    """The sources with the number of mixture layers that the pattern has."""
+    pattern = sources.choices.get(PATTERN)
+    if pattern is None:
+        return sources
+    marks = Pattern(pattern).of(numbers["layers"])
+    if marks is None:
+        raise MappingError(f"{PATTERN} = {pattern} lists other layers than the {numbers['layers']} that there are",
+                           f"list {numbers['layers']}, or give a whole number n for every n-th")  # fmt: skip
+    return replace(sources, given=sources.given | {MIXTURES: float(sum(marks))})
+
+
+@dataclass(frozen=True)
+class _Pipeline:
+    """A pipeline that gets a layout."""
+
+    known: Catalogue
+    sources: Sources
+    choices: Mapping[str, str]
+    numbers: Mapping[str, int]
+    is_compared: bool
+
+    def laid_out(self) -> Sources:
+        """The sources with the layout."""
+        if self.wanted is not None and self._contradicts(self.wanted):
+            return self.sources  # a rule reports what is wrong with it
+        counts = self._counts(self._per_chunk())
+        return self._with(counts)
+
+    def _with(self, counts: Counts) -> Sources:
+        given = self.sources.given | {LAYOUT: counted(counts)}
+        if self.wanted is not None and self.wanted.in_letters:
+            given |= {CHUNKS: float(self.chunks)} if self.schedule.chunks is None else {}
+        text = str(self.wanted) if self.wanted else written_layout(counts, self.schedule.first_has_the_output_head)
+        kinds = {KINDS: "dense_and_mixture"} if self.unlike else {}
+        return replace(self.sources, given=given, choices=self.sources.choices | {LAYOUT: text} | kinds)
+
+    @cached_property
+    def wanted(self) -> Layout | None:
+        """The layout that the user gives."""
+        text = self.sources.given.get(LAYOUT)
+        return None if text is None else Layout(text)
+
+    @cached_property
+    def schedule(self) -> Any:
+        return SCHEDULES[self.choices["pipeline_schedule"]]
+
+    @cached_property
+    def stages(self) -> int:
+        return self.numbers[STAGES]
+
+    @cached_property
+    def chunks(self) -> int:
+        """The number of chunks of a stage: as the letters list them, else as it is given."""
+        if self.wanted is not None and self.wanted.in_letters:
+            return max(len(self.wanted.chunks) // self.stages, 1)
+        alone = self.stages == self.numbers[CHUNKS] == 1
+        return 1 if alone else self.schedule.chunks or self.numbers[CHUNKS]
+
+    @cached_property
+    def homes(self) -> list[tuple[int, int]]:
+        """The stage of each chunk and its number there, in the order of the network."""
+        pipe = Pipe(self.stages, 1, self.chunks)
+        places = {self.schedule.place(pipe, c, s): (s, c) for s in range(self.stages) for c in range(self.chunks)}
+        return [places[place] for place in range(len(places))]
+
+    @cached_property
+    def marks(self) -> list[bool]:
+        """For each layer whether it is a mixture.
+
+        Without a pattern, every n-th layer is one, or the dense layers come first.
+        """
+        layers, mixtures = self.numbers["layers"], int(self.sources.given.get(MIXTURES, self.numbers[MIXTURES]))
+        pattern = self.sources.choices.get(PATTERN)
+        if pattern is not None:
+            return Pattern(pattern).of(layers) or []
+        if 0 < mixtures < layers and layers % mixtures == 0:
+            return [(place + 1) % (layers // mixtures) == 0 for place in range(layers)]
+        return [place >= layers - mixtures for place in range(layers)]
+
+    @cached_property
+    def unlike(self) -> bool:
+        """Whether there are layers of both kinds."""
+        return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.marks) < len(self.marks)
+
+    def _contradicts(self, layout: Layout) -> bool:
+        """Whether a given layout lists other stages or layers than there are; for letters, this is an error here."""
+        if not layout.in_letters:
+            return len(layout.counts) != self.stages or sum(sum(s[0]) for s in layout.counts) != self.numbers["layers"]
+        told = [*self._disagreements(layout)]
+        if told:
+            raise MappingError(
+                "; ".join(told), f"change {LAYOUT} = {layout}, or leave it out: amped balances the layers"
+            )
+        return False
+
+    def _disagreements(self, layout: Layout) -> Iterator[str]:
+        """Where the letters of a layout differ from the network and the pipeline."""
+        chunks, every = layout.chunks, "".join(layout.chunks)
+        own = self.sources.given.get(CHUNKS)
+        if len(chunks) % self.stages or (own is not None and len(chunks) != own * self.stages):
+            virtual = f" x virtual_pipeline_stages = {own:g}" if own is not None else ""
+            yield f"it lists {len(chunks)} chunks, and pipeline_parallel_degree = {self.stages}{virtual}"
+        for letter, name in ((LAYER, "layers"), (PREDICTION, MODULES)):
+            if every.count(letter) != self.numbers[name]:
+                yield f"it lists {every.count(letter)} {letter}, and {name} = {self.numbers[name]}"
+
+    def _per_chunk(self) -> list[tuple[int, int]]:
+        """The layers and modules of each chunk, in the order of the network."""
+        if self.wanted is not None and self.wanted.in_letters:
+            return [(chunk.count(LAYER), chunk.count(PREDICTION)) for chunk in self.wanted.chunks]
+        layers, places = self.numbers["layers"], self.stages * self.chunks
+        given = self._per_stage()
+        if given is not None:
+            counts = [self._in_chunks(given)[s][c] for s, c in self.homes]
+        elif layers % places == 0:
+            counts = [layers // places] * places
+        else:
+            counts = self._balanced()
+        return self._placed(counts)
+
+    def _per_stage(self) -> list[int] | None:
+        """The layers of each stage, if they are given."""
+        if self.wanted is not None:
+            return [int(sum(stage[0])) for stage in self.wanted.counts]
+        first, last = (self.sources.given.get(name) for name in ENDS)
+        if (first is None and last is None) or self.stages < 2:
+            return None
+        layers = self.numbers["layers"]
+        alone = 1 + (first is not None and last is not None)
+        least, rest = divmod(layers - int(first or 0) - int(last or 0), max(self.stages - alone, 1))
+        between = [least + (place < rest) for place in range(self.stages - alone)]
+        return [*([int(first)] if first is not None else []), *between, *([int(last)] if last is not None else [])]
+
+    def _in_chunks(self, layers: Sequence[int]) -> list[list[int]]:
+        """The layers of each chunk of each stage; chunks with an end of the network get fewer."""
+        found = [_dealt(own, self.chunks) for own in layers]
+        return [found[0][::-1], *found[1:]] if self.stages > 1 else found
+
+    def _counts(self, chunks: Sequence[tuple[int, int]]) -> Counts:
+        """For each stage and chunk, the number of layers of every kind, and of modules."""
+        found: Counts = [[[] for _ in range(self.chunks)] for _ in range(self.stages)]
+        bounds = [0, *accumulate(layers for layers, _ in chunks)]
+        for (stage, chunk), start, stop, (_, modules) in zip(self.homes, bounds, bounds[1:], chunks, strict=False):
+            mixtures = sum(self.marks[start:stop])
+            found[stage][chunk] = [*([stop - start - mixtures, mixtures] if self.unlike else [stop - start]), modules]
+        return found
+
+    def _balanced(self) -> list[int]:
+        """The layers of each chunk in the layout with the shortest step, by times and bytes of a trial that is nearly even."""
+        homes, row = [stage for stage, _ in self.homes], Row([1.0] * len(self.marks), 0.0, 0.0)
+        trial = self._trial()
+        if trial is not None and TIMES[0] in trial.cells:
+            row = self._timed(trial)  # else, in the closed form, there are no times by kind: all layers count alike
+        if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS or not self.is_compared:
+            return balanced(row, self.stages, homes)
+        starts = [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS]
+        return self._quickest(trial, [*starts, _dealt(self.numbers["layers"], len(homes))])
+
+    def _trial(self) -> Results | None:
+        """The results of a layout that is nearly even, as many of them as there are."""
+        trial = self._with(self._counts(self._placed(_dealt(self.numbers["layers"], len(self.homes)))))
+        for wanted in ((*TIMES, *BYTES, *STEP), (*TIMES, *BYTES), STEP):
+            with suppress(ResolveError):
+                return run(plan(self.known, wanted, trial), trial.given)
+        return None
+
+    def _quickest(self, trial: Results, starts: Sequence[Sequence[int]]) -> list[int]:
+        """The layers of each chunk in the best layout that moves and exchanges reach from the best starts.
+
+        The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
+        other, which depends on their order, and what is done once a step, on the stage with the most parameters.
+        """
+        every = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(self.homes))])
+        few = int(np.clip(MOST_IN_A_ROUND // len(self.homes) ** 3, 1, MOST_BEST))
+        best, seen = self._shortest(trial, every, few), set[tuple[int, ...]]()
+        for _ in range(MOST_ROUNDS):
+            fresh = [each for each in map(tuple, best.tolist()) if each not in seen]
+            if not fresh:
+                break
+            seen |= {*fresh}
+            best = self._shortest(trial, np.concatenate([best, *map(nearby, fresh)]), few)
+        return [int(layers) for layers in best[0]]
+
+    def _shortest(self, trial: Results, every: np.ndarray, few: int) -> np.ndarray:
+        """The few layouts with the shortest steps, the best first.
+
+        Those that keep the rule of chunks stand before those that break it, and among them those that fit in memory
+        before those that do not, and those that leave the headroom free before the rest.
+        """
+        every = every[np.sort(np.unique(every.astype(np.int32), axis=0, return_index=True)[1])]
+        parts = np.array_split(every, -(-every.size // AT_ONCE))
+        step, *verdicts = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
+        return every[np.lexsort((step, *(1 - verdict for verdict in verdicts)))[:few]]
+
+    def _steps(self, trial: Results, every: np.ndarray) -> np.ndarray:
+        """For each layout, its step, whether it leaves the headroom free and fits, and whether it keeps the rule."""
+        found = run_layouts(trial, LAYOUT, self._counts_of_each(every))
+        return np.stack([np.broadcast_to(found.spread(name).ravel(), len(every)) for name in STEP])
+
+    def _counts_of_each(self, every: np.ndarray) -> np.ndarray:
+        """For each layout, stage and chunk, the number of layers of every kind, and of modules."""
+        stop = np.cumsum(every, axis=1)
+        before = np.cumsum([0, *self.marks])
+        mixtures = before[stop] - before[stop - every]
+        kinds = [every - mixtures, mixtures] if self.unlike else [every]
+        modules = np.zeros_like(every)
+        modules[:, -1] = self.numbers[MODULES]
+        found = np.empty((len(every), self.stages, self.chunks, len(kinds) + 1), int)
+        stages, chunks = map(list, zip(*self.homes, strict=True))
+        found[:, stages, chunks] = np.stack([*kinds, modules], axis=-1)
+        return found
+
+    def _placed(self, counts: Sequence[int]) -> list[tuple[int, int]]:
+        """The layers and modules of each chunk: the modules are beside the output head."""
+        return [(n, (place == len(counts) - 1) * self.numbers[MODULES]) for place, n in enumerate(counts)]
+
+    def _timed(self, trial: Results) -> Row:
+        """The times of the layers and of the ends, and which stages have room for which layers."""
+        kinds = [int(self.unlike and mixture) for mixture in self.marks]
+        whole = [t.forward + t.input_gradient + t.weight_gradient for t in trial.records("kind_times")]
+        ends = trial.number("embedding_time"), trial.number("output_head_time")
+        more = self.numbers[MODULES] * whole[-1]  # modules are beside the output head
+        return Row([whole[kind] for kind in kinds], ends[0], ends[1] + more, self._room(trial, kinds, len(whole)))
+
+    def _room(self, trial: Results, kinds: Sequence[int], number: int) -> Room:
+        """Tells which stages have room for which layers; there are layers of so many kinds, a module's among them."""
+        values: dict[str, Any] = {
+            n: trial.records(n) if n in _of_records(self.known) else trial.number(n) for n in BYTES
+        }
+        bytes_of = [
+            [bytes_with(values, stage, kind) for kind in (None, *range(number))] for stage in range(self.stages)
+        ]
+
+        def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
+            base, *each = bytes_of[stage]
+            modules = self.numbers[MODULES] * (stage == self.homes[-1][0])
+            own = sum((each[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
+            needed = base + own + modules * (each[-1] - base)
+            headroom = needed * values["memory_headroom_fraction"] + values["memory_headroom_bytes"]
+            return bool(needed + headroom <= values["available_memory_bytes"])
+
+        return fits
+
+
+def _of_records(known: Catalogue) -> frozenset[str]:
+    return frozenset(name for name in BYTES if known[name].mark.kind == "records")
+
+
+def _dealt(number: int, parts: int) -> list[int]:
+    """A number split into nearly equal parts."""
+    return [number // parts + (part < number % parts) for part in range(parts)]

@@ -1,0 +1,377 @@
+"""The catalogue: all marked functions by name. It refuses duplicates, and arguments that nothing computes."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from functools import cache, cached_property, lru_cache
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+from amped.base.aliases import aliases
+from amped.base.errors import Problem, WiringError, did_you_mean
+from amped.base.record import dataclass
+from amped.theory.language.parameter_tables import rows_of
+from amped.theory.language.quantity import Mark, mark_of, members_of
+from amped.theory.language.sources import place_of
+
+# The chapters in the order of reading. The arguments of a formula come from its own chapter or an earlier one.
+CHAPTERS = (
+    "inputs",
+    "mapping",
+    "operators",
+    "stages",
+    "roofline",
+    "messages",
+    "links",
+    "layer",
+    "schedules",
+    "memory",
+    "step",
+    "closed_form",
+)
+BOOK = "amped.theory"
+
+
+# What the lines of an equation begin with in a docstring.
+INDENT = "    "
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One marked function: one of the alternatives that can compute the quantity of its name."""
+
+    name: str
+    variant: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    mark: Mark
+    page: str
+
+    def specificity(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> int:
+        """The number of conditions of this alternative that are true; -1 if the alternative does not apply."""
+        if self.mark.choice is not None and choices.get(self.mark.choice) != self.mark.value:
+            return -1
+        fulfilled = [len(clause) for clause in self.mark.clauses if clause <= given]
+        return max(fulfilled) + (self.mark.choice is not None) if fulfilled else -1
+
+    @cached_property
+    def because(self) -> str:
+        """The conditions under which this alternative applies, in words."""
+        mark = self.mark
+        reasons = [" and ".join(mark.when_given), " or ".join(mark.when_any_given)]
+        given = [f"{reason} given" for reason in reasons if reason]
+        return ", ".join(given + ([f"{mark.choice} is {mark.value}"] if mark.choice else []))
+
+    @cached_property
+    def place(self) -> str:
+        """The file and the line of the formula: `theory/layer/waits.py:44`."""
+        return place_of(self.function)
+
+    @cached_property
+    def text(self) -> Mapping[str, str]:
+        """The parts of the docstring: `summary`, `source` and `differs`, each on one line, and the lines of `equation`.
+
+        The lines of an equation are those that are indented.
+        """
+        lines = (inspect.getdoc(self.function) or "").splitlines()
+        equation = [line for line in lines if line.startswith(INDENT)]
+        document = " ".join(" ".join(line for line in lines if line not in equation).split())
+        document, _, differs = document.partition("Differs:")
+        summary, _, source = document.partition("Source:")
+        return {
+            "summary": summary.strip(),
+            "equation": "\n".join(line.removeprefix(INDENT) for line in equation),
+            "source": source.strip(),
+            "differs": differs.strip(),
+        }
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A name, and the alternatives that can compute its value."""
+
+    name: str
+    formulas: tuple[Formula, ...] = field(repr=False)
+
+    @cached_property
+    def mark(self) -> Mark:
+        """The mark that describes the quantity: that of the formula without a variant, or of the first alternative."""
+        return self.first.mark
+
+    @cached_property
+    def first(self) -> Formula:
+        """The formula without a variant, or the first alternative."""
+        return next((f for f in self.formulas if not f.variant), self.formulas[0])
+
+    @cached_property
+    def chapter(self) -> str:
+        """The chapter that the quantity stands in; an empty text for one of a user's file."""
+        return self.first.page.partition("/")[0] if self.first.function.__module__.startswith(f"{BOOK}.") else ""
+
+    @cached_property
+    def is_public(self) -> bool:
+        """Whether others than its chapter may name it: the chapter hands it on, or a config lists it."""
+        return self.category is not None or not self.chapter or self.name in handed_on(self.chapter)
+
+    @cached_property
+    def category(self) -> str | None:
+        """The section of the config that lists the name; None for results, which no section lists."""
+        return next((f.mark.category for f in self.formulas if f.mark.category), None)
+
+    @cached_property
+    def replaces(self) -> frozenset[str]:
+        """The names that this quantity replaces: if it is given, all other sources of these names are ignored."""
+        return frozenset(name for f in self.formulas for name in f.mark.replaces)
+
+    @cached_property
+    def summary(self) -> str:
+        """The summary of the docstring: what the quantity is."""
+        return self.first.text["summary"]
+
+    @property
+    def is_selector(self) -> bool:
+        """Whether the value is one of `mark.choices`."""
+        return self.mark.unit == "choice"
+
+    @cached_property
+    def always(self) -> Formula | None:
+        """The only formula of this quantity, if it has no condition, as for most quantities; else None."""
+        only = self.formulas[0] if len(self.formulas) == 1 else None
+        return only if only and only.mark.choice is None and frozenset() in only.mark.clauses else None
+
+    def chosen(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> Formula | None:
+        """The most specific alternative that applies, or None."""
+        if self.always is not None:
+            return self.always
+        ranked = [(f.specificity(given, choices), f) for f in self.formulas]
+        best = max(ranked, key=lambda pair: pair[0])
+        return best[1] if best[0] >= 0 else None
+
+
+class Catalogue(Mapping[str, Quantity]):
+    """All quantities by name."""
+
+    def __init__(self, formulas: Iterable[Formula]) -> None:
+        """Collects the formulas.
+
+        Raises:
+            WiringError: if nothing computes an argument, if an argument is a selector, or if two alternatives tie.
+        """
+        by_name: dict[str, list[Formula]] = {}
+        for formula in _with_all_choices(list(formulas)):
+            by_name.setdefault(formula.name, []).append(formula)
+        self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
+        self.selectors = tuple(name for name, q in self._quantities.items() if q.is_selector)
+        self.constraints = tuple(name for name, q in self._quantities.items() if q.mark.constrains)
+        self._plain = self._quantities.keys() - {*self.selectors}
+        problems = [p for q in self._quantities.values() for p in self._problems(q)]
+        if problems:
+            raise WiringError(problems)
+
+    @cached_property
+    def public(self) -> tuple[str, ...]:
+        """The names that others than the formulas of their chapter may use, without rules: nobody sets these."""
+        return tuple(name for name, q in self._quantities.items() if q.is_public and not q.mark.constrains)
+
+    @cached_property
+    def inside(self) -> frozenset[str]:
+        """The names that only formulas of their chapter may use, without rules."""
+        return frozenset(self._quantities.keys() - {*self.public, *self.constraints})
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The public names that have one value, so no records."""
+        return tuple(name for name in self.public if self._quantities[name].mark.kind != "records")
+
+    def __getitem__(self, name: str) -> Quantity:
+        """The quantity of a name.
+
+        A formula may take an argument such as `X__if_dense`: the quantity X in a network whose layers are all of one
+        kind. The name of this argument gives the quantity X.
+        """
+        return self._quantities[name.partition("__")[0]]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a quantity has exactly this name."""
+        return name in self._quantities
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._quantities)
+
+    def __len__(self) -> int:
+        return len(self._quantities)
+
+    def __eq__(self, other: object) -> bool:
+        """A catalogue is equal only to itself, so that results which depend on it can be cached."""
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _problems(self, quantity: Quantity) -> Iterator[Problem]:
+        if len({f.mark.unit for f in quantity.formulas}) > 1:
+            yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
+        needed = (
+            (f, name.partition("__")[0]) for f in quantity.formulas for name in f.arguments if name not in self._plain
+        )
+        for formula, argument in needed:
+            if argument not in self:
+                hint = did_you_mean(argument, self)
+                yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)
+            elif argument not in self._plain:
+                yield Problem(
+                    f"'{_title(formula)}' takes the selector '{argument}' as an argument",
+                    advice="make an alternative for each choice",
+                )
+        for one, other in combinations(quantity.formulas, 2):
+            if _tie(quantity, one, other):
+                yield Problem(
+                    f"'{_title(one)}' and '{_title(other)}' can apply at once", advice="make one more specific"
+                )
+
+
+def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
+    """The formulas, in which each selector lists all its choices.
+
+    If a formula is used only when a selector has a certain value, that value is added to the choices of the selector.
+    So the page of the selector need not list the value.
+    """
+    named: dict[str | None, list[str]] = {}
+    for formula in formulas:
+        named.setdefault(formula.mark.choice, []).append(str(formula.mark.value))
+    for formula in formulas:
+        mark = formula.mark
+        if mark.unit == "choice" and not formula.variant:
+            choices = tuple(dict.fromkeys((*mark.choices, *named.get(formula.name, ()))))
+            yield replace(formula, mark=replace(mark, choices=choices))
+        else:
+            yield formula
+
+
+def collect(module: ModuleType) -> list[Formula]:
+    """The marked functions of a page: the rows of its table, then its formulas in the order of the file."""
+    found = []
+    own = [f for f in vars(module).values() if mark_of(f) is not None and f.__module__ == module.__name__]
+    for function in (*rows_of(module), *(member for each in own for member in members_of(each))):
+        if (mark := mark_of(function)) is not None:
+            name, _, variant = function.__name__.partition("__")
+            code = function.__code__
+            named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            arguments = getattr(function, "__amped_arguments__", named)
+            page = module.__name__.removeprefix(f"{BOOK}.").replace(".", "/")
+            found.append(Formula(name, variant, function, arguments, mark, page))
+    return found
+
+
+def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
+    """All pages of the book in their order; a folder lists its pages in `PAGES`."""
+    for name in names or CHAPTERS:
+        module = importlib.import_module(f"{BOOK}.{folder}{name}")
+        own = getattr(module, "PAGES", None)
+        if own is None:
+            yield module
+        else:
+            yield from pages(f"{folder}{name}.", own)
+
+
+@cache
+def handed_on(chapter: str) -> frozenset[str]:
+    """The names that a chapter hands on, other than the parameters that a config lists."""
+    return frozenset(importlib.import_module(f"{BOOK}.{chapter}").HANDS_ON)
+
+
+def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
+    """The catalogue of amped's pages and of `extra` modules, whose formulas replace amped's formulas of equal names.
+
+    Raises:
+        WiringError: if the formulas contradict one another.
+    """
+    return _catalogue(extra) if extra else _own_catalogue()
+
+
+@cache
+def _own_catalogue() -> Catalogue:
+    """The catalogue without extra modules, which is never dropped for theirs: plans share its formulas."""
+    return _catalogue(())
+
+
+@lru_cache(maxsize=8)
+def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
+    """The catalogue, which is built once."""
+    found: dict[tuple[str, str], Formula] = {}
+    for page in (*pages(), *extra):
+        users = page in extra
+        own = [_by_todays_names(f) for f in collect(page)] if users else collect(page)
+        for name in {f.name for f in own if users and not f.variant}:  # a plain formula of a user replaces all of ours
+            found = {key: f for key, f in found.items() if key[0] != name}
+        for formula in own:
+            key = (formula.name, formula.variant)
+            if key in found and not users:
+                raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
+            found[key] = formula
+    return Catalogue(found.values())
+
+
+def _by_todays_names(formula: Formula) -> Formula:
+    """A user's formula in which former names of quantities are replaced by the current names."""
+    now = aliases().former
+
+    def named(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(now.get(name, name) for name in names)
+
+    mark = replace(
+        formula.mark,
+        when_given=named(formula.mark.when_given),
+        replaces=named(formula.mark.replaces),
+        when_any_given=named(formula.mark.when_any_given),
+        even_with=named(formula.mark.even_with),
+    )
+    return replace(formula, name=now.get(formula.name, formula.name), arguments=named(formula.arguments), mark=mark)
+
+
+def _title(formula: Formula) -> str:
+    return f"{formula.name}__{formula.variant}" if formula.variant else formula.name
+
+
+def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
+    """Whether two alternatives can apply with the same number of true conditions, and no other alternative has more."""
+    a, b = one.mark, other.mark
+    if a.choice and a.choice == b.choice and a.value != b.value:
+        return False
+    choices = {m.choice: m.value for m in (a, b) if m.choice and m.value}
+    for first in a.clauses:
+        for second in b.clauses:
+            given = first | second
+            rank = max(f.specificity(given, choices) for f in quantity.formulas)
+            if one.specificity(given, choices) == other.specificity(given, choices) == rank:
+                return True
+    return False
+
+
+def unit_of_name(name: str) -> str | None:
+    """The unit that the last word of a name promises, or None. Words after `_per_` or `_between_` do not count."""
+    stem = re.split(r"_per_|_between_", name)[0]
+    words = {
+        "time": "s",
+        "latency": "s",
+        "bytes": "byte",
+        "flops": "flop",
+        "flop_rate": "flop/s",
+        "bandwidth": "byte/s",
+        "energy": "J",
+        "power": "W",
+        "cost": "dollar",
+        "efficiency": "1",
+        "fraction": "1",
+        "utilization": "1",
+        "degree": "count",
+        "size": "count",
+    }
+    if name.startswith("number_of_") or stem.startswith("number_of_"):
+        return "count"
+    return next((unit for word, unit in words.items() if stem == word or stem.endswith("_" + word)), None)

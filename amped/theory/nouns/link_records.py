@@ -1,0 +1,127 @@
+"""Records of networks: links, algorithms, and the networks that compute the duration of a collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from amped.base.record import dataclass
+from amped.theory.nouns.records import Collective, Duration, Record, fastest
+
+# A function that computes the time of a collective on a network.
+Equation = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Record):
+    """The link of one accelerator to a network.
+
+    The time of a message is (bytes + `ramp`) / `bandwidth` + steps · `latency`.
+
+    Attributes:
+        bandwidth: bytes a second of large messages, in each direction.
+        latency: seconds of each step of a message.
+        ramp: the bytes by which a message counts as longer than it is, because short messages are slower.
+    """
+
+    bandwidth: Any
+    latency: Any
+    ramp: Any = 0.0
+
+    def time(self, volume: Any, steps: Any = 1.0) -> Any:
+        """The time to send `volume` bytes in `steps` steps. Source: Hockney, 1994 (α–β)."""
+        return (volume + self.ramp) / self.bandwidth + steps * self.latency
+
+    def losing(self, ramp: Any) -> Link:
+        """A copy of this link with another `ramp`, the bytes by which a message counts as longer than it is."""
+        return replace(self, ramp=ramp)
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm(Record):
+    """An algorithm for an all-reduce, which may also serve for an all-gather or a reduce-scatter.
+
+    Attributes:
+        time: the function that computes the time. It takes the collective, the number of rounds (1 for an all-gather or
+            a reduce-scatter, 2 for an all-reduce), and the network.
+        gathers: whether an all-gather or a reduce-scatter may use the algorithm too.
+        allowed: 1 if the algorithm may be used, else 0.
+    """
+
+    time: Callable[[Any, Any, Any], Any]
+    gathers: bool = True
+    allowed: Any = 1.0
+
+    def where(self, allowed: Any) -> Algorithm:
+        """This algorithm, which may be used only where `allowed` is 1."""
+        return replace(self, allowed=allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Network(Record):
+    """A network: all values on which the time of a collective depends, besides its group and its payload.
+
+    Attributes:
+        times: the function that computes the time, for each kind of collective.
+        algorithms: the algorithms that may be used; the fastest one is taken.
+        overhead: fixed seconds of each call.
+        inside: the link inside the node.
+    """
+
+    times: Mapping[str, Equation]
+    algorithms: tuple[Algorithm, ...]
+    overhead: Any
+    inside: Link
+
+    def durations(self, collectives: Iterable[Collective]) -> tuple[Duration, ...]:
+        """The time of one call of each collective, with the fixed time that each call costs.
+
+        Source: NCCL src/graph/tuning.cc (a base latency for each call).
+        """
+        return tuple(Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count) for c in collectives)
+
+    def time(self, c: Collective) -> Any:
+        """The time of one call of the collective `c`; zero if its group has one accelerator or its payload is empty."""
+        return ((c.group.degree > 1) & (c.volume > 0 * c.volume)) * (self.overhead + self.times[c.kind](c, self))
+
+    def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
+        """The time of the collective `c` by the fastest of several algorithms.
+
+        `passes` is 1 for an all-gather or a reduce-scatter, and 2 for an all-reduce.
+        """
+        return fastest(*((each.allowed, each.time(c, passes, self)) for each in algorithms))
+
+
+@dataclass(frozen=True, slots=True)
+class Links(Network):
+    """An electrical network: a fast network inside each node, and a slower network across nodes.
+
+    Attributes:
+        across: the link across nodes.
+        tree: the bandwidth of a tree as a share of the bandwidth of a ring.
+        switch: the bandwidth of a reduction in the switch as a share of the bandwidth inside the node.
+    """
+
+    across: Link
+    tree: Any
+    switch: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Circuits(Network):
+    """A network of optical circuits across nodes, and of electrical links inside each node.
+
+    Attributes:
+        wavelength: the link of one wavelength.
+        wavelengths: the number of wavelengths of an accelerator. Its circuits share the wavelengths.
+        circuits: the greatest number of circuits that an accelerator has at the same time.
+        setting: seconds for which each step waits until its circuits are set.
+        flat: 1 if circuits also connect the accelerators of one node, else 0.
+    """
+
+    wavelength: Link
+    wavelengths: Any
+    circuits: Any
+    setting: Any
+    flat: Any

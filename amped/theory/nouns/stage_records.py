@@ -1,0 +1,284 @@
+"""Records of pipeline stages: what a layout lists for them, what they hold, and how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from amped.base.record import dataclass
+from amped.theory.nouns.records import Record, total
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Record):
+    """What a layout lists for one pipeline stage.
+
+    Attributes:
+        chunks: for each chunk of layers of the stage, the number of layers of each kind. The last kind is a module of
+            multi-token prediction.
+    """
+
+    chunks: tuple[tuple[Any, ...], ...]
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The number of layers of each kind in all chunks together."""
+        return tuple(total(chunk[kind] for chunk in self.chunks) for kind in range(len(self.chunks[0])))
+
+    @property
+    def layers(self) -> Any:
+        """The number of layers in all chunks together, without the modules of multi-token prediction."""
+        return total(self.kinds[:-1])
+
+
+# Whether a stage has the embedding or the output head, if that is known before a run.
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends(Record):
+    """Whether a stage has the embedding and the output head, each YES or NO."""
+
+    embedding: str
+    output_head: str
+
+
+def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
+    """Whether a stage has the embedding, and whether it has the output head, each YES or NO.
+
+    Args:
+        place: the index of the stage.
+        last: the index of the last stage.
+        ends: what the first stage has, and what the last stage has.
+    """
+    own = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
+    return (
+        YES if any(end.embedding == YES for end in own) else NO,
+        YES if any(end.output_head == YES for end in own) else NO,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Record):
+    """A pipeline stage, which represents all stages that are equal to it. It has the place of the last of these stages.
+
+    Attributes:
+        layers: the number of layers of the stage, of all kinds together.
+        kinds: the number of layers of each kind on the stage.
+        kinds_before, kinds_after: the number of layers of each kind on all stages before it, and on all stages after
+            it.
+        index, stages_after: the number of stages before it, and after it.
+        most_stages_after: the number of stages after the first of the stages that it represents.
+        has_embedding, has_output_head: whether it has the embedding and the output head: YES, NO, or an array of 1 and
+            0.
+    """
+
+    layers: Any
+    kinds: tuple[Any, ...]
+    kinds_before: tuple[Any, ...]
+    kinds_after: tuple[Any, ...]
+    index: Any
+    stages_after: Any
+    most_stages_after: Any
+    has_embedding: Any
+    has_output_head: Any
+
+    @property
+    def kinds_up_to(self) -> tuple[Any, ...]:
+        """The number of layers of each kind on the stage and on all stages before it."""
+        return tuple(own + before for own, before in zip(self.kinds, self.kinds_before, strict=True))
+
+
+def had(has: Any, value: Any) -> Any:
+    """The value of one end of the network (the embedding or the output head) if a stage has this end, else zero."""
+    return {YES: value, NO: 0.0}[has] if isinstance(has, str) else has * value
+
+
+def lacked(has: Any, value: Any) -> Any:
+    """The value of one end of the network (the embedding or the output head) if a stage lacks this end, else zero.
+
+    An end that a stage lacks belongs to a stage before it or after it.
+    """
+    return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGroup(Record):
+    """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
+
+    Attributes:
+        split_degree: the number of shares into which model parallelism splits the parameters.
+        weight_shards, gradient_shards, optimizer_state_shards: the number of shares into which ZeRO splits each state
+            of the parameters of an accelerator.
+    """
+
+    split_degree: Any
+    weight_shards: Any
+    gradient_shards: Any
+    optimizer_state_shards: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Record):
+    """The number of parameters on one accelerator of a stage, before ZeRO shards them.
+
+    Attributes:
+        shared: all parameters except routed experts.
+        expert: the parameters of routed experts.
+    """
+
+    shared: Any
+    expert: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState(Record):
+    """The bytes that are kept for each parameter: of its weight, its gradient, or its optimizer states.
+
+    Attributes:
+        shared: the bytes in the shard of one accelerator, for each parameter that is not in a routed expert.
+        expert: the bytes in the shard of one accelerator, for each parameter of a routed expert.
+        offload: the share of these bytes that the host keeps.
+    """
+
+    shared: Any
+    expert: Any
+    offload: Any
+
+    def of(self, shared: Any, expert: Any) -> Any:
+        """The bytes of this state for the given numbers of parameters, on the accelerator and on the host together."""
+        return shared * self.shared + expert * self.expert
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight(Record):
+    """The numbers of micro-batches whose activations a stage holds at the same time.
+
+    Attributes:
+        layers: the number for the activations of the layers.
+        embedding: the number for the activations of the embedding.
+        embedding_beside_head: the number for the embedding, at the time when the output head also holds activations.
+        output_head: the number for the activations of the output head.
+    """
+
+    layers: Any
+    embedding: Any
+    embedding_beside_head: Any
+    output_head: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChunksInFlight(Record):
+    """The numbers of micro-batches that a stage holds in each chunk, at each moment that may need the most memory."""
+
+    moments: tuple[tuple[Any, ...], ...]
+
+
+def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlight, ...]:
+    """The micro-batches in flight of several stages, if each stage holds equally many.
+
+    `count` is the number for the layers and the embedding, and `output_head` the number for the output head.
+    """
+    return tuple(InFlight(s.name, count, count, count, output_head) for s in stages)
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Record):
+    """The number of bytes that an accelerator of a stage holds."""
+
+    bytes: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SendHold(Record):
+    """The seconds of a send for which a stage cannot compute."""
+
+    time: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTimes(Record):
+    """The seconds of a micro-batch in one layer, for each pass, with the waiting for messages."""
+
+    forward: Any
+    input_gradient: Any
+    weight_gradient: Any
+
+
+def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
+    """The sum over all layers: for each kind, the number of layers times the value of one layer."""
+    return total(count * value for count, value in zip(kinds, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck(Record):
+    """The stage that takes longest for a micro-batch.
+
+    Attributes:
+        kinds, has_embedding, has_output_head: as in `Stage`.
+        time: the seconds of a micro-batch on the stage.
+    """
+
+    kinds: tuple[Any, ...]
+    has_embedding: Any
+    has_output_head: Any
+    time: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShares(Record):
+    """The share of layers with a dense feed-forward network, and the share of layers with a mixture of experts."""
+
+    dense: Any
+    mixture: Any
+
+    def mean(self, dense: Any, mixture: Any) -> Any:
+        """The mean over the layers of a quantity that is `dense` in dense layers and `mixture` in the others."""
+        return self.dense * dense + self.mixture * mixture
+
+
+@dataclass(frozen=True, slots=True)
+class PassTimes(Record):
+    """The seconds of a micro-batch in one kind of pass.
+
+    Attributes:
+        kinds: the seconds in one layer of each kind.
+        embedding, output_head: the seconds in the embedding and in the output head.
+    """
+
+    kinds: tuple[Any, ...]
+    embedding: Any
+    output_head: Any
+
+    def in_chunks(self, chunks: Any) -> PassTimes:
+        """The times of one chunk, if the layers of a stage are divided into several equal chunks."""
+        return replace(self, kinds=tuple(layer / chunks for layer in self.kinds))
+
+    def of_layers(self, kinds: Sequence[Any]) -> Any:
+        """The seconds that a micro-batch spends in some layers; `kinds` is the number of layers of each kind."""
+        return on(kinds, self.kinds)
+
+    def of(self, stage: Stage) -> Any:
+        """The seconds of a micro-batch on a stage: in its layers, its embedding and its output head, if any."""
+        ends = had(stage.has_embedding, self.embedding) + had(stage.has_output_head, self.output_head)
+        return self.of_layers(stage.kinds) + ends
+
+    def before(self, stage: Stage) -> Any:
+        """The seconds that a micro-batch spends on all stages before a stage, in the embedding and in their layers."""
+        return self.of_layers(stage.kinds_before) + lacked(stage.has_embedding, self.embedding)
+
+    def after(self, stage: Stage) -> Any:
+        """The seconds that a micro-batch spends on all stages after a stage, in their layers and the output head."""
+        return self.of_layers(stage.kinds_after) + lacked(stage.has_output_head, self.output_head)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTimes(Record):
+    """The seconds of a micro-batch in a chunk of layers, forward and backward.
+
+    Each contains the time for which a send blocks the stage.
+    """
+
+    forward: Any
+    backward: Any

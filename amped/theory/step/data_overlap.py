@@ -1,0 +1,325 @@
+"""Overlap of data parallelism: which gradients and weights are communicated in the time that layers leave free.
+
+They are communicated while their links are free: while the accelerator computes, while it waits for the host and, where
+gradients have links of their own, while it waits for tensor-parallel communication.
+"""
+
+import numpy as np
+
+from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.records import total
+from amped.theory.nouns.resources import beside
+from amped.theory.nouns.shardings import shares
+
+
+@quantity("count")
+def largest_stage_layer_passes(
+    bottleneck_stage_layer_passes, largest_stage_layers, number_of_microbatches_per_minibatch
+):
+    """The forward passes through layers in a step on the stage that has most layers; its links are busy longest.
+
+    It is not always the bottleneck stage: the last stage may have fewer layers, and the output head.
+
+    Source: definition.
+    """
+    return np.maximum(bottleneck_stage_layer_passes, largest_stage_layers * number_of_microbatches_per_minibatch)
+
+
+@quantity("s")
+def free_forward_time(
+    compute_forward_time,
+    bottleneck_stage_layer_passes,
+    largest_stage_layer_passes,
+    forward_pass_time_per_layer,
+    free_forward_time_per_layer,
+    forward_time_per_layer,
+):
+    """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
+
+    Every stage has as much time as the bottleneck stage computes and waits; the stage with most layers has the busiest
+    links.
+
+    Source: definition.
+    """
+    waits = bottleneck_stage_layer_passes * (forward_pass_time_per_layer - forward_time_per_layer)
+    busy = largest_stage_layer_passes * (forward_pass_time_per_layer - free_forward_time_per_layer)
+    return np.maximum(compute_forward_time + waits - busy, 0)
+
+
+@quantity("s")
+def free_backward_time(
+    compute_backward_time,
+    weight_update_time,
+    recomputation_time,
+    bottleneck_stage_layer_passes,
+    largest_stage_layer_passes,
+    backward_window_time_per_layer,
+    free_backward_time_per_layer,
+    backward_time_per_layer,
+    offload_fill_time,
+):
+    """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
+
+    Every stage has as much time as the bottleneck stage computes and waits; the stage with most layers has the busiest
+    links.
+
+    Source: definition.
+    """
+    computed = compute_backward_time + weight_update_time + recomputation_time
+    waits = bottleneck_stage_layer_passes * (backward_window_time_per_layer - backward_time_per_layer)
+    busy = largest_stage_layer_passes * (backward_window_time_per_layer - free_backward_time_per_layer)
+    return np.maximum(computed + waits - busy + offload_fill_time, 0)
+
+
+@quantity("s")
+def forward_end_time(
+    bottleneck_stage_embedding_passes,
+    embedding_forward_time,
+    bottleneck_stage_output_head_passes,
+    output_head_forward_time,
+):
+    """The time of the embedding and of the output head in the forward passes of a step, on the bottleneck stage.
+
+    Source: definition.
+    """
+    embedding = bottleneck_stage_embedding_passes * embedding_forward_time
+    return embedding + bottleneck_stage_output_head_passes * output_head_forward_time
+
+
+@quantity("s")
+def backward_end_time(
+    bottleneck_stage_embedding_passes,
+    embedding_backward_time,
+    bottleneck_stage_output_head_passes,
+    output_head_input_gradient_time,
+    output_head_weight_gradient_time,
+):
+    """The time of the embedding and of the output head in the backward passes of a step, on the bottleneck stage.
+
+    Source: definition.
+    """
+    head = output_head_input_gradient_time + output_head_weight_gradient_time
+    return bottleneck_stage_embedding_passes * embedding_backward_time + bottleneck_stage_output_head_passes * head
+
+
+@family(
+    PASS=("forward", "backward"),
+    WINDOW=("weight_forward_window", "free_backward"),
+    SPAN=("forward_pass", "backward_window"),
+)
+@quantity("s")
+def PASS_chunk_window_time(
+    WINDOW_time,
+    PASS_end_time,
+    SPAN_time_per_layer,
+    bottleneck_stage_layer_passes,
+    largest_stage_layer_passes,
+    virtual_pipeline_stages,
+    pipeline_parallel_degree,
+    number_of_microbatches_per_minibatch,
+):
+    """The time of PASS passes in which one stage can communicate gradients or weights of its chunks of layers.
+
+        time = ((v − 1)·p·(free time − ends) + free time) / (v·m),
+        ends = max(time of embedding and output head − SPAN time of the layers that the fullest stage has more, 0).
+
+    There are v chunks of layers on each of p stages, and m micro-batches. Only one chunk has the embedding, and only
+    one the output head: they hide nothing of the other chunks. A bottleneck with few layers waits for its ends as long
+    as the stage with most layers computes those that it has more, so that the time changes by no leap where another
+    stage becomes the bottleneck.
+
+    Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
+    """
+    v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+    more = largest_stage_layer_passes - bottleneck_stage_layer_passes
+    ends = np.maximum(PASS_end_time - more * SPAN_time_per_layer, 0)
+    others = (v - 1) * p * np.maximum(WINDOW_time - ends, 0)
+    return (others + WINDOW_time) / (v * m)
+
+
+@quantity("s")
+def gradient_communication_time(
+    data_durations,
+    gradients_are_scattered_each_microbatch,
+    number_of_microbatches_per_minibatch,
+    data_exchanges_per_step,
+):
+    """The time to reduce gradients in a step: once, or for each micro-batch if these scatter gradients over the shards.
+
+    Source: arXiv 1910.02054, section 7.
+    """
+    once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
+    rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
+    return once * np.where(gradients_are_scattered_each_microbatch, *rounds)
+
+
+@quantity("s")
+def weight_communication_time(
+    data_durations,
+    weights_are_gathered_each_microbatch,
+    number_of_microbatches_per_minibatch,
+    data_exchanges_per_step,
+):
+    """The time to gather weights in a step.
+
+    Weights are gathered once in a step. If each pass gathers them, they are gathered twice for each micro-batch.
+
+    Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
+    """
+    once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
+    rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
+    return once * np.where(weights_are_gathered_each_microbatch, *rounds)
+
+
+@quantity("1")
+def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
+    """The share of data-parallel communication that can overlap computation: that of all layers except one.
+
+    If weights are sharded, only the share that is prefetched can overlap.
+
+    Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
+    """
+    others = 1 - 1 / np.maximum(total(bottleneck_stage[0].kinds), 1)
+    return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
+
+
+def overlappable_time(whole, able, free, chunks, microbatches):
+    """The time of messages in a step that can run beside computation, with several chunks of layers.
+
+        time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
+
+    `whole` is the time of all messages, `able` the share of the messages that can overlap a layer, and `free` the
+    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk.
+
+    Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
+    """
+    others, own = (1 - 1 / chunks) * whole, free / (chunks * microbatches)
+    return np.minimum(able * whole, others + own)
+
+
+@quantity("s")
+def overlapped_gradient_communication_time(
+    gradient_communication_time,
+    backward_chunk_window_time,
+    free_backward_time,
+    overlappable_data_fraction,
+    overlap_data_communication,
+    gradients_are_scattered_each_microbatch,
+    gradients_delay_handovers,
+    virtual_pipeline_stages,
+    number_of_microbatches_per_minibatch,
+    pipeline_bubble_time,
+):
+    """The time in which gradients are reduced while the backward pass runs. The gradients of one layer cannot overlap.
+
+        time = switch·min(overlappable time, window),
+        window = backward_chunk_window_time or, where ZeRO shards gradients, free backward time + bubble.
+
+    `switch` is `overlap_data_communication`, or 0 if gradients delay handovers: then they are reduced after the pass.
+    If ZeRO shards gradients, the gradients of each micro-batch are reduced, also while the stage waits in the bubble.
+
+    Source: arXiv 2006.15704, section 3.2.
+    """
+    sharded, whole = gradients_are_scattered_each_microbatch > 0, gradient_communication_time
+    chunks = np.where(sharded, 1, virtual_pipeline_stages)
+    rounds = np.where(sharded, 1, number_of_microbatches_per_minibatch)
+    free = free_backward_time + sharded * pipeline_bubble_time
+    able = overlappable_time(whole, overlappable_data_fraction, free, chunks, rounds)
+    window = np.where(sharded, free, backward_chunk_window_time)
+    return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
+
+
+@quantity("s")
+def weight_forward_window_time(free_forward_time, pipeline_communication_time):
+    """The forward time of a step in which links are free to gather weights, without the sends between stages.
+
+    Source: definition.
+    """
+    return np.maximum(free_forward_time - pipeline_communication_time, 0)
+
+
+@quantity("s")
+def sharded_weight_window_time(
+    weight_forward_window_time, free_backward_time, pipeline_bubble_time, overlapped_gradient_communication_time
+):
+    """The time of a step in which links are free to gather sharded weights: both passes and the bubble.
+
+    The time of gradient messages that run in the same time is subtracted. Source: arXiv 2304.11277, section 3.3.
+    """
+    passes = weight_forward_window_time + free_backward_time
+    return passes + pipeline_bubble_time - overlapped_gradient_communication_time
+
+
+@quantity("s")
+def first_forward_window_time(
+    weight_forward_window_time,
+    forward_chunk_window_time,
+    gradients_delay_handovers,
+    data_exchanges_per_step,
+    number_of_microbatches_per_minibatch,
+):
+    """The forward time of a step beside which weights are gathered that are not gathered for each micro-batch.
+
+        time = forward_chunk_window_time, or where gradients delay handovers
+        time = weight_forward_window_time·exchanges / micro-batches.
+
+    In the second case each chunk gathers its own weights, beside its first micro-batch.
+
+    Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
+    """
+    own = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
+    return np.where(gradients_delay_handovers, own, forward_chunk_window_time)
+
+
+@quantity("s")
+def overlapped_weight_communication_time(
+    weight_communication_time,
+    weights_are_gathered_each_microbatch,
+    virtual_pipeline_stages,
+    number_of_microbatches_per_minibatch,
+    weight_forward_window_time,
+    first_forward_window_time,
+    sharded_weight_window_time,
+    overlappable_data_fraction,
+    overlap_data_communication,
+):
+    """The time in which weights are gathered while passes run: the first forward passes, or all if ZeRO shards weights.
+
+        time = switch·min(overlappable time, window).
+
+    `switch` is `overlap_data_communication`. The window is `sharded_weight_window_time` where ZeRO shards weights,
+    else `first_forward_window_time`.
+
+    Source: arXiv 2304.11277, section 3.3; Megatron-Core, --overlap-param-gather (chunk by chunk).
+    """
+    v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
+    sharded = weights_are_gathered_each_microbatch > 0
+    forward, every = weight_forward_window_time, sharded_weight_window_time
+    window = np.where(sharded, every, first_forward_window_time)
+    free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
+    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
+    return beside(able, window, overlap_data_communication)
+
+
+@quantity("s")
+def data_exchanges_of_other_stages_time(
+    gradients_delay_handovers,
+    weights_are_gathered_each_microbatch,
+    gradient_communication_time,
+    weight_communication_time,
+    overlapped_weight_communication_time,
+    pipeline_parallel_degree,
+):
+    """The time in a step in which a stage waits because the other stages exchange gradients or weights in their turn.
+
+        time = (p − 1)·(gradients + weights that are waited for), if gradients delay handovers, else 0.
+
+    The last micro-batch runs backward through the p stages, and each of them exchanges its gradients before the stage
+    before can begin. In the same way the first micro-batch waits on each stage for its weights. With several chunks on
+    a stage, it does so chunk by chunk.
+
+    Source: pytorch/pytorch, pull request 165106 ("blocks the other stages from executing their backwards").
+    """
+    gathers = weight_communication_time - overlapped_weight_communication_time
+    own = gradient_communication_time + gathers * (weights_are_gathered_each_microbatch == 0)
+    return gradients_delay_handovers * (pipeline_parallel_degree - 1) * own

@@ -1,0 +1,168 @@
+"""Times of every operator of a layer in its layouts, on this device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from amped.base.errors import ConfigError, Problem, collected, did_you_mean
+from amped.kernels.device import name_of
+from amped.kernels.formats import FORMATS, TRAINED
+from amped.kernels.layer_shape import Dimensions
+from amped.kernels.refusals import is_out_of_memory
+from amped.kernels.tensor_layouts.bench_rows import Layouts, Room
+from amped.kernels.tensor_layouts.graph import usable_rows
+from amped.kernels.tensor_layouts.spec import LAYERS, Operator
+from amped.kernels.tensor_layouts.table import Row, Table
+from amped.kernels.tensor_layouts.variables import choice_of, row_layouts
+from amped.kernels.timers import timer_for
+from amped.kernels.timing import RECORD_TIME
+from amped.kernels.torch_import import chosen_device, chosen_format, torch
+
+# Seconds between two times at which the measured rows are kept.
+KEEP_EVERY = 10.0
+FORMATS_OF_A_LAYER = ("float64", *TRAINED)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What to measure, and how.
+
+    Attributes:
+        every_row: whether rows that no whole layer can use are measured, too.
+        budget: seconds for everything; each row has its share, but is called at least four times.
+    """
+
+    dimensions: Dimensions
+    device: str = "cpu"
+    dtype: str = "float32"
+    dropout: float = 0.1
+    attention: str = "explicit"
+    every_row: bool = False
+    budget: float = 60.0
+    only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = list[Problem]()
+        with collected(problems):
+            chosen_device(self.device)
+        with collected(problems):
+            object.__setattr__(self, "dtype", chosen_format(self.dtype, "cpu", FORMATS_OF_A_LAYER))
+        if not 0 <= self.dropout < 1:
+            problems.append(Problem(f"dropout {self.dropout} is not in [0, 1)", advice="for example 0.1"))
+        names = [operator.name for operator in LAYERS[self.attention]]
+        problems += [
+            Problem(f"there is no operator {n!r}", advice=did_you_mean(n, names)) for n in self.only if n not in names
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The operators to measure."""
+        return tuple(o for o in LAYERS[self.attention] if not self.only or o.name in self.only)
+
+    def rows(self) -> dict[str, list[Layouts]]:
+        """The layouts of each operator that are to be measured."""
+        usable = usable_rows(self.attention)
+        return {
+            o.name: [lay for lay in row_layouts(o) if self.every_row or choice_of(o, lay) in usable[o.name]]
+            for o in self.operators
+        }
+
+
+@contextmanager
+def one_thread(device: str) -> Iterator[None]:
+    """Limits a CPU to one thread while the block runs."""
+    before = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def run(
+    asked: Bench, progress: Callable[[int, int], None] | None = None, before: Table | None = None,
+    keep: Callable[[Table], object] | None = None,
+) -> Table:  # fmt: skip
+    """Measures, and reports after each row how many are done; every few seconds, `keep` gets all rows so far.
+
+    `before` are the rows of an earlier run that was interrupted; they are kept, and only the others are measured.
+
+    Raises:
+        ConfigError: if these rows are of another device, format or size, or if a tensor does not fit in memory.
+    """
+    with one_thread(asked.device), torch.no_grad():
+        fresh = Table(asked.dimensions, about(asked))
+        found = before.merged(fresh) if before else replace(fresh, measured={**fresh.measured, **ceilings(asked)})
+        lacking = _lacking(asked.rows(), found)
+        of = len(found.rows) + sum(map(len, lacking.values()))
+        room = Room(
+            asked.dimensions, asked.device, asked.dtype, 1.0 - asked.dropout, min(RECORD_TIME, asked.budget / of)
+        )
+        room.remember(found.rows)
+        kept = time.monotonic()
+        for row in _measured(room, asked, lacking):
+            found.rows.append(row)
+            if keep and time.monotonic() - kept > KEEP_EVERY:
+                keep(found)
+                kept = time.monotonic()
+            if progress:
+                progress(len(found.rows), of)
+    return found
+
+
+def _lacking(rows: dict[str, list[Layouts]], table: Table) -> dict[str, list[Layouts]]:
+    """The layouts of each operator for which a table has no row."""
+    known = {(row["op"], *row["layouts"].items()) for row in table.rows}
+    return {name: [lay for lay in every if (name, *lay.items()) not in known] for name, every in rows.items()}
+
+
+def _measured(room: Room, asked: Bench, rows: dict[str, list[Layouts]]) -> Iterator[Row]:
+    for operator in asked.operators:
+        try:
+            if rows[operator.name]:
+                yield from room.rows(operator, rows[operator.name])
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            told = f"{operator.name} of {asked.dimensions} does not fit in the memory of the {asked.device}"
+            raise ConfigError(
+                told, "time a smaller --batch; `amped layouts select --batch` says what the plan is for"
+            ) from None
+
+
+def about(asked: Bench) -> dict[str, Any]:
+    """The device, the versions and the date."""
+    gpu = asked.device == "cuda"
+    return {
+        "device": name_of(asked.device),
+        "device_type": asked.device,
+        "threads": None if gpu else 1,
+        "dtype": asked.dtype,
+        "dropout": asked.dropout,
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def ceilings(asked: Bench) -> dict[str, float]:
+    """The device's peak rates: flop/s of a large square product and byte/s of a large copy, both measured.
+
+    Tensors are as random as those of the operators: with equal numbers, a GPU draws less power and is up to an eighth
+    faster than any operator can be.
+    """
+    like = {"dtype": getattr(torch, asked.dtype), "device": asked.device}
+    side, length = (8192, 1 << 28) if asked.device == "cuda" else (1024, 1 << 24)
+    a, b, out = (torch.empty(side, side, **like).normal_() for _ in range(3))
+    source, target = (torch.empty(length, **like).normal_() for _ in range(2))
+    timer, cap = timer_for(asked.device), min(0.5, asked.budget)
+    product = timer.measure(lambda: torch.mm(a, b, out=out), cap).best(asked.device)
+    copy = timer.measure(lambda: target.copy_(source), cap).best(asked.device)
+    moved = 2 * length * FORMATS[asked.dtype].bytes
+    return {"flop_rate": 2 * side**3 / product, "bandwidth": moved / copy}

@@ -1,0 +1,125 @@
+"""All choices of layouts in which a contraction is one strided-batched GEMM.
+
+A layout is the sequence of a tensor's letters, the outermost first. Source: Ivanov et al. 2021, section 4.2, and their
+generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations, product
+from math import prod
+
+from amped.kernels.tensor_layouts.spec import Operator, Sizes
+
+Letters = frozenset[str]
+
+
+@dataclass(frozen=True)
+class GemmCall:
+    """A call of a strided-batched GEMM in column-major (BLAS) terms; strides between batches in elements."""
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    transpose_a: bool
+    transpose_b: bool
+    lda: int
+    ldb: int
+    ldc: int
+    stride_a: int
+    stride_b: int
+    stride_c: int
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The letters of a contraction, by their roles in it."""
+
+    batch: Letters
+    m: Letters
+    n: Letters
+    k: Letters
+
+    @property
+    def of_tensors(self) -> tuple[tuple[Letters, Letters], ...]:
+        """The two matrix classes of A, B and C."""
+        return (self.m, self.k), (self.k, self.n), (self.m, self.n)
+
+
+def terms(einsum: str) -> list[str]:
+    """The letters of each of a contraction's three tensors."""
+    return einsum.replace("->", ",").split(",")
+
+
+@cache
+def roles(einsum: str) -> Roles:
+    """The roles of letters: batch letters are in all tensors, k is summed over, m is in A only, n in B only."""
+    first, second, out = map(frozenset, terms(einsum))
+    return Roles(first & second & out, (first & out) - second, (second & out) - first, (first & second) - out)
+
+
+def _contiguous(layout: str, letters: Letters) -> str | None:
+    """The letters of a class in the order of a layout, if they are adjacent there."""
+    places = [place for place, letter in enumerate(layout) if letter in letters]
+    if places and places[-1] - places[0] + 1 != len(places):
+        return None
+    return "".join(layout[place] for place in places)
+
+
+def is_one_gemm(einsum: str, layouts: Sequence[str]) -> bool:
+    """Whether each class is adjacent in each tensor, in one order everywhere, and no batch letter is innermost."""
+    orders: dict[Letters, str] = {}
+    of = roles(einsum)
+    for layout, classes in zip(layouts, of.of_tensors, strict=True):
+        for letters in (of.batch, *classes):
+            order = _contiguous(layout, letters)
+            if order is None or orders.setdefault(letters, order) != order:
+                return False
+        if layout[-1] in of.batch:
+            return False
+    return True
+
+
+def stride_of(layout: str, letters: Letters | str, sizes: Sizes) -> int:
+    """The elements between two values of a class: the product of all sizes inside of it; zero for no letters."""
+    places = [place for place, letter in enumerate(layout) if letter in letters]
+    return prod(sizes[letter] for letter in layout[places[-1] + 1 :]) if places else 0
+
+
+def gemm_call(einsum: str, layouts: Sequence[str], sizes: Sizes) -> GemmCall:
+    """The GEMM for layouts that `is_one_gemm` allows. A and B change places if the output's unit stride is n."""
+    of = roles(einsum)
+    m, n = of.m, of.n
+    a, b, c = layouts
+    if c[-1] in n:  # in column-major order, the first dimension has unit stride
+        m, n, a, b = n, m, b, a
+    transpose_a, transpose_b = a[-1] in of.k, b[-1] not in of.k
+
+    def extent(letters: Letters) -> int:
+        return prod(sizes[letter] for letter in letters)
+
+    return GemmCall(
+        extent(m), extent(n), extent(of.k), extent(of.batch), transpose_a, transpose_b,
+        stride_of(a, m if transpose_a else of.k, sizes), stride_of(b, of.k if transpose_b else n, sizes),
+        stride_of(c, n, sizes), *(stride_of(layout, of.batch, sizes) for layout in (a, b, c)),
+    )  # fmt: skip
+
+
+@cache
+def _valid(einsum: str) -> tuple[tuple[str, ...], ...]:
+    of = roles(einsum)
+    alone = []
+    for term, classes in zip(terms(einsum), of.of_tensors, strict=True):
+        every = ("".join(letters) for letters in permutations(term))
+        fits = (layout for layout in every if layout[-1] not in of.batch)
+        alone.append([lay for lay in fits if all(_contiguous(lay, each) is not None for each in (of.batch, *classes))])
+    return tuple(layouts for layouts in product(*alone) if is_one_gemm(einsum, layouts))
+
+
+def gemm_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
+    """All choices of layouts of a contraction's tensors in which it is one GEMM."""
+    return tuple(dict(zip(operator.tensors, layouts, strict=True)) for layouts in _valid(operator.einsum))

@@ -1,0 +1,106 @@
+"""The choice of layouts as a problem: tables of times over variables, and the rows that a solution may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+
+from amped.base.errors import ConfigError, Problem
+from amped.kernels.tensor_layouts.spec import LAYERS, Layouts, Operator
+from amped.kernels.tensor_layouts.table import Table
+from amped.kernels.tensor_layouts.variables import Choice, rows_of, variables_of
+
+
+class InfeasibleError(ConfigError):
+    """There are no layouts for which all operators have rows."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The rows of an operator: the time (µs) for each choice of its variables."""
+
+    name: str
+    variables: tuple[str, ...]
+    times: Mapping[Choice, float] = field(repr=False)
+
+    def on(self, choice: Choice, names: Sequence[str]) -> Choice:
+        """The layouts that one of its rows has for some of its variables."""
+        return tuple(choice[self.variables.index(name)] for name in names)
+
+    def seen_on(self, names: Sequence[str]) -> set[Choice]:
+        """The choices of some of its variables that its rows have."""
+        return {self.on(choice, names) for choice in self.times}
+
+
+def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
+    """The rows of each operator.
+
+    Raises:
+        InfeasibleError: with every operator that has no row.
+    """
+    found = [
+        Relation(o.name, variables_of(o), {c: float(row["time_us"]) for c, row in table.times(o.name).items()})
+        for o in operators
+    ]
+    empty = [relation.name for relation in found if not relation.times]
+    if empty:
+        raise InfeasibleError([Problem(f"the table has no row of {name}", advice="measure it anew") for name in empty])
+    return found
+
+
+def consistent(given: Iterable[Relation]) -> list[Relation]:
+    """The relations without rows that agree with no row of a neighbor (arc consistency), until nothing changes.
+
+    Raises:
+        InfeasibleError: with the operator that has no row left, and the operator that it disagrees with.
+    """
+    found = list(given)
+    pairs = [(one, other) for one, other in permutations(range(len(found)), 2) if _shared(found[one], found[other])]
+    waiting = dict.fromkeys(pairs)  # an ordered set: each pair once
+    while waiting:
+        one, other = next(iter(waiting))
+        del waiting[one, other]
+        kept = _agreeing(found[one], found[other])
+        if len(kept.times) < len(found[one].times):
+            found[one] = kept
+            waiting |= dict.fromkeys(pair for pair in pairs if pair[1] == one)
+    return found
+
+
+def _shared(relation: Relation, other: Relation) -> list[str]:
+    return [name for name in relation.variables if name in other.variables]
+
+
+def _agreeing(relation: Relation, other: Relation) -> Relation:
+    """The relation with only the rows whose shared layouts occur in some row of another relation."""
+    shared = _shared(relation, other)
+    known = other.seen_on(shared)
+    kept = {choice: time for choice, time in relation.times.items() if relation.on(choice, shared) in known}
+    if not kept:
+        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
+        raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
+    return replace(relation, times=kept)
+
+
+def usable_rows(attention: str) -> dict[str, set[Choice]]:
+    """The rows of each operator that a whole layer may use; other rows need not be measured."""
+    every = [Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 0.0)) for o in LAYERS[attention]]
+    return {relation.name: set(relation.times) for relation in consistent(every)}
+
+
+def layouts_seen(given: Sequence[Relation]) -> dict[str, list[str]]:
+    """The layouts of each variable that occur in rows."""
+    names = dict.fromkeys(name for relation in given for name in relation.variables)
+    return {name: sorted({c[0] for r in given if name in r.variables for c in r.seen_on((name,))}) for name in names}
+
+
+def lower_bound(given: Iterable[Relation]) -> float:
+    """The sum of every operator's fastest row (µs), even if these rows do not fit together."""
+    return sum(min(relation.times.values()) for relation in given)
+
+
+def time_of(given: Iterable[Relation], layouts: Layouts) -> float:
+    """The predicted time (µs) of a choice: the sum over all operators; infinite if one cannot run."""
+    chosen = (r.times.get(tuple(layouts[name] for name in r.variables), float("inf")) for r in given)
+    return sum(chosen)

@@ -1,0 +1,155 @@
+"""Which tensors share a layout, and which layouts a layer may have.
+
+The lean policy: a tensor that no contraction reads has the layout of a tensor that is written with it (masks, x̂ and
+statistics follow the output of their kernel, the gradient of scores follows the scores that were kept). A fused kernel
+therefore has only the layouts of its main inputs and outputs to choose from. Three more groups share a layout: the
+layer's input and output, so that layers can follow one another; a weight and its gradient; and the parts of one stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import permutations, product
+
+from amped.base.errors import Problem, did_you_mean, quoted
+from amped.kernels.tensor_layouts.gemms import gemm_layouts, is_one_gemm
+from amped.kernels.tensor_layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
+
+# The layouts of an operator's variables.
+Choice = tuple[str, ...]
+
+_FOLLOWERS = {
+    "X": "Y DY DX LN2 LN2DIFF LN2STD MASK3 LIN2 DLN2",
+    "SB1": "LN1 LN1DIFF LN1STD MASK1 DLN1",
+    "ATTN_DROP": "ALPHA ATTN_MASK DBETA",
+    "DROP2": "LIN1 MASK2 DLIN1",
+    "DLIN2": "DRESID2",
+    "DATT": "DRESID1",
+    "KKQQVV": "KK QQ VV",
+    "DKKQQVV": "DKK DQQ DVV",
+    "WKQV": "DWKQV", "WO": "DWO", "LINW1": "DLINW1", "LINW2": "DLINW2",
+}  # fmt: skip
+FOLLOWS = {name: leader for leader, names in _FOLLOWERS.items() for name in names.split()}
+# In these layouts, every kernel of torch's scaled_dot_product_attention takes keys, queries and values without a copy.
+SDPA_STACKS = ("qbhjp", "qbjhp", "qjbhp")
+# The layouts of a layer without a plan: the natural order wherever the contractions allow it.
+ROW_MAJOR = {
+    "X": "bji", "WKQV": "qphi", "KQV": "qphbj", "KKQQVV": "qhbjp", "BETA": "hbjk", "ATTN_DROP": "hbjk",
+    "GAMMA": "phbj", "WO": "phi", "ATT": "bji", "SB1": "bji", "LINW1": "ui", "LIN1MM": "bju", "DROP2": "bju",
+    "LINW2": "iu", "LIN2MM": "bji", "DLIN2": "bji", "DDROP2": "bju", "DSB1": "bji", "DATT": "bji", "DGAMMA": "phbj",
+    "DATTN_DROP": "hbjk", "DKKQQVV": "qphbj", "DXATT": "bji",
+}  # fmt: skip
+
+
+def variable_of(tensor: str) -> str:
+    """The tensor whose layout decides that of this tensor."""
+    return FOLLOWS.get(tensor, tensor)
+
+
+def has_layout(tensor: str) -> bool:
+    """Whether a tensor has more than one layout. Vectors have one, and SDPA fixes that of a row's log-sum-exp."""
+    return len(LETTERS[tensor]) > 1 and tensor not in ("BKQV", "DBKQV", "LSE")
+
+
+def variables_of(operator: Operator) -> tuple[str, ...]:
+    """The layouts that an operator's time depends on."""
+    tensors = [name for name in operator.tensors if has_layout(name)]
+    if operator.kernel == "sdpa_bwd":
+        tensors.remove("GAMMA")  # torch keeps its own
+    return tuple(dict.fromkeys(variable_of(name) for name in tensors))
+
+
+def variables(attention: str) -> tuple[str, ...]:
+    """Every tensor of a layer whose layout is chosen."""
+    return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
+
+
+def layout_of(tensor: str, layouts: Layouts) -> str:
+    """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
+    return _laid(tensor, layouts[variable_of(tensor)]) if has_layout(tensor) else LETTERS[tensor]
+
+
+@cache
+def _laid(tensor: str, chosen: str) -> str:
+    """The layout of a tensor, from that of the tensor that decides it."""
+    letters = LETTERS[tensor]
+    if tensor in SLICES and "k" in letters:
+        chosen = chosen.replace("j", "k")
+    return "".join(letter for letter in chosen if letter in letters)
+
+
+@cache
+def domain(variable: str) -> tuple[str, ...]:
+    """Every layout of a variable; in a stack, each part is in one piece."""
+    every = ("".join(letters) for letters in permutations(LETTERS[variable]))
+    stacked = variable != "WKQV" and STACK in LETTERS[variable]
+    return tuple(layout for layout in every if layout[0] == STACK or not stacked)
+
+
+@cache
+def rows_of(operator: Operator) -> tuple[Choice, ...]:
+    """The layouts of an operator's variables in which it can run: as one GEMM, as a fused kernel, or by SDPA."""
+    names = variables_of(operator)
+    if not operator.einsum:
+        fused = operator.kernel in ("sdpa", "sdpa_bwd")
+        domains = (SDPA_STACKS if fused and name == "KKQQVV" else domain(name) for name in names)
+        return tuple(product(*domains))
+    found = (choice_of(operator, layouts) for layouts in gemm_layouts(operator))
+    return tuple(sorted({row for row in found if row is not None}))
+
+
+def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
+    """The layouts of an operator's variables that give its tensors these layouts, or None.
+
+    There are none if the parts of one stack have different layouts, or if they are interleaved.
+    """
+    names = variables_of(operator)
+    if not operator.einsum:
+        return tuple(layouts[name] for name in names)
+    chosen: dict[str, str] = {}
+    for tensor, layout in layouts.items():
+        stack = STACK if tensor in SLICES else ""
+        own = stack + (layout.replace("k", "j") if stack else layout)
+        name = variable_of(tensor)
+        if chosen.setdefault(name, own) != own or own not in domain(name):
+            return None
+    return tuple(chosen[name] for name in names)
+
+
+def row_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
+    """All layouts in which an operator can be measured: of a contraction's tensors, else of the variables."""
+    if operator.einsum:
+        return gemm_layouts(operator)
+    return tuple(dict(zip(variables_of(operator), choice, strict=True)) for choice in rows_of(operator))
+
+
+def row_names(operator: Operator) -> tuple[str, ...]:
+    """The tensors that the layouts of a measured row are about: a contraction's tensors, else the variables."""
+    return operator.tensors if operator.einsum else variables_of(operator)
+
+
+def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[Problem]:
+    """The problems with a choice of layouts: missing or unknown tensors, wrong letters, operators that cannot run."""
+    names = variables(attention)
+    for name in layouts.keys() - set(names):
+        yield Problem(f"no tensor {quoted(name)} has a layout of its own", advice=did_you_mean(str(name), names))
+    wrong = [name for name in names if layouts.get(name) not in domain(name)]
+    for name in wrong:
+        is_none = f"{quoted(layouts.get(name))} is no layout of {name}"
+        told = is_none if name in layouts else f"the layout of {name} is missing"
+        yield Problem(told, advice=f"one of {_some(domain(name))}")
+    if not wrong:
+        yield from _misfits({name: str(layouts[name]) for name in names}, LAYERS[attention])
+
+
+def _misfits(layouts: Layouts, operators: Iterable[Operator]) -> Iterator[Problem]:
+    for operator in operators:
+        if operator.einsum:
+            a, b, c = laid = [layout_of(name, layouts) for name in operator.tensors]
+            if not is_one_gemm(operator.einsum, laid):
+                yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
+
+
+def _some(options: tuple[str, ...]) -> str:
+    return ", ".join(options[:6]) + (f" and {len(options) - 6} more" if len(options) > 6 else "")
