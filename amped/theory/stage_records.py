@@ -197,15 +197,6 @@ class SendHold(Record):
     time: Any
 
 
-@dataclass(frozen=True, slots=True)
-class LayerTimes(Record):
-    """The seconds of a micro-batch in one layer, for each pass, with the waiting for messages."""
-
-    forward: Any
-    input_gradient: Any
-    weight_gradient: Any
-
-
 def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
     """The sum over all layers: for each kind, the number of layers times the value of one layer."""
     return total(count * value for count, value in zip(kinds, values, strict=True))
@@ -224,18 +215,6 @@ class Bottleneck(Record):
     has_embedding: Any
     has_output_head: Any
     time: Any
-
-
-@dataclass(frozen=True, slots=True)
-class LayerShares(Record):
-    """The share of layers with a dense feed-forward network, and the share of layers with a mixture of experts."""
-
-    dense: Any
-    mixture: Any
-
-    def mean(self, dense: Any, mixture: Any) -> Any:
-        """The mean over the layers of a quantity that is `dense` in dense layers and `mixture` in the others."""
-        return self.dense * dense + self.mixture * mixture
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from amped.theory.quantity import NETWORK, quantity
+from amped.theory.layer_records import DENSE, MIXTURE, SPLIT_NETWORK, LayerKind
+from amped.theory.quantity import NETWORK, quantity, records
 
 
 @quantity("count", category=NETWORK)
@@ -117,6 +118,45 @@ def shared_expert_fraction(shared_experts_feedforward_dimension):
     Source: arXiv 2401.06066, section 3.2.
     """
     return 1.0 * (shared_experts_feedforward_dimension > 0)
+
+
+@records()
+def layer_kinds(MoE_fraction):
+    """The kinds of layers of the network: one, the average of all layers. Source: definition."""
+    return (LayerKind("layers", share=1.0, mixtures=MoE_fraction),)
+
+
+# For each kind of layer: how many dense feed-forward networks and mixtures of experts it has.
+KINDS = {"dense": (1.0, 0.0), "mixture": (0.0, 1.0)}
+
+
+@records(choice="kinds_of_layers", value="dense_and_mixture")
+def layer_kinds__unlike(dense_fraction, MoE_fraction, shared_expert_fraction):
+    """The kinds of layers of the network, in the order of a layout: dense layers, and layers with a mixture of experts.
+
+    Source: arXiv 2401.06066, section 4.1 (dense layers first).
+    """
+    shares = dict(zip(KINDS, (dense_fraction, MoE_fraction), strict=True))
+    split = dense_fraction + MoE_fraction * shared_expert_fraction
+    return tuple(
+        LayerKind(
+            name,
+            share=shares[name],
+            mixtures=mixtures,
+            blocks=(DENSE, MIXTURE, SPLIT_NETWORK),
+            multiples=(
+                relative(networks, dense_fraction),
+                relative(mixtures, MoE_fraction),
+                relative(networks + mixtures * shared_expert_fraction, split),
+            ),
+        )
+        for name, (networks, mixtures) in KINDS.items()
+    )
+
+
+def relative(number, average):
+    """A number as a multiple of the average of all layers; zero if no layer has any. Source: definition."""
+    return np.where(average > 0, number / np.where(average > 0, average, 1), 0)
 
 
 @quantity("1")

@@ -77,26 +77,36 @@ def relative_position_parameters(relative_position_buckets, attention_heads, rel
 
 
 @quantity("count")
-def non_expert_layer_parameters(
+def attention_layer_parameters(
     layers,
     number_of_attention_layers,
-    number_of_dense_layers,
-    number_of_MoE_layers,
     attention_parameters,
     norm_parameters,
-    feedforward_parameters,
-    router_and_shared_expert_parameters,
     cross_attention_parameters,
     relative_position_parameters,
+):
+    """The parameters of all layers without their feed-forward networks: attentions, cross-attentions and norms.
+
+    Source: definition.
+    """
+    attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
+    return attention + cross_attention_parameters + relative_position_parameters
+
+
+@quantity("count")
+def non_expert_layer_parameters(
+    attention_layer_parameters,
+    number_of_dense_layers,
+    number_of_MoE_layers,
+    feedforward_parameters,
+    router_and_shared_expert_parameters,
 ):
     """The parameters of all layers, with cross-attentions and their norms, but without the routed experts.
 
     Source: definition.
     """
-    attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
-    attention = attention + cross_attention_parameters + relative_position_parameters
     mixtures = number_of_MoE_layers * router_and_shared_expert_parameters
-    return attention + number_of_dense_layers * feedforward_parameters + mixtures
+    return attention_layer_parameters + number_of_dense_layers * feedforward_parameters + mixtures
 
 
 @quantity("count")

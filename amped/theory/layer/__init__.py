@@ -6,10 +6,11 @@ computation (overlapped), and copies from and to the host.
 
     layer_time = forward + input gradients + weight gradients + recomputation + exposed communication
 
-The page `passes` adds up kernel times; a pass takes at least the time in which the host launches its kernels. `overlap`
-lets each second of kernels hide at most one second of messages. `waits` puts the remaining messages into the queue of
-kernels, and lets exchanges of experts run beside another micro-batch. `offload` has the copies from and to the host.
-`times` has the sums. `theory/resources.py` tells in one place which resources can be busy at once.
+Each record of this chapter has a record for each kind of layer, in the order of `layer_kinds`. The page `passes` adds
+up kernel times; a pass takes at least the time in which the host launches its kernels. `messages` says which messages a
+pass sends, and beside which kernels they may run. `waits` lets each second of kernels hide at most one second of
+messages, puts the remaining messages into the queue of kernels, and lets exchanges of experts run beside another
+micro-batch. `offload` has the copies from and to the host. `times` has the sums. `theory/resources.py` tells in one place which resources can be busy at once.
 """
 
-PAGES = ("passes", "overlap", "waits", "offload", "times")
+PAGES = ("passes", "messages", "waits", "offload", "times")

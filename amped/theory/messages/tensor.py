@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from amped.theory.layer_records import SPLIT_NETWORK
 from amped.theory.quantity import quantity, records
 from amped.theory.records import Collective
 
@@ -65,11 +66,12 @@ def tensor_collectives(
     (rows,), sent, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
     whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
     own, attentions = ("attention_output",), attentions_per_layer
+    gathers, sums = {"after": SUMMED, "block": SPLIT_NETWORK}, {"after": NETWORK, "block": SPLIT_NETWORK}
     return (
         Collective("attention_input", "all_gather", narrow, group=rows, count=attentions * halves, after=NORMALIZED),
         Collective("attention_output", "reduce_scatter", sent, group=rows, count=attentions * halves, after=own),
         Collective("attention_output", "all_reduce", sent, group=rows, count=attentions * whole, after=own),
-        Collective("feedforward_input", "all_gather", narrow, group=rows, count=networks * halves, after=SUMMED),
-        Collective("feedforward_down", "reduce_scatter", sent, group=rows, count=networks * halves, after=NETWORK),
-        Collective("feedforward_down", "all_reduce", sent, group=rows, count=networks * whole, after=NETWORK),
+        Collective("feedforward_input", "all_gather", narrow, group=rows, count=networks * halves, **gathers),
+        Collective("feedforward_down", "reduce_scatter", sent, group=rows, count=networks * halves, **sums),
+        Collective("feedforward_down", "all_reduce", sent, group=rows, count=networks * whole, **sums),
     )

@@ -100,6 +100,7 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
             (o.m, o.n, 0.0, o.batch),
             each * (o.m * o.n * o.batch),
             count=o.count,
+            block=o.block,
         )
         for o in product_operators
         if o.phase == "weight_gradient"

@@ -257,7 +257,10 @@ WORK = {
 
 def kernel_durations(operators, kernels):
     """The time of one call of each operator. Source: `kernel_time`."""
-    return tuple(Duration(o.name, o.kind, o.phase, kernel_time(o, kernels[0]), o.kernels, o.count) for o in operators)
+    (rates,) = kernels
+    return tuple(
+        Duration(o.name, o.kind, o.phase, kernel_time(o, rates), o.kernels, o.count, block=o.block) for o in operators
+    )
 
 
 @family(PART=("norm", "attention", "residual", "feedforward", "expert", "quantization", "accumulation"))

@@ -89,7 +89,8 @@ def duration(o, rates, full, every, most, share):
         distance, factor = nearer((distance, factor), looked_up(o, full, timed, share))
     near = distance <= most
     time = kernel_time(o, rates) * np.where(near, factor, 1.0)
-    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, np.where(near, distance, np.inf))
+    reached = np.where(near, distance, np.inf)
+    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, reached, o.block)
 
 
 def serving(every, narrow, wide):

@@ -3,32 +3,23 @@
 import numpy as np
 
 from amped.theory.conditions import LISTED
+from amped.theory.layer_records import mean
 from amped.theory.quantity import quantity, records
 from amped.theory.records import total
 from amped.theory.resources import beside
-from amped.theory.stage_records import Bottleneck, LayerShares, LayerTimes, PassTimes, had
-
-
-@records()
-def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_time_per_layer):
-    """The times of a micro-batch in a layer: forward pass, input gradients with recomputation, and weight gradients.
-
-    Source: arXiv 2401.10241, section 1 (B and W).
-    """
-    input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_pass_time_per_layer
-    return (LayerTimes("layer", forward_pass_time_per_layer, input_gradient, weight_gradient_pass_time_per_layer),)
+from amped.theory.stage_records import Bottleneck, PassTimes, had
 
 
 @records(**LISTED)
-def kind_times__of_layout(layer_times__of_each_kind):
+def kind_times__of_layout(layer_times):
     """The times of a micro-batch in one layer of each kind, and in a module of multi-token prediction.
 
     The kinds of layers are in the order of the layout. The module takes as long as a layer of the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    *_, last = layer_times__of_each_kind
-    return (*layer_times__of_each_kind, last.named("prediction"))
+    *_, last = layer_times
+    return (*layer_times, last.named("prediction"))
 
 
 @records()
@@ -61,9 +52,9 @@ def pass_times(
 
 
 @records()
-def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
+def whole_pass_times(pass_times, layer_times, embedding_time, output_head_time):
     """The times of a micro-batch in the forward pass, and in all passes together. Source: definition."""
-    return (pass_times[0], PassTimes("all", (layer_time,), embedding_time, output_head_time))
+    return (pass_times[0], PassTimes("all", (layer_times[0].whole,), embedding_time, output_head_time))
 
 
 @records(**LISTED)
@@ -110,17 +101,18 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
     return layers * number_of_microbatches_per_minibatch
 
 
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def bottleneck_layer_shares__unlike(bottleneck_stage):
-    """The shares of the bottleneck stage's layers with a dense feed-forward network and with a mixture of experts.
+@records()
+def bottleneck_layer(layer_times, bottleneck_stage):
+    """The times of a micro-batch in a layer, on average over the layers of the bottleneck stage.
 
-    The layers of multi-token prediction modules count as mixtures.
+    The layers of multi-token prediction modules count as layers of the last kind.
 
     Source: definition.
     """
-    dense, *mixtures = bottleneck_stage[0].kinds
-    layers = np.maximum(dense + total(mixtures), 1)
-    return (LayerShares("bottleneck stage", dense / layers, total(mixtures) / layers),)
+    counts = bottleneck_stage[0].kinds
+    first, rest = counts[: len(layer_times) - 1], counts[len(layer_times) - 1 :]
+    layers = np.maximum(total(counts), 1)
+    return (mean("bottleneck", [number / layers for number in (*first, total(rest))], layer_times),)
 
 
 @quantity("count")
@@ -152,7 +144,7 @@ def stage_send_time(pipeline_durations):
 
 @quantity("s")
 def free_stage_forward_time(
-    bottleneck_stage, free_forward_time_per_layer, embedding_forward_time, output_head_forward_time
+    bottleneck_stage, bottleneck_layer, embedding_forward_time, output_head_forward_time
 ):
     """The time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
 
@@ -162,7 +154,7 @@ def free_stage_forward_time(
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
-    return total(stage.kinds) * free_forward_time_per_layer + ends
+    return total(stage.kinds) * bottleneck_layer[0].free_forward + ends
 
 
 @quantity("s")

@@ -103,6 +103,27 @@ def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_laye
     return (Parameters("layer", non_expert_parameters_per_layer, expert_parameters_per_layer),)
 
 
+@records(choice="kinds_of_layers", value="dense_and_mixture")
+def layer_parameters__unlike(
+    layer_kinds,
+    layers,
+    attention_layer_parameters,
+    feedforward_parameters,
+    router_and_shared_expert_parameters,
+    number_of_experts,
+    expert_parameters,
+):
+    """The parameters of a layer of each kind, before model parallelism splits them.
+
+    Source: arXiv 2006.16668, section 2.2.
+    """
+    attention, found = attention_layer_parameters / layers, []
+    for kind in layer_kinds:
+        own = (1 - kind.mixtures) * feedforward_parameters + kind.mixtures * router_and_shared_expert_parameters
+        found.append(Parameters(kind.name, attention + own, kind.mixtures * number_of_experts * expert_parameters))
+    return tuple(found)
+
+
 @quantity("count", **LISTED)
 def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_prediction_parameters):
     """The parameters of the output head on its stage, without the modules of multi-token prediction.
@@ -114,13 +135,13 @@ def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_
 
 @records(**LISTED)
 def multi_token_prediction_module(
-    layer_parameters__of_each_kind, multi_token_prediction_parameters, multi_token_prediction_layers
+    layer_parameters, multi_token_prediction_parameters, multi_token_prediction_layers
 ):
     """The parameters of a module of multi-token prediction. Its layer is of the same kind as the last kind of layer.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    *_, layer = layer_parameters__of_each_kind
+    *_, layer = layer_parameters
     return (
         Parameters(
             "prediction", multi_token_prediction_parameters / np.maximum(multi_token_prediction_layers, 1), layer.expert
@@ -129,12 +150,12 @@ def multi_token_prediction_module(
 
 
 @records(**LISTED)
-def kind_parameters__of_layout(layer_parameters__of_each_kind, multi_token_prediction_module):
+def kind_parameters__of_layout(layer_parameters, multi_token_prediction_module):
     """The parameters of a layer of each kind (dense or mixture of experts), and of a module of multi-token prediction.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    return (*layer_parameters__of_each_kind, *multi_token_prediction_module)
+    return (*layer_parameters, *multi_token_prediction_module)
 
 
 @records()

@@ -30,9 +30,7 @@ def free_forward_time(
     compute_forward_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    forward_pass_time_per_layer,
-    free_forward_time_per_layer,
-    forward_time_per_layer,
+    bottleneck_layer,
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
@@ -41,8 +39,9 @@ def free_forward_time(
 
     Source: definition.
     """
-    waits = bottleneck_stage_layer_passes * (forward_pass_time_per_layer - forward_time_per_layer)
-    busy = largest_stage_layer_passes * (forward_pass_time_per_layer - free_forward_time_per_layer)
+    (layer,) = bottleneck_layer
+    waits = bottleneck_stage_layer_passes * (layer.forward - layer.computation.forward)
+    busy = largest_stage_layer_passes * (layer.forward - layer.free_forward)
     return np.maximum(compute_forward_time + waits - busy, 0)
 
 
@@ -53,9 +52,7 @@ def free_backward_time(
     recomputation_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    backward_window_time_per_layer,
-    free_backward_time_per_layer,
-    backward_time_per_layer,
+    bottleneck_layer,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
@@ -65,9 +62,9 @@ def free_backward_time(
 
     Source: definition.
     """
-    computed = compute_backward_time + weight_update_time + recomputation_time
-    waits = bottleneck_stage_layer_passes * (backward_window_time_per_layer - backward_time_per_layer)
-    busy = largest_stage_layer_passes * (backward_window_time_per_layer - free_backward_time_per_layer)
+    (layer,), computed = bottleneck_layer, compute_backward_time + weight_update_time + recomputation_time
+    waits = bottleneck_stage_layer_passes * (layer.backward_window - layer.computation.backward)
+    busy = largest_stage_layer_passes * (layer.backward_window - layer.free_backward)
     return np.maximum(computed + waits - busy + offload_fill_time, 0)
 
 
