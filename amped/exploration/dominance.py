@@ -24,7 +24,7 @@ from amped.theory.catalogue import Catalogue
 # Policies that change only attention. RESPECTS lists all that follows from them in a layer.
 COMPARED = ("flash_attention",)
 RESPECTS = (
-    "layer_computation", "layer_kernels", "kept_activation_bytes_per_layer", "recomputed_layer_bytes",
+    "layer_computation", "layer_repeats", "layer_kernels", "kept_activation_bytes_per_layer", "recomputed_layer_bytes",
     "working_gradient_bytes",
 )  # fmt: skip
 # Policies that only hide messages. Of the hidden time, `overlap_slowdown_fraction` (at most all of it) is lost again.

@@ -92,22 +92,35 @@ class LayerComputation(Record):
 
     Attributes:
         forward, input_gradient, weight_gradient: the seconds of these passes.
-        repeated: the seconds of a forward pass that runs again.
-        attention_core: the seconds of the attention core in a forward pass.
         recomputation: the seconds of all that runs again.
     """
 
     forward: Any
     input_gradient: Any
     weight_gradient: Any
-    repeated: Any
-    attention_core: Any
     recomputation: Any
 
     @property
     def backward(self) -> Any:
         """The seconds of both gradients and of what runs again."""
         return self.input_gradient + self.weight_gradient + self.recomputation
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRepeats(Record):
+    """The seconds of what may run again in a layer.
+
+    Attributes:
+        whole: the seconds of a forward pass that runs again.
+        attention_core: the seconds of the attention core in a forward pass.
+        streaming: the seconds of the norms and element-wise operators outside the attention core.
+        products: the seconds of the products that the policy names.
+    """
+
+    whole: Any
+    attention_core: Any
+    streaming: Any
+    products: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +345,10 @@ class Exposures(Record):
 
     exposures: tuple[Exposure, ...]
 
+    def of(self, kind: str) -> Exposure:
+        """What the messages of one parallelism cost."""
+        return next(exposure for exposure in self.exposures if exposure.name == kind)
+
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes(Record):
@@ -340,30 +357,31 @@ class LayerTimes(Record):
     Attributes:
         forward, input_gradient, weight_gradient: each pass with its waits; input gradients with all that runs again.
         whole: all passes with all waits.
-        computation: the passes without waits.
-        exposures: what the messages of each parallelism of a layer cost.
-        free_forward, free_backward: the seconds of a pass in which the links that gradients use are free, at least.
-        backward_window: the seconds of a backward pass with its waits for messages and copies.
-        exposed_copies, overlapped_copies: the seconds of copies from and to the host that are waited for, and that run
-            beside computation.
     """
 
     forward: Any
     input_gradient: Any
     weight_gradient: Any
     whole: Any
-    computation: LayerComputation
-    exposures: tuple[Exposure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWindows(Record):
+    """The passes of a micro-batch in a layer of one kind, beside which gradients and weights are sent, in seconds.
+
+    Attributes:
+        forward, backward: a pass with its waits for messages and copies.
+        free_forward, free_backward: the part of it in which the links that gradients use are free, at least.
+        exposed_copies, overlapped_copies: the copies from and to the host that are waited for, and those that run beside
+            computation.
+    """
+
+    forward: Any
+    backward: Any
     free_forward: Any
     free_backward: Any
-    backward_window: Any
     exposed_copies: Any
     overlapped_copies: Any
-
-    def exposure(self, kind: str) -> Exposure:
-        """What the messages of one parallelism cost."""
-        return next(exposure for exposure in self.exposures if exposure.name == kind)
-
 
 def mean(name: str, shares: Sequence[Any], records: Sequence[Any]) -> Any:
     """A record of the mean of each number of several records, weighted by the shares; one record is its own mean."""

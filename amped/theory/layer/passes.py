@@ -8,6 +8,7 @@ from amped.theory.layer_records import (
     LayerComputation,
     LayerDurations,
     LayerKernels,
+    LayerRepeats,
     PassKernels,
     ProductShares,
     mean,
@@ -233,13 +234,40 @@ def ahead_time(phase, durations, rates, host, waits):
 
 
 @records()
-def layer_computation(
+def layer_repeats(
     launched_durations,
-    layer_kernels,
     kind_durations,
-    weight_gradient_times,
+    layer_kernels,
     recomputed_product_shares,
     attention_core_operators,
+    kernel_rates,
+    layer_host_times,
+):
+    """The time of what may run again in a layer of each kind: the longer of its kernels and of the host's time.
+
+    Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
+    """
+    core, layers = {o.name for o in attention_core_operators}, []
+    every = zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
+    for launched, layer, kernels, host in every:
+        attention = [d for d in layer.durations if d.name in core]
+        streaming = [d for d in layer.durations if d.kind in STREAMING and d.name not in core]
+        repeats = LayerRepeats(
+            layer.name,
+            whole=repeated_time(kernels.repeated.every, launched.durations, kernel_rates, host.time),
+            attention_core=pass_time("forward", attention, kernel_rates),
+            streaming=pass_time("forward", streaming, kernel_rates),
+            products=recomputed_products_time(launched.durations, recomputed_product_shares, kernel_rates),
+        )
+        layers.append(repeats)
+    return tuple(layers)
+
+
+@records()
+def layer_computation(
+    launched_durations,
+    layer_repeats,
+    weight_gradient_times,
     kernel_rates,
     layer_host_times,
     layer_kinds,
@@ -256,27 +284,18 @@ def layer_computation(
 
     Source: arXiv 2410.00273, section 3; arXiv 2205.05198, section 5 (recomputation).
     """
-    core, computation = {o.name for o in attention_core_operators}, []
-    passes = with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
-    own = zip(passes, kind_durations, layer_kernels, weight_gradient_times, strict=True)
-    for (launched, host, waits), layer, kernels, weights in own:
-        repeated = repeated_time(kernels.repeated.every, launched.durations, kernel_rates, host.time)
-        attention = pass_time("forward", [d for d in layer.durations if d.name in core], kernel_rates)
-        again = recomputed_layer_fraction * repeated + recomputed_attention_core_fraction * attention
-        again = again + recomputed_products_time(launched.durations, recomputed_product_shares, kernel_rates)
-        streaming = [d for d in layer.durations if d.kind in STREAMING and d.name not in core]
-        again = again + recomputed_streaming_fraction * pass_time("forward", streaming, kernel_rates)
-        times = LayerComputation(
+    layers, passes = [], with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
+    for (layer, host, waits), repeats, weights in zip(passes, layer_repeats, weight_gradient_times, strict=True):
+        again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
+        computation = LayerComputation(
             layer.name,
-            forward=ahead_time("forward", launched.durations, kernel_rates, host.time, waits),
-            input_gradient=ahead_time("input_gradient", launched.durations, kernel_rates, host.time / 2, waits),
+            forward=ahead_time("forward", layer.durations, kernel_rates, host.time, waits),
+            input_gradient=ahead_time("input_gradient", layer.durations, kernel_rates, host.time / 2, waits),
             weight_gradient=weights.time,
-            repeated=repeated,
-            attention_core=attention,
-            recomputation=again,
+            recomputation=again + repeats.products + recomputed_streaming_fraction * repeats.streaming,
         )
-        computation.append(times)
-    return tuple(computation)
+        layers.append(computation)
+    return tuple(layers)
 
 
 def repeated_time(kernels, launched, rates, host):
@@ -329,21 +348,21 @@ def repeated_products_time(durations, shares, rates):
 
 
 @quantity("s")
-def attention_core_forward_time_per_layer(layer_computation, layer_kinds):
+def attention_core_forward_time_per_layer(layer_repeats, layer_kinds):
     """The forward time of the attention core (scores, softmax, dropout, weighted values), averaged over the layers.
 
     Source: arXiv 2205.05198, section 5.
     """
-    return mean("network", [kind.share for kind in layer_kinds], layer_computation).attention_core
+    return mean("network", [kind.share for kind in layer_kinds], layer_repeats).attention_core
 
 
 @quantity("s")
-def repeated_time_per_layer(layer_computation, layer_kinds):
+def repeated_time_per_layer(layer_repeats, layer_kinds):
     """The time to run the forward pass of a micro-batch through one layer again, averaged over the layers.
 
     Source: arXiv 2205.05198, section 5.
     """
-    return mean("network", [kind.share for kind in layer_kinds], layer_computation).repeated
+    return mean("network", [kind.share for kind in layer_kinds], layer_repeats).whole
 
 
 # --- the ends of the network -----------------------------------------------------------------------------------------

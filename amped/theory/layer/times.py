@@ -2,54 +2,58 @@
 
 import numpy as np
 
-from amped.theory.layer_records import LayerTimes, mean
+from amped.theory.layer_records import LayerTimes, LayerWindows, mean
 from amped.theory.quantity import quantity, records
 from amped.theory.records import total
 
 
 @records()
-def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copies, gradients_have_own_links):
-    """The time of a micro-batch in a layer of each kind: passes with their waits, and what the waits consist of.
+def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copies):
+    """The time of a micro-batch in a layer of each kind: its passes with their waits.
 
         whole = forward + input gradients + weight gradients + recomputation + exposed communication
-
-    The links that gradients use are free in a pass while it neither sends messages nor copies; a lower bound.
-
-    Source: definition; arXiv 2401.10241, section 1 (B and W).
-    """
-    layers = zip(layer_computation, layer_pass_times, layer_exposures, layer_copies, strict=True)
-    return tuple(times_of_a_layer(*layer, gradients_have_own_links) for layer in layers)
-
-
-def times_of_a_layer(computation, passes, exposures, copies, own_links):
-    """The times of a layer of one kind.
 
     The layer before waits only for the input gradients, and for the copies that these need. A reduction or an exchange
     of tokens that the input gradients need may run beside weight gradients: then these count with the input gradients,
     unless the message runs beside a copy in any case.
 
-    Source: arXiv 2401.10241, section 1 (B and W).
+    Source: definition; arXiv 2401.10241, section 1 (B and W).
     """
-    waits = total(exposure.exposed for exposure in exposures.exposures)
-    computing = computation.forward + computation.input_gradient + computation.weight_gradient
-    whole = computing + computation.recomputation + waits + copies.exposed
-    forward = passes.forward.resident + copies.forward_wait
-    weights = computation.weight_gradient - passes.hiding + copies.beside_messages
-    window = passes.backward.resident + copies.exposed - copies.forward_wait
-    return LayerTimes(
-        passes.name,
-        forward=forward,
-        input_gradient=whole - forward - weights,
-        weight_gradient=weights,
-        whole=whole,
-        computation=computation,
-        exposures=exposures.exposures,
-        free_forward=free_time(forward, passes.forward, copies.forward_link, own_links),
-        free_backward=free_time(window, passes.backward, copies.backward_link, own_links),
-        backward_window=window,
-        exposed_copies=copies.exposed,
-        overlapped_copies=copies.overlapped,
-    )
+    layers = []
+    for computation, passes, costs, copies in zip(
+        layer_computation, layer_pass_times, layer_exposures, layer_copies, strict=True
+    ):
+        waits = total(exposure.exposed for exposure in costs.exposures) + copies.exposed
+        computing = computation.forward + computation.input_gradient + computation.weight_gradient
+        whole, forward = computing + computation.recomputation + waits, passes.forward.resident + copies.forward_wait
+        weights = computation.weight_gradient - passes.hiding + copies.beside_messages
+        layers.append(LayerTimes(passes.name, forward, whole - forward - weights, weights, whole))
+    return tuple(layers)
+
+
+@records()
+def layer_windows(layer_pass_times, layer_copies, gradients_have_own_links):
+    """The passes of a micro-batch in a layer of each kind, beside which gradients and weights are sent.
+
+    The links that gradients use are free in a pass while it neither sends messages nor copies; a lower bound.
+
+    Source: definition.
+    """
+    layers = []
+    for passes, copies in zip(layer_pass_times, layer_copies, strict=True):
+        forward = passes.forward.resident + copies.forward_wait
+        backward = passes.backward.resident + copies.exposed - copies.forward_wait
+        windows = LayerWindows(
+            passes.name,
+            forward=forward,
+            backward=backward,
+            free_forward=free_time(forward, passes.forward, copies.forward_link, gradients_have_own_links),
+            free_backward=free_time(backward, passes.backward, copies.backward_link, gradients_have_own_links),
+            exposed_copies=copies.exposed,
+            overlapped_copies=copies.overlapped,
+        )
+        layers.append(windows)
+    return tuple(layers)
 
 
 def free_time(time, whole, copies, own_links):

@@ -77,6 +77,7 @@ def pass_waits(messages, kernels, computing, exchange, slowdown):
 def layer_waits(
     layer_kernels,
     layer_computation,
+    layer_repeats,
     tensor_messages,
     context_messages,
     exchange_times,
@@ -89,11 +90,11 @@ def layer_waits(
     (expert).
     """
     (context,), layers = context_messages, []
-    for kernels, times, tensor, exchange in zip(
-        layer_kernels, layer_computation, tensor_messages, exchange_times, strict=True
+    for kernels, times, repeats, tensor, exchange in zip(
+        layer_kernels, layer_computation, layer_repeats, tensor_messages, exchange_times, strict=True
     ):
         once = exchange.time / communication_rounds
-        computing = {"forward": times.forward, "repeated": times.repeated, "gradient": times.input_gradient}
+        computing = {"forward": times.forward, "repeated": repeats.whole, "gradient": times.input_gradient}
         passes = (
             pass_waits(
                 (getattr(tensor, name), getattr(context, name)),

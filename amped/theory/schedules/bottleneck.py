@@ -101,18 +101,34 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
     return layers * number_of_microbatches_per_minibatch
 
 
-@records()
-def bottleneck_layer(layer_times, bottleneck_stage):
-    """The times of a micro-batch in a layer, on average over the layers of the bottleneck stage.
+@records(choice="kinds_of_layers", value="dense_and_mixture")
+def bottleneck_computation__unlike(layer_computation, bottleneck_stage):
+    """The passes of a micro-batch in a layer, on average over the layers of the bottleneck stage. Source: definition."""
+    return of_bottleneck(layer_computation, bottleneck_stage[0])
+
+
+@records(choice="kinds_of_layers", value="dense_and_mixture")
+def bottleneck_exposures__unlike(layer_exposures, bottleneck_stage):
+    """What messages of a layer cost, on average over the layers of the bottleneck stage. Source: definition."""
+    return of_bottleneck(layer_exposures, bottleneck_stage[0])
+
+
+@records(choice="kinds_of_layers", value="dense_and_mixture")
+def bottleneck_windows__unlike(layer_windows, bottleneck_stage):
+    """The passes of a layer with their waits, on average over the layers of the bottleneck stage. Source: definition."""
+    return of_bottleneck(layer_windows, bottleneck_stage[0])
+
+
+def of_bottleneck(layers, stage):
+    """The mean of the records of each kind of layer, over the layers of a stage.
 
     The layers of multi-token prediction modules count as layers of the last kind.
 
     Source: definition.
     """
-    counts = bottleneck_stage[0].kinds
-    first, rest = counts[: len(layer_times) - 1], counts[len(layer_times) - 1 :]
-    layers = np.maximum(total(counts), 1)
-    return (mean("bottleneck", [number / layers for number in (*first, total(rest))], layer_times),)
+    first, rest = stage.kinds[: len(layers) - 1], stage.kinds[len(layers) - 1 :]
+    number = np.maximum(total(stage.kinds), 1)
+    return (mean("bottleneck stage", [count / number for count in (*first, total(rest))], layers),)
 
 
 @quantity("count")
@@ -144,7 +160,7 @@ def stage_send_time(pipeline_durations):
 
 @quantity("s")
 def free_stage_forward_time(
-    bottleneck_stage, bottleneck_layer, embedding_forward_time, output_head_forward_time
+    bottleneck_stage, bottleneck_windows, embedding_forward_time, output_head_forward_time
 ):
     """The time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
 
@@ -154,7 +170,7 @@ def free_stage_forward_time(
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
-    return total(stage.kinds) * bottleneck_layer[0].free_forward + ends
+    return total(stage.kinds) * bottleneck_windows[0].free_forward + ends
 
 
 @quantity("s")

@@ -54,7 +54,7 @@ def stage_send_holds__zero_bubble_h1(
     pipeline_stages,
     stage_send_time,
     handovers_per_microbatch,
-    bottleneck_layer,
+    bottleneck_windows,
     embedding_forward_time,
     output_head_forward_time,
     overlap_pipeline_communication,
@@ -66,7 +66,7 @@ def stage_send_holds__zero_bubble_h1(
     sends, found = np.maximum(handovers_per_microbatch, 1), []
     for s in pipeline_stages:
         ends = had(s.has_embedding, embedding_forward_time) + had(s.has_output_head, output_head_forward_time)
-        window = (total(s.kinds) * bottleneck_layer[0].free_forward + ends) / sends
+        window = (total(s.kinds) * bottleneck_windows[0].free_forward + ends) / sends
         hidden = beside(stage_send_time, window, overlap_pipeline_communication)
         found.append(SendHold(s.name, stage_send_time - hidden))
     return tuple(found)

@@ -8,7 +8,7 @@ from amped.theory.quantity import quantity
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def hidden_offload_communication_time__operators(
-    bottleneck_layer,
+    bottleneck_windows,
     bottleneck_stage_layer_passes,
     offload_fill_time,
     overlapped_update_offload_time,
@@ -20,13 +20,13 @@ def hidden_offload_communication_time__operators(
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
-    layers = bottleneck_stage_layer_passes * bottleneck_layer[0].overlapped_copies
+    layers = bottleneck_stage_layer_passes * bottleneck_windows[0].overlapped_copies
     return np.maximum(layers - offload_fill_time, 0) + overlapped_update_offload_time
 
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def exposed_offload_communication_time__operators(
-    bottleneck_layer,
+    bottleneck_windows,
     bottleneck_stage_layer_passes,
     offload_fill_time,
     update_offload_time,
@@ -38,5 +38,5 @@ def exposed_offload_communication_time__operators(
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """
-    layers = bottleneck_stage_layer_passes * bottleneck_layer[0].exposed_copies + offload_fill_time
+    layers = bottleneck_stage_layer_passes * bottleneck_windows[0].exposed_copies + offload_fill_time
     return layers + update_offload_time - overlapped_update_offload_time

@@ -30,7 +30,8 @@ def free_forward_time(
     compute_forward_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    bottleneck_layer,
+    bottleneck_windows,
+    bottleneck_computation,
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
@@ -39,8 +40,8 @@ def free_forward_time(
 
     Source: definition.
     """
-    (layer,) = bottleneck_layer
-    waits = bottleneck_stage_layer_passes * (layer.forward - layer.computation.forward)
+    (layer,), (computation,) = bottleneck_windows, bottleneck_computation
+    waits = bottleneck_stage_layer_passes * (layer.forward - computation.forward)
     busy = largest_stage_layer_passes * (layer.forward - layer.free_forward)
     return np.maximum(compute_forward_time + waits - busy, 0)
 
@@ -52,7 +53,8 @@ def free_backward_time(
     recomputation_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    bottleneck_layer,
+    bottleneck_windows,
+    bottleneck_computation,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
@@ -62,9 +64,10 @@ def free_backward_time(
 
     Source: definition.
     """
-    (layer,), computed = bottleneck_layer, compute_backward_time + weight_update_time + recomputation_time
-    waits = bottleneck_stage_layer_passes * (layer.backward_window - layer.computation.backward)
-    busy = largest_stage_layer_passes * (layer.backward_window - layer.free_backward)
+    (layer,), (computation,) = bottleneck_windows, bottleneck_computation
+    computed = compute_backward_time + weight_update_time + recomputation_time
+    waits = bottleneck_stage_layer_passes * (layer.backward - computation.backward)
+    busy = largest_stage_layer_passes * (layer.backward - layer.free_backward)
     return np.maximum(computed + waits - busy + offload_fill_time, 0)
 
 
