@@ -68,13 +68,11 @@ class PassKernels(Record):
         every: all kernels of the pass; those of weight gradients are not among them.
         products: the products with weights among them.
         attention_core: the scores, the softmax, the dropout and the weighted values among them.
-        weight_gradients: the weight gradients after the pass, with the time in which the host launches them.
     """
 
     every: Any
     products: Any
     attention_core: Any
-    weight_gradients: Any = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ class MessagePart(Record):
 
     Attributes:
         time: the seconds of these messages.
-        window: the field of `PassKernels` with these kernels.
+        window: the field of `PassKernels` with these kernels, or `weight_gradients`.
         share: the share of these kernels that need none of these messages.
         overlap: the share of the possible overlap that the software reaches.
         needed_first: whether the pass of the layer before needs these messages, but not the kernels of the window.
@@ -382,6 +380,7 @@ class LayerWindows(Record):
     free_backward: Any
     exposed_copies: Any
     overlapped_copies: Any
+
 
 def mean(name: str, shares: Sequence[Any], records: Sequence[Any]) -> Any:
     """A record of the mean of each number of several records, weighted by the shares; one record is its own mean."""

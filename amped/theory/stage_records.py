@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from amped.base.record import dataclass
 from amped.theory.records import Record, total
 
@@ -202,6 +204,15 @@ def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
     return total(count * value for count, value in zip(kinds, values, strict=True))
 
 
+def of_layers(kinds: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The sum over some layers of a number that each kind of layer has.
+
+    `kinds` is the number of layers of each kind; modules of multi-token prediction count as layers of the last kind.
+    """
+    last = len(values) - 1
+    return on((*kinds[:last], total(kinds[last:])), values)
+
+
 @dataclass(frozen=True, slots=True)
 class Bottleneck(Record):
     """The stage that takes longest for a micro-batch.
@@ -215,6 +226,13 @@ class Bottleneck(Record):
     has_embedding: Any
     has_output_head: Any
     time: Any
+
+    def mean(self, values: Sequence[Any]) -> Any:
+        """The mean over the layers of the stage of a number that each kind of layer has.
+
+        Modules of multi-token prediction count as layers of the last kind. With one kind, it is that kind's number.
+        """
+        return values[0] if len(values) == 1 else of_layers(self.kinds, values) / np.maximum(total(self.kinds), 1)
 
 
 @dataclass(frozen=True, slots=True)

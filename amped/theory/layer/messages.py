@@ -148,9 +148,7 @@ def context_messages(
     beside = context_overlappable_attention_fraction, overlap_context_communication
     forward = Messages("context", keys, (MessagePart("keys", keys, "attention_core", *beside),))
     exchanged = keys + context_overlappable_attention_fraction * gradients
-    backward = Messages(
-        "context", keys + gradients, (MessagePart("gradients", exchanged, "attention_core", *beside),)
-    )
+    backward = Messages("context", keys + gradients, (MessagePart("gradients", exchanged, "attention_core", *beside),))
     return (LayerMessages("context", forward, forward, backward),)
 
 

@@ -102,7 +102,6 @@ def copy_time(up, down, link, memory, beside=0.0):
 
 @records(**OFFLOADED)
 def layer_copies__offloaded(
-    layer_kinds,
     layer_pass_times,
     layer_computation,
     kept_activations,

@@ -86,7 +86,7 @@ def launched_durations__layer(kind_durations):
 
     Source: NVIDIA Transformer Engine, make_graphed_callables.
     """
-    return recorded(kind_durations, lambda name: True)
+    return recorded(kind_durations, lambda _: True)
 
 
 @records(choice="cuda_graph_scope", value="step")
@@ -95,7 +95,7 @@ def launched_durations__step(kind_durations):
 
     Source: Megatron-LM, --cuda-graph-scope full_iteration.
     """
-    return recorded(kind_durations, lambda name: True)
+    return recorded(kind_durations, lambda _: True)
 
 
 @records()
@@ -163,23 +163,20 @@ def host_waits_fraction__mixture(host_waits_for_dispatch, overlap_expert_communi
 
 
 @records()
-def layer_kernels(kind_durations, attention_core_operators, weight_gradient_times, recomputation_stops_early):
+def layer_kernels(kind_durations, attention_core_operators, recomputation_stops_early):
     """The kernels of each pass of a layer of each kind, beside which messages may run.
 
-    The time in which the accelerator waits for the host is left out, except in weight gradients. A recomputed forward
-    pass may stop before the last product of the layer, whose output the backward pass does not need.
+    The time in which the accelerator waits for the host is left out. A recomputed forward pass may stop before the last
+    product of the layer, whose output the backward pass does not need.
 
     Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
     core, layers = {o.name for o in attention_core_operators}, []
-    for layer, weights in zip(kind_durations, weight_gradient_times, strict=True):
-        forward, gradient = (pass_kernels(p, layer.durations, core) for p in ("forward", "input_gradient"))
+    for layer in kind_durations:
+        forward, gradient = (pass_kernels(phase, layer.durations, core) for phase in ("forward", "input_gradient"))
         last = recomputation_stops_early * last_product_time(layer.durations)
         again = PassKernels("repeated", forward.every - last, forward.products - last, forward.attention_core)
-        of_gradients = PassKernels(
-            "gradient", gradient.every, gradient.products, gradient.attention_core, weight_gradients=weights.time
-        )
-        layers.append(LayerKernels(layer.name, forward, again, of_gradients))
+        layers.append(LayerKernels(layer.name, forward, again, gradient))
     return tuple(layers)
 
 
@@ -203,23 +200,9 @@ def last_product_time(durations):
     return of_phase("forward", [d for d in durations if d.name == "feedforward_down"])
 
 
-@records()
-def weight_gradient_times(launched_durations, kernel_rates, layer_host_times, layer_kinds, host_waits_fraction):
-    """The time of the weight gradients of a layer of each kind: the longer of the kernels and of the host's time.
-
-    Half of the host's time for a backward pass is counted for them. Source: arXiv 2410.00273, section 3.
-    """
-    return tuple(
-        KindTime(layer.name, ahead_time("weight_gradient", layer.durations, kernel_rates, host.time / 2, waits))
-        for layer, host, waits in with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
-    )
-
-
 def with_host(launched, hosts, kinds, waits):
     """For each kind of layer: its operators, the host's time, and the share of this time that kernels do not hide."""
-    return [
-        (layer, host, waits * kind.mixtures) for layer, host, kind in zip(launched, hosts, kinds, strict=True)
-    ]
+    return [(layer, host, waits * kind.mixtures) for layer, host, kind in zip(launched, hosts, kinds, strict=True)]
 
 
 def ahead_time(phase, durations, rates, host, waits):
@@ -267,7 +250,6 @@ def layer_repeats(
 def layer_computation(
     launched_durations,
     layer_repeats,
-    weight_gradient_times,
     kernel_rates,
     layer_host_times,
     layer_kinds,
@@ -280,18 +262,18 @@ def layer_computation(
 
         recomputation = whole layers + attention cores + products + norms and element-wise operators
 
-    Half of the host's time for a backward pass is counted for the input gradients.
+    Half of the host's time for a backward pass is counted for the input gradients, half for the weight gradients.
 
     Source: arXiv 2410.00273, section 3; arXiv 2205.05198, section 5 (recomputation).
     """
     layers, passes = [], with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
-    for (layer, host, waits), repeats, weights in zip(passes, layer_repeats, weight_gradient_times, strict=True):
+    for (layer, host, waits), repeats in zip(passes, layer_repeats, strict=True):
         again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
         computation = LayerComputation(
             layer.name,
             forward=ahead_time("forward", layer.durations, kernel_rates, host.time, waits),
             input_gradient=ahead_time("input_gradient", layer.durations, kernel_rates, host.time / 2, waits),
-            weight_gradient=weights.time,
+            weight_gradient=ahead_time("weight_gradient", layer.durations, kernel_rates, host.time / 2, waits),
             recomputation=again + repeats.products + recomputed_streaming_fraction * repeats.streaming,
         )
         layers.append(computation)

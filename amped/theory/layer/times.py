@@ -103,7 +103,7 @@ def output_head_time(
     output_head_input_gradient_time,
     output_head_weight_gradient_time,
     vocabulary_parallel_communication_time,
-    layer_time,
+    layer_times,
     predictions_in_output_head,
 ):
     """The time of a micro-batch in the output head, and in the modules of multi-token prediction on the same stage.
@@ -116,4 +116,4 @@ def output_head_time(
         + output_head_weight_gradient_time
         + vocabulary_parallel_communication_time
     )
-    return head + predictions_in_output_head * layer_time
+    return head + predictions_in_output_head * layer_times[-1].whole

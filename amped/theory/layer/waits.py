@@ -18,16 +18,17 @@ from amped.theory.resources import beside, waited
 # --- the queue -------------------------------------------------------------------------------------------------------
 
 
-def beside_kernels(messages, kernels):
+def beside_kernels(messages, kernels, weight_gradients=0.0):
     """For each message, the seconds of each of its parts that run beside kernels of the pass.
 
     A second of kernels hides one second of messages, of those first that come first. Products and attention are parts
     of all kernels of the pass, so that what hides beside any kernel leaves less for what must hide beside these.
+    `weight_gradients` are the seconds of the weight gradients that follow a pass of gradients.
 
     Source: definition; a kernel hides at most its own time.
     """
     every, left = kernels.every, {name: getattr(kernels, name) for name in ("products", "attention_core")}
-    weights, overlapped = kernels.weight_gradients, []
+    weights, overlapped = weight_gradients, []
     for message in messages:
         parts = []
         for part in message.parts:
@@ -44,7 +45,7 @@ def beside_kernels(messages, kernels):
     return overlapped
 
 
-def pass_waits(messages, kernels, computing, exchange, slowdown):
+def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradients=0.0):
     """What a pass waits for: messages in the order in which they stand in the queue, then exchanges of tokens.
 
         queued  = messages − overlapped · (1 − slowdown)
@@ -59,11 +60,12 @@ def pass_waits(messages, kernels, computing, exchange, slowdown):
         computing: the seconds of the pass without messages: of its kernels or of the host.
         exchange: the seconds of the exchanges of tokens with experts in the pass.
         slowdown: what kernels lose for each second of a message beside them.
+        weight_gradients: the seconds of the weight gradients that follow a pass of gradients.
 
     Source: definition; messages are kernels in the same queue as computing kernels.
     """
     idle, taken, waits, reductions = computing - kernels.every, 0.0, [], 0.0
-    for message, parts in zip(messages, beside_kernels(messages, kernels), strict=True):
+    for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
         overlapped = total(parts)
         queued = message.time - overlapped * (1 - slowdown)
         waits.append(Wait(message.name, message.time, overlapped, queued, waited(queued, waited(idle, taken))))
@@ -94,18 +96,12 @@ def layer_waits(
         layer_kernels, layer_computation, layer_repeats, tensor_messages, exchange_times, strict=True
     ):
         once = exchange.time / communication_rounds
-        computing = {"forward": times.forward, "repeated": repeats.whole, "gradient": times.input_gradient}
-        passes = (
-            pass_waits(
-                (getattr(tensor, name), getattr(context, name)),
-                getattr(kernels, name),
-                time,
-                once,
-                overlap_slowdown_fraction,
-            )
-            for name, time in computing.items()
-        )
-        layers.append(LayerWaits(kernels.name, *passes))
+        how = (once, overlap_slowdown_fraction)
+        forward = pass_waits((tensor.forward, context.forward), kernels.forward, times.forward, *how)
+        again = pass_waits((tensor.repeated, context.repeated), kernels.repeated, repeats.whole, *how)
+        messages = tensor.gradient, context.gradient
+        back = pass_waits(messages, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
+        layers.append(LayerWaits(kernels.name, forward, again, back))
     return tuple(layers)
 
 

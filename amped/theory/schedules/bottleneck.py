@@ -3,11 +3,10 @@
 import numpy as np
 
 from amped.theory.conditions import LISTED
-from amped.theory.layer_records import mean
 from amped.theory.quantity import quantity, records
 from amped.theory.records import total
 from amped.theory.resources import beside
-from amped.theory.stage_records import Bottleneck, PassTimes, had
+from amped.theory.stage_records import Bottleneck, PassTimes, had, of_layers
 
 
 @records(**LISTED)
@@ -101,36 +100,6 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
     return layers * number_of_microbatches_per_minibatch
 
 
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def bottleneck_computation__unlike(layer_computation, bottleneck_stage):
-    """The passes of a micro-batch in a layer, on average over the layers of the bottleneck stage. Source: definition."""
-    return of_bottleneck(layer_computation, bottleneck_stage[0])
-
-
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def bottleneck_exposures__unlike(layer_exposures, bottleneck_stage):
-    """What messages of a layer cost, on average over the layers of the bottleneck stage. Source: definition."""
-    return of_bottleneck(layer_exposures, bottleneck_stage[0])
-
-
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def bottleneck_windows__unlike(layer_windows, bottleneck_stage):
-    """The passes of a layer with their waits, on average over the layers of the bottleneck stage. Source: definition."""
-    return of_bottleneck(layer_windows, bottleneck_stage[0])
-
-
-def of_bottleneck(layers, stage):
-    """The mean of the records of each kind of layer, over the layers of a stage.
-
-    The layers of multi-token prediction modules count as layers of the last kind.
-
-    Source: definition.
-    """
-    first, rest = stage.kinds[: len(layers) - 1], stage.kinds[len(layers) - 1 :]
-    number = np.maximum(total(stage.kinds), 1)
-    return (mean("bottleneck stage", [count / number for count in (*first, total(rest))], layers),)
-
-
 @quantity("count")
 def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
     """The number of micro-batches that pass through the embedding in a step, if the bottleneck stage has it, else 0.
@@ -159,9 +128,7 @@ def stage_send_time(pipeline_durations):
 
 
 @quantity("s")
-def free_stage_forward_time(
-    bottleneck_stage, bottleneck_windows, embedding_forward_time, output_head_forward_time
-):
+def free_stage_forward_time(bottleneck_stage, layer_windows, embedding_forward_time, output_head_forward_time):
     """The time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
 
     The times of the embedding and of the output head count as free, because these send messages only once.
@@ -170,7 +137,7 @@ def free_stage_forward_time(
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
-    return total(stage.kinds) * bottleneck_windows[0].free_forward + ends
+    return of_layers(stage.kinds, [layer.free_forward for layer in layer_windows]) + ends
 
 
 @quantity("s")

@@ -134,9 +134,7 @@ def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_
 
 
 @records(**LISTED)
-def multi_token_prediction_module(
-    layer_parameters, multi_token_prediction_parameters, multi_token_prediction_layers
-):
+def multi_token_prediction_module(layer_parameters, multi_token_prediction_parameters, multi_token_prediction_layers):
     """The parameters of a module of multi-token prediction. Its layer is of the same kind as the last kind of layer.
 
     Source: arXiv 2412.19437, section 2.2.

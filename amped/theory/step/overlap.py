@@ -30,8 +30,9 @@ def free_forward_time(
     compute_forward_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    bottleneck_windows,
-    bottleneck_computation,
+    layer_windows,
+    layer_computation,
+    bottleneck_stage,
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
@@ -40,9 +41,10 @@ def free_forward_time(
 
     Source: definition.
     """
-    (layer,), (computation,) = bottleneck_windows, bottleneck_computation
-    waits = bottleneck_stage_layer_passes * (layer.forward - computation.forward)
-    busy = largest_stage_layer_passes * (layer.forward - layer.free_forward)
+    (stage,) = bottleneck_stage
+    forward, free = (stage.mean([getattr(w, name) for w in layer_windows]) for name in ("forward", "free_forward"))
+    waits = bottleneck_stage_layer_passes * (forward - stage.mean([passes.forward for passes in layer_computation]))
+    busy = largest_stage_layer_passes * (forward - free)
     return np.maximum(compute_forward_time + waits - busy, 0)
 
 
@@ -53,8 +55,9 @@ def free_backward_time(
     recomputation_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    bottleneck_windows,
-    bottleneck_computation,
+    layer_windows,
+    layer_computation,
+    bottleneck_stage,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
@@ -64,10 +67,10 @@ def free_backward_time(
 
     Source: definition.
     """
-    (layer,), (computation,) = bottleneck_windows, bottleneck_computation
-    computed = compute_backward_time + weight_update_time + recomputation_time
-    waits = bottleneck_stage_layer_passes * (layer.backward - computation.backward)
-    busy = largest_stage_layer_passes * (layer.backward - layer.free_backward)
+    (stage,), computed = bottleneck_stage, compute_backward_time + weight_update_time + recomputation_time
+    backward, free = (stage.mean([getattr(w, name) for w in layer_windows]) for name in ("backward", "free_backward"))
+    waits = bottleneck_stage_layer_passes * (backward - stage.mean([passes.backward for passes in layer_computation]))
+    busy = largest_stage_layer_passes * (backward - free)
     return np.maximum(computed + waits - busy + offload_fill_time, 0)
 
 

@@ -10,7 +10,8 @@ from amped.theory.shardings import shares
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_forward_time__operators(
-    bottleneck_computation,
+    layer_computation,
+    bottleneck_stage,
     embedding_forward_time,
     output_head_forward_time,
     bottleneck_stage_layer_passes,
@@ -25,12 +26,16 @@ def compute_forward_time__operators(
         bottleneck_stage_embedding_passes * embedding_forward_time
         + bottleneck_stage_output_head_passes * output_head_forward_time
     )
-    return bottleneck_stage_layer_passes * bottleneck_computation[0].forward + ends
+    return (
+        bottleneck_stage_layer_passes * bottleneck_stage[0].mean([passes.forward for passes in layer_computation])
+        + ends
+    )
 
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_backward_time__operators(
-    bottleneck_computation,
+    layer_computation,
+    bottleneck_stage,
     embedding_backward_time,
     output_head_input_gradient_time,
     bottleneck_stage_layer_passes,
@@ -45,12 +50,17 @@ def compute_backward_time__operators(
         bottleneck_stage_embedding_passes * embedding_backward_time
         + bottleneck_stage_output_head_passes * output_head_input_gradient_time
     )
-    return bottleneck_stage_layer_passes * bottleneck_computation[0].input_gradient + ends
+    return (
+        bottleneck_stage_layer_passes
+        * bottleneck_stage[0].mean([passes.input_gradient for passes in layer_computation])
+        + ends
+    )
 
 
 @quantity("s", choice="performance_model", value="operators")
 def weight_update_time__operators(
-    bottleneck_computation,
+    layer_computation,
+    bottleneck_stage,
     output_head_weight_gradient_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_output_head_passes,
@@ -60,15 +70,18 @@ def weight_update_time__operators(
     Source: arXiv 2410.00273, section 3.
     """
     return (
-        bottleneck_stage_layer_passes * bottleneck_computation[0].weight_gradient
+        bottleneck_stage_layer_passes
+        * bottleneck_stage[0].mean([passes.weight_gradient for passes in layer_computation])
         + bottleneck_stage_output_head_passes * output_head_weight_gradient_time
     )
 
 
 @quantity("s", choice="performance_model", value="operators")
-def recomputation_time__operators(bottleneck_computation, bottleneck_stage_layer_passes):
+def recomputation_time__operators(layer_computation, bottleneck_stage, bottleneck_stage_layer_passes):
     """The time to recompute activations in a step, on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
-    return bottleneck_stage_layer_passes * bottleneck_computation[0].recomputation
+    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [passes.recomputation for passes in layer_computation]
+    )
 
 
 @quantity("s")
@@ -103,7 +116,8 @@ def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_
 
 @quantity("s", choice="performance_model", value="operators")
 def exposed_tensor_communication_time__operators(
-    bottleneck_exposures,
+    layer_exposures,
+    bottleneck_stage,
     vocabulary_parallel_communication_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes,
@@ -116,28 +130,36 @@ def exposed_tensor_communication_time__operators(
     ends = (
         bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
     ) * vocabulary_parallel_communication_time
-    return bottleneck_stage_layer_passes * bottleneck_exposures[0].of("tensor").exposed + ends
+    return (
+        bottleneck_stage_layer_passes
+        * bottleneck_stage[0].mean([messages.of("tensor").exposed for messages in layer_exposures])
+        + ends
+    )
 
 
 @family(KIND=IN_LAYERS)
 @quantity("s", choice="performance_model", value="operators")
-def hidden_KIND_communication_time__operators(bottleneck_exposures, bottleneck_stage_layer_passes):
+def hidden_KIND_communication_time__operators(layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes):
     """The time in which KIND-parallel communication runs beside computation on the bottleneck stage.
 
     Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
     3.2.1 (expert).
     """
-    return bottleneck_stage_layer_passes * bottleneck_exposures[0].of("KIND").overlapped
+    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [messages.of("KIND").overlapped for messages in layer_exposures]
+    )
 
 
 @family(KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"))
 @quantity("s", choice="performance_model", value="operators")
-def exposed_KIND_communication_time__operators(bottleneck_exposures, bottleneck_stage_layer_passes):
+def exposed_KIND_communication_time__operators(layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes):
     """The time in which the bottleneck stage waits for KIND-parallel communication.
 
     Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3 (expert).
     """
-    return bottleneck_stage_layer_passes * bottleneck_exposures[0].of("KIND").exposed
+    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [messages.of("KIND").exposed for messages in layer_exposures]
+    )
 
 
 @quantity("s", choice="performance_model", value="operators")
