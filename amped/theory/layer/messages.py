@@ -155,7 +155,13 @@ def context_messages(
 # --- grids and experts -----------------------------------------------------------------------------------------------
 
 
-@family(STRATEGY=("2d_context", "2d_summa"))
+@family(
+    named=(
+        "grid_column_gather_time_per_layer__2d_context",
+        "grid_column_gather_time_per_layer__2d_summa",
+    ),
+    STRATEGY=("2d_context", "2d_summa"),
+)
 @quantity("s", choice="tensor_parallel_strategy", value="STRATEGY")
 def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
     """The time to gather keys and values over the columns of the grid, for a micro-batch in one layer, in all passes.

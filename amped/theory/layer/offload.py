@@ -64,7 +64,12 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 @family(STATE=("weight", "gradient"))
 @quantity("byte")
 def offloaded_STATE_bytes_per_layer(
-    model_states, non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, largest_stage_layers
+    model_states,
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    largest_stage_layers,
+    *,
+    state,
 ):
     """The bytes of the STATEs of a layer that the host holds for one accelerator.
 
@@ -75,7 +80,7 @@ def offloaded_STATE_bytes_per_layer(
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4
     (gradients).
     """
-    (state,) = (each for each in model_states if each.name == "STATE")
+    (state,) = (each for each in model_states if each.name == state)
     held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
     return held * state.offload / largest_stage_layers
 

@@ -139,7 +139,13 @@ def layer_host_times__router_alone(host_time_per_layer, host_time_factor, expert
     return tuple(times)
 
 
-@family(SCOPE=("layer", "step"))
+@family(
+    named=(
+        "layer_host_times__layer",
+        "layer_host_times__step",
+    ),
+    SCOPE=("layer", "step"),
+)
 @records(choice="cuda_graph_scope", value="SCOPE")
 def layer_host_times__SCOPE(layer_kinds):
     """The host's time for a pass of a layer of each kind: zero, the SCOPE is one CUDA graph. Source: definition."""
@@ -355,12 +361,12 @@ def repeated_time_per_layer(layer_repeats, layer_kinds):
     PHASE=("forward", "forward", "input_gradient", "weight_gradient"),
 )
 @quantity("s")
-def PART_PHASE_time(PART_durations, kernel_rates):
+def PART_PHASE_time(PART_durations, kernel_rates, *, phase):
     """The time of a micro-batch in the PART in the phase PHASE. The output head contains the loss.
 
     Source: arXiv 1909.08053, section 3.
     """
-    return pass_time("PHASE", PART_durations, kernel_rates)
+    return pass_time(phase, PART_durations, kernel_rates)
 
 
 @quantity("s")

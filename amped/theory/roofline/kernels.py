@@ -263,7 +263,15 @@ def kernel_durations(operators, kernels):
     )
 
 
-@family(PART=("layer", "embedding", "output_head", "optimizer"))
+@family(
+    named=(
+        "layer_durations",
+        "embedding_durations",
+        "output_head_durations",
+        "optimizer_durations",
+    ),
+    PART=("layer", "embedding", "output_head", "optimizer"),
+)
 @records()
 def PART_durations(PART_operators, kernel_rates):
     """The time of each operator by the roofline model: an overhead, and the longer of computing and of moving bytes.

@@ -137,28 +137,45 @@ def exposed_tensor_communication_time__operators(
     )
 
 
-@family(KIND=IN_LAYERS)
+@family(
+    named=(
+        "hidden_tensor_communication_time__operators",
+        "hidden_context_communication_time__operators",
+        "hidden_expert_communication_time__operators",
+    ),
+    KIND=IN_LAYERS,
+)
 @quantity("s", choice="performance_model", value="operators")
-def hidden_KIND_communication_time__operators(layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes):
+def hidden_KIND_communication_time__operators(
+    layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes, *, kind
+):
     """The time in which KIND-parallel communication runs beside computation on the bottleneck stage.
 
     Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
     3.2.1 (expert).
     """
     return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
-        [messages.of("KIND").overlapped for messages in layer_exposures]
+        [messages.of(kind).overlapped for messages in layer_exposures]
     )
 
 
-@family(KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"))
+@family(
+    named=(
+        "exposed_context_communication_time__operators",
+        "exposed_expert_communication_time__operators",
+    ),
+    KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"),
+)
 @quantity("s", choice="performance_model", value="operators")
-def exposed_KIND_communication_time__operators(layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes):
+def exposed_KIND_communication_time__operators(
+    layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes, *, kind
+):
     """The time in which the bottleneck stage waits for KIND-parallel communication.
 
     Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3 (expert).
     """
     return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
-        [messages.of("KIND").exposed for messages in layer_exposures]
+        [messages.of(kind).exposed for messages in layer_exposures]
     )
 
 
