@@ -9,9 +9,86 @@ from typing import Any
 from amped.base.record import dataclass
 from amped.theory.records import Duration, Operator, Record, total
 
-# The blocks that not every kind of layer has: a dense feed-forward network, a mixture of experts, and the networks that
-# tensor parallelism splits (a dense one, or the shared experts of a mixture).
-DENSE, MIXTURE, SPLIT_NETWORK = "dense", "mixture", "split network"
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a layer: what some kinds of layers have and others do not. Formulas are written for the rows of `BLOCKS`.
+
+    Attributes:
+        name: the block's name, in `Operator.block` and in `KINDS`.
+        layers: the quantity that counts the layers with this block.
+        parameters: the quantity that gives the parameters of one block; routed experts are counted apart.
+        operators: the records of its operators in an average layer.
+        gemms: the records of its matrix products with weights.
+        passes: the quantity that counts the forward passes through the block in a step, averaged over the stages.
+    """
+
+    name: str
+    layers: str
+    parameters: str
+    operators: str
+    gemms: str
+    passes: str
+
+
+ATTENTION, DENSE, MIXTURE = "attention", "dense", "mixture"
+# What tensor parallelism splits beside attention: a dense feed-forward network, or the shared experts of a mixture.
+SPLIT_NETWORK = "split network"
+BLOCKS = (
+    Block(
+        ATTENTION,
+        layers="number_of_attention_layers",
+        parameters="attention_parameters",
+        operators="attention_operators",
+        gemms="projection_gemms",
+        passes="attention_passes",
+    ),
+    Block(
+        DENSE,
+        layers="number_of_dense_layers",
+        parameters="feedforward_parameters",
+        operators="feedforward_operators",
+        gemms="feedforward_gemms",
+        passes="dense_layer_passes",
+    ),
+    Block(
+        MIXTURE,
+        layers="number_of_MoE_layers",
+        parameters="router_and_shared_expert_parameters",
+        operators="expert_operators",
+        gemms="expert_gemms",
+        passes="MoE_layer_passes",
+    ),
+)
+COUNTS = tuple(block.layers for block in BLOCKS)
+PARAMETERS = tuple(block.parameters for block in BLOCKS)
+OPERATORS = tuple(block.operators for block in BLOCKS)
+GEMMS = tuple(block.gemms for block in BLOCKS)
+PASSES = tuple(block.passes for block in BLOCKS)
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """A kind of layer in a network whose layers are not alike.
+
+    Attributes:
+        name: the kind's name.
+        blocks: the blocks that a layer of this kind has.
+        counted: the block whose number of layers is the number of layers of this kind.
+    """
+
+    name: str
+    blocks: tuple[str, ...]
+    counted: str
+
+
+# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout.
+KINDS = {
+    "dense_and_mixture": (
+        KindRow("dense", (ATTENTION, DENSE), counted=DENSE),
+        KindRow("mixture", (ATTENTION, MIXTURE), counted=MIXTURE),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,10 @@ class Operator(Record):
         """A copy of this operator that finds these bytes in a shared cache."""
         return replace(self, held=held)
 
+    def within(self, block: str) -> Operator:
+        """A copy of this operator that belongs to a block of a layer."""
+        return replace(self, block=block)
+
     def again(self, share: Any) -> Operator:
         """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
         name = f"{self.name}_again"

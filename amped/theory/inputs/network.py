@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amped.theory.layer_records import DENSE, MIXTURE, SPLIT_NETWORK, LayerKind
-from amped.theory.quantity import NETWORK, quantity, records
+from amped.theory.layer_records import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
+from amped.theory.quantity import NETWORK, family, quantity, records
 
 
 @quantity("count", category=NETWORK)
@@ -126,32 +126,35 @@ def layer_kinds(MoE_fraction):
     return (LayerKind("layers", share=1.0, mixtures=MoE_fraction),)
 
 
-# For each kind of layer: how many dense feed-forward networks and mixtures of experts it has.
-KINDS = {"dense": (1.0, 0.0), "mixture": (0.0, 1.0)}
-
-
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def layer_kinds__unlike(dense_fraction, MoE_fraction, shared_expert_fraction):
-    """The kinds of layers of the network, in the order of a layout: dense layers, and layers with a mixture of experts.
+@family(named=("layer_kinds__dense_and_mixture",), CHOICE=tuple(KINDS), COUNTS=(COUNTS,) * len(KINDS))
+@records(choice="kinds_of_layers", value="CHOICE")
+def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
+    """The kinds of layers of the network, in the order of a layout.
 
     Source: arXiv 2401.06066, section 4.1 (dense layers first).
     """
-    shares = dict(zip(KINDS, (dense_fraction, MoE_fraction), strict=True))
-    split = dense_fraction + MoE_fraction * shared_expert_fraction
+    average = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
+    rows = [(row, blocks_of(row, average, shared_expert_fraction)) for row in KINDS[choice]]
+    split = average[DENSE] + average[MIXTURE] * shared_expert_fraction
+    average |= {SPLIT_NETWORK: split}
+    unlike = [name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK]
     return tuple(
         LayerKind(
-            name,
-            share=shares[name],
-            mixtures=mixtures,
-            blocks=(DENSE, MIXTURE, SPLIT_NETWORK),
-            multiples=(
-                relative(networks, dense_fraction),
-                relative(mixtures, MoE_fraction),
-                relative(networks + mixtures * shared_expert_fraction, split),
-            ),
+            row.name,
+            share=average[row.counted],
+            mixtures=numbers.get(MIXTURE, 0.0),
+            blocks=tuple(unlike),
+            multiples=tuple(relative(numbers.get(name, 0.0), average[name]) for name in unlike),
         )
-        for name, (networks, mixtures) in KINDS.items()
+        for row, numbers in rows
     )
+
+
+def blocks_of(row, blocks, shared_expert_fraction):
+    """How many of each block a layer of one kind has; what it lacks is not listed. Source: definition."""
+    numbers = {name: 1.0 for name in blocks if name in row.blocks}
+    split = numbers.get(DENSE, 0.0) + numbers.get(MIXTURE, 0.0) * shared_expert_fraction
+    return numbers | {SPLIT_NETWORK: split}
 
 
 def relative(number, average):

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from amped.theory.quantity import quantity
+from amped.theory.layer_records import COUNTS, PARAMETERS
+from amped.theory.quantity import each_of, quantity
+from amped.theory.records import total
 
 
 @quantity("count")
@@ -76,37 +78,17 @@ def relative_position_parameters(relative_position_buckets, attention_heads, rel
     return relative_position_buckets * attention_heads * relative_position_tables
 
 
-@quantity("count")
-def attention_layer_parameters(
-    layers,
-    number_of_attention_layers,
-    attention_parameters,
-    norm_parameters,
-    cross_attention_parameters,
-    relative_position_parameters,
-):
-    """The parameters of all layers without their feed-forward networks: attentions, cross-attentions and norms.
-
-    Source: definition.
-    """
-    attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
-    return attention + cross_attention_parameters + relative_position_parameters
-
-
+@each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
 @quantity("count")
 def non_expert_layer_parameters(
-    attention_layer_parameters,
-    number_of_dense_layers,
-    number_of_MoE_layers,
-    feedforward_parameters,
-    router_and_shared_expert_parameters,
+    COUNTS, PARAMETERS, layers, norm_parameters, cross_attention_parameters, relative_position_parameters
 ):
     """The parameters of all layers, with cross-attentions and their norms, but without the routed experts.
 
     Source: definition.
     """
-    mixtures = number_of_MoE_layers * router_and_shared_expert_parameters
-    return attention_layer_parameters + number_of_dense_layers * feedforward_parameters + mixtures
+    blocks = total(count * each for count, each in zip(COUNTS, PARAMETERS, strict=True))
+    return blocks + layers * norm_parameters + cross_attention_parameters + relative_position_parameters
 
 
 @quantity("count")

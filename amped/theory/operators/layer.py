@@ -8,8 +8,10 @@ with softmax.
 import numpy as np
 
 from amped.theory.kernel_work import NORM, Traffic, Work, operator, streamed
+from amped.theory.layer_records import ATTENTION, OPERATORS
 from amped.theory.places import ATTENTION_DONE, NETWORKS_DONE
-from amped.theory.quantity import records
+from amped.theory.quantity import each_of, records
+from amped.theory.records import total
 
 
 @records()
@@ -68,15 +70,17 @@ def residual_operators(
     )
 
 
+@each_of(OPERATORS=OPERATORS[1:])
 @records()
-def product_operators(projection_operators, attention_output_operators, feedforward_operators, expert_operators):
+def product_operators(projection_operators, attention_output_operators, OPERATORS):
     """The operators of the projections of attention, of the feed-forward network, and of the experts.
 
     They are the products of activations with weights, and what runs between these products, as activation functions.
 
     Source: arXiv 1706.03762, figure 1.
     """
-    return projection_operators + attention_output_operators + feedforward_operators + expert_operators
+    projections = tuple(o.within(ATTENTION) for o in projection_operators + attention_output_operators)
+    return total([projections, *OPERATORS])
 
 
 @records(choice="weight_gradient_accumulation", value="separate")
@@ -107,13 +111,13 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
     )
 
 
+@each_of(OPERATORS=OPERATORS[1:])
 @records()
 def layer_operators(
     norm_operators,
     attention_operators,
     residual_operators,
-    feedforward_operators,
-    expert_operators,
+    OPERATORS,
     quantization_operators,
     accumulation_operators,
 ):
@@ -121,5 +125,5 @@ def layer_operators(
 
     Source: arXiv 1706.03762, figure 1.
     """
-    blocks = attention_operators + residual_operators + feedforward_operators + expert_operators
+    blocks = total([attention_operators, residual_operators, *OPERATORS])
     return norm_operators + blocks + quantization_operators + accumulation_operators

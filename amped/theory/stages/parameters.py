@@ -3,15 +3,10 @@
 import numpy as np
 
 from amped.theory.conditions import LISTED
-from amped.theory.quantity import quantity, records
+from amped.theory.layer_records import BLOCKS, COUNTS, PARAMETERS
+from amped.theory.quantity import each_of, quantity, records
 from amped.theory.records import latest, total
 from amped.theory.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
-
-
-@quantity("count")
-def non_expert_parameters_per_layer(non_expert_layer_parameters, layers):
-    """The parameters of one layer without the routed experts, averaged over the layers. Source: definition."""
-    return non_expert_layer_parameters / layers
 
 
 @quantity("count")
@@ -97,31 +92,24 @@ def device_states(model_states):
     return (ModelState("all", shared, expert, 0.0),)
 
 
+@each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
 @records()
-def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_layer):
-    """The parameters of a layer, before model parallelism splits them. Source: definition."""
-    return (Parameters("layer", non_expert_parameters_per_layer, expert_parameters_per_layer),)
-
-
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def layer_parameters__unlike(
-    layer_kinds,
-    layers,
-    attention_layer_parameters,
-    feedforward_parameters,
-    router_and_shared_expert_parameters,
-    number_of_experts,
-    expert_parameters,
+def layer_parameters(
+    non_expert_layer_parameters, COUNTS, PARAMETERS, layers, layer_kinds, number_of_experts, expert_parameters
 ):
     """The parameters of a layer of each kind, before model parallelism splits them.
 
+    A kind has more or less than the average layer of the blocks that not every kind has.
+
     Source: arXiv 2006.16668, section 2.2.
     """
-    attention, found = attention_layer_parameters / layers, []
+    blocks = [(b.name, n / layers * each) for b, n, each in zip(BLOCKS, COUNTS, PARAMETERS, strict=True)]
+    average, kinds = non_expert_layer_parameters / layers, []
     for kind in layer_kinds:
-        own = (1 - kind.mixtures) * feedforward_parameters + kind.mixtures * router_and_shared_expert_parameters
-        found.append(Parameters(kind.name, attention + own, kind.mixtures * number_of_experts * expert_parameters))
-    return tuple(found)
+        more = total([0.0, *((kind.multiple(name) - 1) * each for name, each in blocks if name in kind.blocks)])
+        experts = kind.mixtures * number_of_experts * expert_parameters
+        kinds.append(Parameters(kind.name, average + more, experts))
+    return tuple(kinds)
 
 
 @quantity("count", **LISTED)
