@@ -8,6 +8,7 @@ Source: arXiv 2006.16668 (GShard), sections 2.2 and 3.
 import pytest
 
 import amped
+from tests.helpers.layers import computed
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
 MIXTURE: dict[str, object] = {
@@ -29,7 +30,7 @@ ROUTER, UP, DOWN = TOKENS * WIDTH * 4, VISITS * WIDTH * 2 * 6, VISITS * 6 * WIDT
 
 def passes(*worlds: dict[str, object], **given: object) -> list[float]:
     e = trained(MIXTURE, *worlds, **given)
-    return [e[f"{name}_time_per_layer"] for name in ("forward", "input_gradient", "weight_gradient")]
+    return [getattr(computed(e), name) for name in ("forward", "input_gradient", "weight_gradient")]
 
 
 def test_the_products_of_a_mixture() -> None:

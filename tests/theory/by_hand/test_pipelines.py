@@ -9,6 +9,7 @@ from amped.base.errors import AmpedError, ConfigError, MappingError
 from amped.theory.quantity import ACCELERATOR, MAPPING, SYSTEM
 from tests.helpers.cli import amped as command
 from tests.helpers.formulas import sectioned
+from tests.helpers.layers import computed
 from tests.helpers.stages import bottleneck, of_stage, working_bytes
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
@@ -35,7 +36,7 @@ def test_h1_waits_for_what_no_weight_gradient_fills():
              "stage_send_time": 0, "embedding_forward_time": 0, "embedding_backward_time": 0, "output_head_forward_time": 0,
              "output_head_input_gradient_time": 0, "output_head_weight_gradient_time": 0}  # fmt: skip
     e = zero_bubble("h1", **alike)
-    f, b, w = (8 * e[f"{name}_time_per_layer"] for name in ("forward", "input_gradient", "weight_gradient"))
+    f, b, w = (8 * getattr(computed(e), name) for name in ("forward", "input_gradient", "weight_gradient"))
     assert e["pipeline_bubble_time"] == pytest.approx(3 * (f + b - w), rel=1e-9)
     assert pipe(**alike)["pipeline_bubble_time"] == pytest.approx(3 * (f + b + w), rel=1e-9)
 
@@ -171,7 +172,7 @@ def test_a_layout_says_the_same_as_its_first_and_last_stage():
 
 def test_the_slowest_stage_of_a_layout_paces():
     e = pipe(pipeline_layout="6,6,14,6")
-    assert e["compute_forward_time"] == 8 * 14 * e["forward_time_per_layer"]
+    assert e["compute_forward_time"] == 8 * 14 * computed(e).forward
     assert bottleneck(e) == "middle"
 
 
