@@ -6,7 +6,7 @@ where it moves a byte a second, the time is the number of its bytes (roofline: W
 
 import pytest
 
-from tests.helpers.layers import computed, kernels
+from tests.helpers.layers import computed, kernels, repeats, whole_bytes
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
@@ -153,8 +153,8 @@ def test_what_a_layer_keeps() -> None:
     Llama: inputs of two norms and of two blocks 4·128; queries, keys, values 256; statistics 128; input of the output
     projection 128; gate and up 384; hidden units 192.
     """
-    assert trained(GPT)["layer_activation_bytes"] == 1088
-    assert trained(LLAMA)["layer_activation_bytes"] == 4 * 128 + 256 + 128 + 128 + 384 + 192
+    assert whole_bytes(trained(GPT)) == 1088
+    assert whole_bytes(trained(LLAMA)) == 4 * 128 + 256 + 128 + 128 + 384 + 192
 
 
 def test_products_in_fp8_read_and_keep_a_byte_an_entry_but_attention_two() -> None:
@@ -173,7 +173,7 @@ def test_products_in_fp8_read_and_keep_a_byte_an_entry_but_attention_two() -> No
     }
     wide, fp8 = trained(LLAMA, ONE_BYTE_A_SECOND), trained(LLAMA, ONE_BYTE_A_SECOND, narrow)
     assert computed(fp8).forward - computed(wide).forward == 4 * 768 - 768
-    assert wide["layer_activation_bytes"] - fp8["layer_activation_bytes"] == (2 * 128 + 128 + 192) / 2
+    assert whole_bytes(wide) - whole_bytes(fp8) == (2 * 128 + 128 + 192) / 2
     # Backward gradients of the outputs, 8·(16 + 8 + 24 + 8) = 448 entries, are cast; of gradients and weights
     # (256 + 256) + (128 + 128) + (384 + 384) + (128 + 192) = 1856 bytes half are read.
     assert computed(fp8).input_gradient - computed(wide).input_gradient == 4 * 448 - 1856 / 2
@@ -311,10 +311,10 @@ def test_a_fused_attention_is_slower_over_short_sequences_and_with_narrow_heads(
 def test_what_else_slows_a_fused_attention() -> None:
     """Dropout to its fraction; deterministic sums backward; softmax that products do not hide: 4 operations a score."""
     dropped = trained(LLAMA, ONE_PRODUCT_A_SECOND, dropout=0.1, attention_dropout_fraction=0.5)
-    assert dropped["attention_core_forward_time_per_layer"] == 320 * 2
+    assert repeats(dropped).attention_core == 320 * 2
     in_order = trained(LLAMA, ONE_PRODUCT_A_SECOND, deterministic=True, deterministic_attention_fraction=0.5,
                        deterministic_kernel_fraction=1)  # fmt: skip
     assert kernels(in_order).gradient.attention_core == 2 * 2.5 * 320
-    assert in_order["attention_core_forward_time_per_layer"] == 320
+    assert repeats(in_order).attention_core == 320
     exposed = trained(LLAMA, ONE_PRODUCT_A_SECOND, exposed_softmax_fraction=0.25, vector_flop_rate=1)
-    assert exposed["attention_core_forward_time_per_layer"] == 320 + 8 * 4 * 4 * 4 * 0.25
+    assert repeats(exposed).attention_core == 320 + 8 * 4 * 4 * 4 * 0.25

@@ -5,6 +5,7 @@ from math import fsum
 import pytest
 
 import amped
+from tests.helpers.layers import with_waits
 from tests.helpers.stages import bottleneck, of_stage
 
 LLAMA = {"pipeline_parallel_degree": 4, "virtual_pipeline_stages": 1}
@@ -41,7 +42,7 @@ def test_a_module_is_a_layer_a_projection_and_a_head():
 
 def test_the_last_stage_does_all_of_it():
     one, none = trained(1), trained(0)
-    layers = one["layer_time"] + fsum(
+    layers = with_waits(one).whole + fsum(
         d.time * d.count
         for d in one.results.records("output_head_durations")
         if d.name == "multi_token_prediction_projection"

@@ -11,7 +11,16 @@ from amped.cli.app import app
 from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import Tables
 from tests.helpers.config import MAPPING
-from tests.helpers.layers import computed, exposure, idle_overlap, kernels, of_parallelism, overlapped_backward, waits
+from tests.helpers.layers import (
+    computed,
+    exposure,
+    idle_overlap,
+    kernels,
+    of_parallelism,
+    overlapped_backward,
+    repeats,
+    waits,
+)
 
 FLASH = {"flash_attention": True, "dropout": 0, "activation_recomputation": "none", "system": "DGX H100"}
 MIXTURE = {"expert_parallel_degree": 8, "tensor_parallel_degree": 1}
@@ -115,18 +124,13 @@ class TestWhatARowLeavesUndone:
     def test_dropout_costs_a_fused_attention_what_its_share_says(self):
         asked = FLASH | {"attention_dropout_fraction": 0.5, "kernel_overhead_time": 0}
         dry, wet = step(**asked), step(**asked | {"dropout": 0.1})
-        assert wet["attention_core_forward_time_per_layer"] == pytest.approx(
-            2 * dry["attention_core_forward_time_per_layer"], rel=0.01
-        )
+        assert repeats(wet).attention_core == pytest.approx(2 * repeats(dry).attention_core, rel=0.01)
 
     def test_shares_of_a_sequence_are_attended_to_more_slowly(self):
         for degree, slower in ((1, 1), (2, 2)):
             asked = FLASH | {"context_parallel_degree": degree, "kernel_overhead_time": 0, "attention_ramp_length": 0}
             whole, blocks = (step(**asked, context_parallel_attention_fraction=f) for f in (1, 0.5))
-            times = [
-                (e["attention_core_forward_time_per_layer"], kernels(e).gradient.attention_core)
-                for e in (whole, blocks)
-            ]
+            times = [(repeats(e).attention_core, kernels(e).gradient.attention_core) for e in (whole, blocks)]
             assert times[1] == pytest.approx([slower * time for time in times[0]], rel=0.01)
 
     def test_traffic_that_is_not_fused_is_of_norms_and_element_wise_operators_alone(self):

@@ -11,7 +11,7 @@ from amped.estimation.parts import STEP_PARTS
 from amped.theory.parallelisms import PARALLELISMS
 from amped.theory.records import Kernels, Operator, Products, Streams, Tiles
 from amped.theory.roofline.kernels import product_time
-from tests.helpers.layers import computed, messages, of_parallelism, whole_passes
+from tests.helpers.layers import computed, messages, of_parallelism, repeats, whole_passes, with_waits
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
 from tests.helpers.stages import bottleneck
 
@@ -190,8 +190,8 @@ def test_a_causal_fused_attention_computes_the_scores_on_and_below_the_diagonal(
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_fused_attention_is_never_slower_over_long_sequences(context: int, causal: bool) -> None:
     unfused, fused = (trained(flash_attention=f, context=context, causal=causal, dropout=0) for f in (False, True))
-    for name in ("attention_core_forward_time_per_layer", "step_time"):
-        assert fused[name] <= unfused[name]
+    assert fused["step_time"] <= unfused["step_time"]
+    assert repeats(fused).attention_core <= repeats(unfused).attention_core
     assert computed(fused).forward <= computed(unfused).forward
     assert computed(fused).input_gradient <= computed(unfused).input_gradient
 
@@ -201,7 +201,7 @@ def test_recomputation_costs_one_forward_pass_or_its_core(flash: bool) -> None:
     none, core, full = (trained(flash_attention=flash, activation_recomputation=kind)
                         for kind in ("none", "selective", "full"))  # fmt: skip
     assert none["recomputation_time"] == 0
-    for told, once in ((core, core["attention_core_forward_time_per_layer"]), (full, computed(full).forward)):
+    for told, once in ((core, repeats(core).attention_core), (full, computed(full).forward)):
         assert told["recomputation_time"] == pytest.approx(told["bottleneck_stage_layer_passes"] * once, rel=1e-12)
     again = full["bottleneck_stage_layer_passes"] * forward_sending(full)
     assert full[exposed("tensor")] == pytest.approx(core[exposed("tensor")] + again, rel=1e-12)
@@ -249,7 +249,7 @@ def test_the_slowest_stage_paces_the_step_that_is_executed_pass_by_pass(mapping:
     ends = [told["embedding_time"], *[0.0] * int(stages - 2), told["output_head_time"]]
     if stages == 1:
         ends = [told["embedding_time"] + told["output_head_time"]]
-    each = [told["layer_time"] * LAYERS / stages + end for end in ends]
+    each = [with_waits(told).whole * LAYERS / stages + end for end in ends]
     busy = sum(told[name] for name in (*COMPUTE, *map(exposed, ("tensor", "context"))))
     assert busy == pytest.approx(m * max(each), rel=1e-12)
     ran = executed_step(told)  # pass by pass; what is hidden slows no neighbor down there
