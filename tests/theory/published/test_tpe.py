@@ -70,7 +70,10 @@ def test_weights_are_those_of_the_tool(configuration):
     norms = held["ln1"] + held["ln2"]
     assert e["norm_parameters"] * entry == pytest.approx(norms, rel=EXACT)
     # The tool holds norms and the biases behind a sum whole on each accelerator, amped counts its share of them.
-    whole, layer = norms + held["fc2-bias"] + held["vproj-bias"], e["non_expert_parameters_per_layer"] / shares * entry
+    whole, layer = (
+        norms + held["fc2-bias"] + held["vproj-bias"],
+        e["non_expert_layer_parameters"] / e["layers"] / shares * entry,
+    )
     assert layer == pytest.approx(sum(held.values()) - whole * (1 - 1 / shares), rel=EXACT)
     assert layer == pytest.approx(sum(held.values()), rel=CLOSE)
 
