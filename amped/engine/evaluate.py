@@ -53,11 +53,21 @@ class Results(Mapping[str, Array]):
         data, mask = self.cells[name]
         return gathered(self.joint, data, mask, self.joint.full)  # type: ignore[no-any-return]
 
+    def arrays(self, name: str) -> list[Array]:
+        """The value of a quantity, or each number of its records, over all joint tuples, with the joint axis last."""
+        data, mask = self.cells[name]
+        if isinstance(data, np.ndarray):
+            return [self.spread(name)]
+        numbers: list[Array] = []
+        for record in _spread(data, mask, self.joint.full, self.joint):
+            record.mapped(lambda value: numbers.append(np.asarray(value)))
+        return numbers
+
     def __contains__(self, name: object) -> bool:
         return name in self.cells and isinstance(self.cells[str(name)][0], np.ndarray)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, (data, _) in self.cells.items() if isinstance(data, np.ndarray) and "__" not in name)
+        return (name for name, (data, _) in self.cells.items() if isinstance(data, np.ndarray))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

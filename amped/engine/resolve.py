@@ -15,7 +15,6 @@ from itertools import chain
 from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.base.record import dataclass
 from amped.configuring.sources import Sources
-from amped.engine.kinds import Kinds
 from amped.theory.language.catalogue import Catalogue, Formula, Quantity
 from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 
@@ -86,7 +85,6 @@ class _Walk:
         self.lacking: dict[str, tuple[str, ...]] = {}
         self.needed_by: dict[str, str] = {}
         waiting = [(name, "") for name in reversed(names)]
-        kinds = Kinds(catalogue, given, choices)
         while waiting:
             name, needer = waiting.pop()
             if name in self.needed_by:
@@ -95,9 +93,9 @@ class _Walk:
             if name in given:
                 self.leaves.append(name)
                 continue
-            formula = kinds.formula(name)
+            formula = catalogue[name].chosen(given, choices)
             if formula is None or (formula.mark.kind == "parameter" and formula.function() is None):
-                self.lacking[name] = (name.partition("__")[0],)
+                self.lacking[name] = (name,)
                 continue
             self.formulas[name] = formula
             waiting += [(argument, name) for argument in reversed(formula.arguments) if argument not in self.needed_by]

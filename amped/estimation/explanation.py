@@ -21,6 +21,7 @@ from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
 from amped.estimation.rules import broken_rules
 from amped.pipeline_layouts.laying_out import laid_out
 from amped.theory.language.catalogue import Catalogue, Formula
+from amped.theory.nouns.records import Record
 
 # How many quantities are listed for a word, and in how many characters; and those that every estimate gives.
 MOST, WIDEST = 8, 60
@@ -137,8 +138,22 @@ def _first_sentence(text: str) -> str:
 
 
 def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:
-    """Records as dictionaries of their fields."""
-    return tuple({field.name: getattr(r, field.name) for field in fields(r)} for r in results.records(name))
+    """Records as dictionaries of their fields; a field of a record inside another has the names of both."""
+    return tuple({"name": record.name, **dict(_told(record, ()))} for record in results.records(name))
+
+
+def _told(record: Record, before: tuple[str, ...]) -> Iterator[tuple[str, float | str]]:
+    """The fields of a record, and those of the records in its fields, after the names `before`."""
+    for place in (each.name for each in fields(record) if each.name != "name"):
+        value, names = getattr(record, place), (*before, place)
+        members = value if isinstance(value, tuple) and value and isinstance(value[0], Record) else ()
+        if isinstance(value, Record):
+            yield from _told(value, names)
+        elif members:
+            for member in members:
+                yield from _told(member, (*before, member.name))
+        else:
+            yield " ".join(names), value
 
 
 def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
@@ -184,7 +199,7 @@ class Asked:
 def _quantity(asked: Asked, name: str, told: set[str]) -> Explanation:
     scenario, results = asked.scenario, asked.results
     quantity, data = scenario.catalogue[name], results.cells[name][0]
-    value = data.item() if isinstance(data, np.ndarray) else f"{len(data)} records"
+    value = data.item() if isinstance(data, np.ndarray) else "1 record" if len(data) == 1 else f"{len(data)} records"
     unit = quantity.mark.unit
     origin = scenario.sources.origins.get(name)
     if origin is not None:

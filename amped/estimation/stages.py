@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from amped.estimation.estimation import Estimation
-from amped.theory.language.kinds_of_layers import KINDS
 from amped.theory.nouns.stage_records import Stage, had
 
 MODULES = "multi_token_prediction"
@@ -90,7 +89,7 @@ def _line(
 
 def _layers(e: Estimation, stage: Any) -> dict[str, float]:
     """The number of layers of each kind, and of modules that predict further tokens if there are any."""
-    names = tuple(KINDS[e.choices["kinds_of_layers"]]) or ("layers",)
+    names = tuple(kind.name for kind in e.results.records("layer_kinds"))
     modules = stage.kinds[-1] if len(stage.kinds) > len(names) else had(stage.has_output_head, e[f"{MODULES}_layers"])
     found = dict(zip(names, map(float, stage.kinds), strict=False))
     return found | ({MODULES: float(modules)} if e[f"{MODULES}_layers"] else {})

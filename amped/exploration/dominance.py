@@ -24,9 +24,8 @@ from amped.theory.language.catalogue import Catalogue
 # Policies that change only attention. RESPECTS lists all that follows from them in a layer.
 COMPARED = ("flash_attention",)
 RESPECTS = (
-    "forward_time_per_layer", "input_gradient_time_per_layer", "weight_gradient_time_per_layer",
-    "recomputation_time_per_layer", "attention_core_forward_time_per_layer", "attention_core_gradient_time_per_layer",
-    "kept_activation_bytes_per_layer", "recomputed_layer_bytes", "working_gradient_bytes",
+    "layer_computation", "layer_repeats", "layer_kernels", "kept_activation_bytes_per_layer", "recomputed_layer_bytes",
+    "working_gradient_bytes",
 )  # fmt: skip
 # Policies that only hide messages. Of the hidden time, `overlap_slowdown_fraction` (at most all of it) is lost again.
 HIDING = {
@@ -86,8 +85,8 @@ class Dominance:
         place, joint = [*axes].index(policy), JointAxis(rows, tied=self.family.tied)
         results = run(self._respected, self.family.sources.given, joint, axes, frozenset(RESPECTS))
         found: Mask = np.ones(joint.size, dtype=bool)
-        for name in RESPECTS:
-            values = np.moveaxis(results.spread(name), place, 0)
+        for numbers in (array for name in RESPECTS for array in results.arrays(name) if array.ndim > place):
+            values = np.moveaxis(numbers, place, 0)
             if len(values) > 1:
                 found = found & np.all(values[-1] <= values, axis=tuple(range(values.ndim - 1)))
         return found

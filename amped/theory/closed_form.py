@@ -170,6 +170,11 @@ def layer_products(
 
 
 @family(
+    named=(
+        "layer_durations__amped",
+        "embedding_durations__amped",
+        "output_head_durations__amped",
+    ),
     PART=("layer", "embedding", "output_head"),
     OPERATORS=("layer_products", "embedding_operators", "output_head_operators"),
 )
@@ -316,7 +321,13 @@ def recomputation_time__amped(
     return again + products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
-@family(EXPERT_=("", "expert_"))
+@family(
+    named=(
+        "optimizer_traffic_bytes_per_parameter__amped",
+        "optimizer_traffic_bytes_per_expert_parameter__amped",
+    ),
+    EXPERT_=("", "expert_"),
+)
 @quantity("byte", choice="performance_model", value="amped")
 def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     weight_precision,
@@ -407,16 +418,24 @@ def send_time(c, inside, across, steps=1):
 TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "send_receive": send_time}
 
 
-@family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
+@family(
+    named=(
+        "intra_node_tensor_communication_time__amped",
+        "inter_node_tensor_communication_time__amped",
+    ),
+    PLACE=tuple(LINKS),
+    LINK=tuple(LINKS.values()),
+    WHERE=("inside the node", "across nodes"),
+)
 @quantity("s", choice="performance_model", value="amped")
-def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passes, communication_rounds):
+def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passes, communication_rounds, *, place):
     """The time of tensor-parallel communication WHERE, in a step.
 
     The ring inside the node comes first. In the ring across nodes, each accelerator of a node sends an equal part.
 
     Source: AMPeD, tensor-parallel communication WHERE.
     """
-    once = total(c.count * ring_time(c, "PLACE", LINK[0]) for c in tensor_collectives)
+    once = total(c.count * ring_time(c, place, LINK[0]) for c in tensor_collectives)
     return once * layer_passes * communication_rounds
 
 
@@ -445,7 +464,13 @@ def exposed_pipeline_communication_time__amped(
     return 2 * number_of_microbatches_per_minibatch * once
 
 
-@family(KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"))
+@family(
+    named=(
+        "exposed_context_communication_time__amped",
+        "exposed_expert_communication_time__amped",
+    ),
+    KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"),
+)
 @quantity("s", choice="performance_model", value="amped")
 def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_link, inter_node_link, layer_passes):
     """The KIND-parallel communication time of a step: inside the node and across nodes, one after the other.
@@ -495,6 +520,9 @@ def STATE_collectives(
     FRACTION,
     replica_group,
     expert_replica_group,
+    *,
+    kind,
+    state,
 ):
     """The collectives that exchange the STATEs between replicas, each a KIND, for the stage with the most parameters.
 
@@ -504,16 +532,24 @@ def STATE_collectives(
     shared = non_expert_parameters_per_accelerator * STATE_precision
     experts = expert_parameters_per_accelerator * STATE_precision
     return (
-        Collective("STATEs", "KIND", group=replica_group[0], volume=shared, count=FRACTION),
-        Collective("expert_STATEs", "KIND", group=expert_replica_group[0], volume=experts, count=FRACTION),
+        Collective(f"{state}s", kind, group=replica_group[0], volume=shared, count=FRACTION),
+        Collective(f"expert_{state}s", kind, group=expert_replica_group[0], volume=experts, count=FRACTION),
     )
 
 
-@family(PLACE=tuple(LINKS), LINK=tuple(LINKS.values()), WHERE=("inside the node", "across nodes"))
+@family(
+    named=(
+        "intra_node_gradient_communication_time__amped",
+        "inter_node_gradient_communication_time__amped",
+    ),
+    PLACE=tuple(LINKS),
+    LINK=tuple(LINKS.values()),
+    WHERE=("inside the node", "across nodes"),
+)
 @quantity("s", choice="performance_model", value="amped")
-def PLACE_gradient_communication_time__amped(gradient_collectives, LINK):
+def PLACE_gradient_communication_time__amped(gradient_collectives, LINK, *, place):
     """The time of the gradient all-reduce WHERE, in a step. Source: AMPeD, gradient all-reduce."""
-    return total(c.count * ring_time(c, "PLACE", LINK[0], steps=0) for c in gradient_collectives)
+    return total(c.count * ring_time(c, place, LINK[0], steps=0) for c in gradient_collectives)
 
 
 @quantity("s", choice="performance_model", value="amped")

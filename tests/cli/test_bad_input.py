@@ -36,7 +36,7 @@ class TestOnTheCommandLine:
                 ("estimate", "--set", "batch_size=__import__('os').system('touch ran')"),
                 ["--set batch_size", "is not a number"],
             ),
-            (("estimate", "--set", "idle_forward_time_per_layer=1"), ["is inside chapter layer", "it leads to "]),
+            (("estimate", "--set", "overlapped_chunk_fraction=1"), ["is inside chapter layer", "it leads to "]),
             (("explain", "step_tme"), ["there is no quantity 'step_tme'", "did you mean 'step_time'"]),
             (("explore", "--vary", "btch_size=1,2"), ["unknown parameter 'btch_size'", "did you mean 'batch_size'"]),
             (("estmate",), ["No such command 'estmate'", "Did you mean 'estimate'?"]),

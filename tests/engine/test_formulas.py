@@ -1,12 +1,15 @@
 """Formulas of a user: they add quantities and take the place of ours."""
 
+from inspect import getsource
 from pathlib import Path
 
 import pytest
 
 import amped
-from amped.theory.language.quantity import quantity
-from tests.helpers.formulas import module_of, page
+from amped.estimation.parts import STEP_PARTS
+from amped.theory.language.quantity import NETWORK, SYSTEM, quantity
+from amped.theory.step import parts
+from tests.helpers.formulas import module_of, page, sectioned
 
 TAX = """
 @quantity("1", category=MAPPING)
@@ -59,3 +62,20 @@ def test_a_function_of_a_user_without_a_mark_is_no_formula() -> None:
         amped.estimate("default", formulas=unmarked)
     marked = module_of(quantity("s")(optimizer_time__operators))
     assert amped.estimate("default", formulas=marked)["optimizer_time"] == 1.0
+
+
+def test_a_file_with_a_copy_of_our_formulas_gives_what_we_give(tmp_path: Path) -> None:
+    """To the last digit, also where layers of two kinds stand on the bottleneck stage: the place of a formula is no input."""
+    copied = [getsource(f) for f in (parts.recomputation_time__operators, parts.weight_update_time__operators)]
+    mine = tmp_path / "own.py"
+    mine.write_text("\n\n".join(["from amped.quantity import quantity", *copied]), "utf-8")
+    config = sectioned({
+        "number_of_accelerators": 512, "pipeline_parallel_degree": 8, "tensor_parallel_degree": 2, "expert_parallel_degree": 8,
+        "batch_size": 1024, "microbatch_size": 1, "tokens_to_train": "1 T", "activation_recomputation": "full",
+    }, {NETWORK: "DeepSeek V3", SYSTEM: "DGX H100"})  # fmt: skip
+    ours, theirs = amped.estimate(config), amped.estimate(config, formulas=mine)
+    dense, mixture = ours.results.records("layer_computation")
+    assert dense.recomputation != mixture.recomputation
+    assert dense.weight_gradient != mixture.weight_gradient
+    assert [theirs[name] for name in STEP_PARTS] == [ours[name] for name in STEP_PARTS]
+    assert theirs["step_time"] == ours["step_time"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import Plan, plan
+from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from amped.theory.nouns.parallelisms import PARALLELISMS
 from tests.helpers.formulas import sectioned
@@ -51,15 +53,20 @@ class Drawn:
     plan: Plan
     own: Mapping[str, Array]
 
-    def steps(self, changes: Sequence[Mapping[str, Any]], names: Sequence[str] = ("step_time",)) -> tuple[Array, ...]:
-        """Which configs keep all rules, and named results: a row for each change, a column for each config."""
+    def steps(
+        self, changes: Sequence[Mapping[str, Any]], names: Sequence[str] = ("step_time",), *pages: ModuleType
+    ) -> tuple[Array, ...]:
+        """Which configs keep all rules, and named results: a row for each change, a column for each config.
+
+        `pages` have formulas of results that the book has not.
+        """
         given, count = self.scenario.sources.given, len(next(iter(self.own.values())))
         changed = {name for change in changes for name in change}
         columns = {
             name: np.concatenate([self._changed(name, change, given, count) for change in changes])
             for name in {*self.own, *changed}
         }
-        chosen = self.plan if set(names) <= set(self.plan.targets) else self._plan(names)
+        chosen = self.plan if set(names) <= set(self.plan.targets) else self._plan(names, pages)
         with np.errstate(all="ignore"):
             found = run(chosen, given, JointAxis(columns, worthwhile=0.0), keep=frozenset(chosen.targets))
         rules = [name for name in chosen.targets if name in self.scenario.catalogue.constraints]
@@ -67,9 +74,9 @@ class Drawn:
         whole = (valid, *(found.whole(name).reshape(-1) for name in names))
         return tuple(each.reshape(len(changes), count) for each in whole)
 
-    def _plan(self, names: Sequence[str]) -> Plan:
+    def _plan(self, names: Sequence[str], pages: tuple[ModuleType, ...]) -> Plan:
         """The plan of other results beside the rules."""
-        known = self.scenario.catalogue
+        known = catalogue(pages) if pages else self.scenario.catalogue
         return plan(known, (*names, *known.constraints), self.scenario.sources)
 
     def _changed(self, name: str, change: Mapping[str, Any], given: Mapping[str, Any], count: int) -> Array:

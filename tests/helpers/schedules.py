@@ -9,6 +9,7 @@ from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
 from amped.theory.language.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
+from tests.helpers.layers import GIVEN_PASSES, given_passes
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage", "stage_microbatches_in_flight")
 
@@ -57,13 +58,11 @@ def computed(pipe: Pipeline) -> Results:
         "layers": float(sum(pipe.layers)), "pipeline_parallel_degree": float(p), "stage_send_time": pipe.send,
         "number_of_microbatches_per_minibatch": float(pipe.microbatches),
         "virtual_pipeline_stages": 1.0 if pipe.schedule == "zero_bubble_v" else float(pipe.chunks),
-        "layer_time": sum(pipe.layer), "forward_pass_time_per_layer": pipe.layer.forward,
-        "weight_gradient_pass_time_per_layer": pipe.layer.weight_gradient, "vocabulary_parallel_communication_time": 0.0,
+        **given_passes(pipe.layer), "vocabulary_parallel_communication_time": 0.0,
         "embedding_forward_time": pipe.embedding.forward, "embedding_backward_time": pipe.embedding.input_gradient,
         "output_head_forward_time": pipe.head.forward, "output_head_input_gradient_time": pipe.head.input_gradient,
         "output_head_weight_gradient_time": pipe.head.weight_gradient,
         "overlapped_stage_send_time": pipe.send * pipe.overlapped, "overlap_pipeline_communication": 1.0 * pipe.overlapped,
-        "free_forward_time_per_layer": pipe.layer.forward,
     }  # fmt: skip
     if len(set(pipe.layers)) > 1 and pipe.chunks > 1 and pipe.schedule == "1f1b":
         ends = {"number_of_first_stage_layers": pipe.layers[0], "number_of_last_stage_layers": pipe.layers[-1]}
@@ -71,7 +70,7 @@ def computed(pipe: Pipeline) -> Results:
     elif len(set(pipe.layers)) > 1:
         given["pipeline_layout"] = Layout(",".join(map(str, pipe.layers)))
     sources = Sources(given=given, choices={"pipeline_schedule": pipe.schedule})
-    return run(plan(catalogue(), TARGETS, sources), given)
+    return run(plan(catalogue((GIVEN_PASSES,)), TARGETS, sources), given)
 
 
 def time_of(pipe: Pipeline, found: Results) -> float:

@@ -60,10 +60,10 @@ MAPPING = {
 
 # amped gathers inputs once more backward; the tool keeps them, but for panels.
 KEEPS_WHAT_IT_GATHERED = page("""
-@quantity("s")
-def tensor_gradient_communication_time_per_layer(tensor_forward_communication_time_per_layer):
-    'Tensor-parallel communication of gradients, without inputs gathered again. Source: the tool.'
-    return 1.0 * tensor_forward_communication_time_per_layer
+@quantity("1")
+def gathered_gradient_layouts(gathered_entry_fraction):
+    'The layouts of gradients that a backward pass gathers beside what it reduces: none. Source: the tool.'
+    return 0.0 * gathered_entry_fraction
 """)
 
 

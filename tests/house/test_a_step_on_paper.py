@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from functools import reduce
 
 import pytest
 
@@ -42,11 +43,24 @@ def calculated(how):
     return eval(text)
 
 
+def field_of(found, field):
+    """A field of a record, or the record of that name among several."""
+    if isinstance(found, tuple):
+        return next(record for record in found if record.name == field)
+    return getattr(found, field)
+
+
 def values_of(name, results):
-    """What amped has under a name: a quantity, or the times of an operator or a message; `.part` names one pass."""
+    """What amped has under a name: a quantity, a record's field, or the times of an operator or a message.
+
+    `.part` names the field, or one pass of an operator.
+    """
     if name in results:
         return [results.number(name)]
     name, _, part = name.partition(".")
+    if name in results.cells:
+        (record,) = results.records(name)
+        return [reduce(field_of, part.split("."), record)]
     lists = [results.records(key) for key in results.cells if key.endswith("_durations")]
     calls = [call for each in lists for call in each if call.name == name and call.count]
     kinds = [call for call in calls if part in (call.phase, call.kind)]

@@ -22,6 +22,7 @@ HANDS_ON = (
     "attentions_per_layer",
     "attention_layer_fraction",
     "dense_fraction",
+    "layer_kinds",
     "MoE_fraction",
     "shared_expert_fraction",
     "windowed_layer_fraction",

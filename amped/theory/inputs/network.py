@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import NETWORK, quantity
+from amped.theory.language.quantity import NETWORK, family, quantity, records
+from amped.theory.nouns.layer_records import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
 
 
 @quantity("count", category=NETWORK)
@@ -117,6 +118,48 @@ def shared_expert_fraction(shared_experts_feedforward_dimension):
     Source: arXiv 2401.06066, section 3.2.
     """
     return 1.0 * (shared_experts_feedforward_dimension > 0)
+
+
+@records()
+def layer_kinds(MoE_fraction):
+    """The kinds of layers of the network: one, the average of all layers. Source: definition."""
+    return (LayerKind("layers", share=1.0, mixtures=MoE_fraction),)
+
+
+@family(CHOICE=tuple(KINDS), COUNTS=(COUNTS,) * len(KINDS))
+@records(choice="kinds_of_layers", value="CHOICE")
+def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
+    """The kinds of layers of the network, in the order of a layout.
+
+    Source: arXiv 2401.06066, section 4.1 (dense layers first).
+    """
+    average = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
+    rows = [(row, blocks_of(row, average, shared_expert_fraction)) for row in KINDS[choice]]
+    split = average[DENSE] + average[MIXTURE] * shared_expert_fraction
+    average |= {SPLIT_NETWORK: split}
+    unlike = [name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK]
+    return tuple(
+        LayerKind(
+            row.name,
+            share=average[row.counted],
+            mixtures=numbers.get(MIXTURE, 0.0),
+            blocks=tuple(unlike),
+            multiples=tuple(relative(numbers.get(name, 0.0), average[name]) for name in unlike),
+        )
+        for row, numbers in rows
+    )
+
+
+def blocks_of(row, blocks, shared_expert_fraction):
+    """How many of each block a layer of one kind has; what it lacks is not listed. Source: definition."""
+    numbers = {name: 1.0 for name in blocks if name in row.blocks}
+    split = numbers.get(DENSE, 0.0) + numbers.get(MIXTURE, 0.0) * shared_expert_fraction
+    return numbers | {SPLIT_NETWORK: split}
+
+
+def relative(number, average):
+    """A number as a multiple of the average of all layers; zero if no layer has any. Source: definition."""
+    return np.where(average > 0, number / np.where(average > 0, average, 1), 0)
 
 
 @quantity("1")

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import quantity
+from amped.theory.language.quantity import each_of, quantity
+from amped.theory.nouns.layer_records import COUNTS, PARAMETERS
+from amped.theory.nouns.records import total
 
 
 @quantity("count")
@@ -76,27 +78,17 @@ def relative_position_parameters(relative_position_buckets, attention_heads, rel
     return relative_position_buckets * attention_heads * relative_position_tables
 
 
+@each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
 @quantity("count")
 def non_expert_layer_parameters(
-    layers,
-    number_of_attention_layers,
-    number_of_dense_layers,
-    number_of_MoE_layers,
-    attention_parameters,
-    norm_parameters,
-    feedforward_parameters,
-    router_and_shared_expert_parameters,
-    cross_attention_parameters,
-    relative_position_parameters,
+    COUNTS, PARAMETERS, layers, norm_parameters, cross_attention_parameters, relative_position_parameters
 ):
     """The parameters of all layers, with cross-attentions and their norms, but without the routed experts.
 
     Source: definition.
     """
-    attention = number_of_attention_layers * attention_parameters + layers * norm_parameters
-    attention = attention + cross_attention_parameters + relative_position_parameters
-    mixtures = number_of_MoE_layers * router_and_shared_expert_parameters
-    return attention + number_of_dense_layers * feedforward_parameters + mixtures
+    blocks = total(count * each for count, each in zip(COUNTS, PARAMETERS, strict=True))
+    return blocks + layers * norm_parameters + cross_attention_parameters + relative_position_parameters
 
 
 @quantity("count")

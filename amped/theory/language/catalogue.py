@@ -189,12 +189,8 @@ class Catalogue(Mapping[str, Quantity]):
         return tuple(name for name in self.public if self._quantities[name].mark.kind != "records")
 
     def __getitem__(self, name: str) -> Quantity:
-        """The quantity of a name.
-
-        A formula may take an argument such as `X__if_dense`: the quantity X in a network whose layers are all of one
-        kind. The name of this argument gives the quantity X.
-        """
-        return self._quantities[name.partition("__")[0]]
+        """The quantity of a name."""
+        return self._quantities[name]
 
     def __contains__(self, name: object) -> bool:
         """Whether a quantity has exactly this name."""

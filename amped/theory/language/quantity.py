@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import cached_property, reduce
 from itertools import combinations
-from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
+from amped.base.errors import WiringError
 from amped.base.record import dataclass
 
 NETWORK = "neural_network_training_parameters"
@@ -105,23 +105,29 @@ def records(**details: Any) -> Callable[[Function], Function]:
 Member = str | tuple[str, ...]
 
 
-def family(**words: tuple[Member, ...]) -> Callable[[Function], Function]:
-    """Declares that one function stands for several similar formulas.
+def family(*, named: tuple[str, ...] = (), **words: tuple[Member, ...]) -> Callable[[Function], Function]:
+    """Declares that one function stands for several similar formulas, one for each row of a table.
 
-    Words in capitals are placeholders. In the name, arguments, mark, texts and docstring of the function, each word is
-    replaced by its first member for the first formula, by its second member for the second formula, and so on.
-    `members_of` makes the formulas:
+    The words in capitals are the columns of the table. In the name, the arguments, the mark and the docstring of the
+    function, each word is replaced by its first member for the first formula, by its second member for the second
+    formula, and so on. The code stays as it is: a keyword-only parameter with the name of a word, in small letters, gets
+    the member. `members_of` makes the formulas:
 
-        @family(KIND=("tensor", "data"))
-        @quantity("count", replaces=("KIND_parallel_degree",))
-        def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
+        @family(named=("intra_node_replicas", "inter_node_replicas"), PLACE=("intra", "inter"))
+        @quantity("count")
+        def PLACE_node_replicas(PLACE_node_data_parallel_degree, *, place):
 
     A member that is itself a tuple of names makes a tuple of each argument that has the word: the function gets one
     value for each name, and the formula depends on all of them.
+
+    Args:
+        named: the names of the formulas, written out so that a search of the text finds them.
+        words: the members of each word.
     """
 
     def decorate(function: Function) -> Function:
         function.__amped_family__ = words  # type: ignore[attr-defined]
+        function.__amped_named__ = named  # type: ignore[attr-defined]
         return function
 
     return decorate
@@ -136,61 +142,72 @@ def each_of(**words: tuple[str, ...]) -> Callable[[Function], Function]:
         @quantity("s")
         def step_time(computation_time, exposed_KIND_communication_time):
     """
-    return family(**{word: (names,) for word, names in words.items()})
+    return family(named=(), **{word: (names,) for word, names in words.items()})
 
 
 def members_of(function: Any) -> list[Any]:
-    """The formulas that a marked function defines: one for each value of its placeholder, or the function alone."""
+    """The formulas that a marked function defines: one for each row of its table, or the function alone.
+
+    Raises:
+        WiringError: if the names that are written out are not those of the formulas.
+    """
     words: dict[str, tuple[Member, ...]] = getattr(function, "__amped_family__", {})
     if not words:
         return [function]
-    return [_member(function, dict(zip(words, values, strict=True))) for values in zip(*words.values(), strict=True)]
+    members = [_member(function, dict(zip(words, row, strict=True))) for row in zip(*words.values(), strict=True)]
+    named, names = getattr(function, "__amped_named__", ()), tuple(member.__name__ for member in members)
+    if named and named != names:
+        raise WiringError(f"the family '{function.__name__}' names {', '.join(named)}, but makes {', '.join(names)}")
+    return members
 
 
-def _member(function: Any, words: dict[str, Member]) -> Any:
-    """One formula of a family: the function with all its placeholder words replaced."""
-    texts = {word: value for word, value in words.items() if isinstance(value, str)}
-    groups = {word: value for word, value in words.items() if not isinstance(value, str)}
+def _member(function: Any, row: dict[str, Member]) -> Any:
+    """One formula of a family: the function, bound to one row of the table."""
+    texts = {word: value for word, value in row.items() if isinstance(value, str)}
+    groups = {word: value for word, value in row.items() if not isinstance(value, str)}
 
     def named(text: Any) -> Any:
-        for word, value in texts.items() if isinstance(text, str) else ():
-            text = text.replace(word, value)
-        if isinstance(text, CodeType):  # an inner expression has names and texts too
-            parts = ("co_name", "co_varnames", "co_consts", "co_cellvars", "co_freevars")
-            return text.replace(**{part: named(getattr(text, part)) for part in parts})
-        return tuple(map(named, text)) if isinstance(text, tuple) else text
+        if isinstance(text, tuple):
+            return tuple(map(named, text))
+        return (
+            reduce(lambda read, word: read.replace(word, texts[word]), texts, text) if isinstance(text, str) else text
+        )
 
-    code = named(function.__code__)
-    made: Any = FunctionType(
-        code, function.__globals__, named(function.__name__), function.__defaults__, function.__closure__
-    )
-    made = _taking_tuples(made, groups) if groups else made
-    made.__doc__, made.__module__ = named(function.__doc__), function.__module__
+    code = function.__code__
+    taken = [named(name) for name in code.co_varnames[: code.co_argcount]]
+    bound = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    made: Any = _bound(function, taken, groups, {name: row[name.upper()] for name in bound})
+    made.__name__ = made.__qualname__ = named(function.__name__)
+    made.__doc__, made.__module__, made.__wrapped__ = named(function.__doc__), function.__module__, function
     mark = mark_of(function)
     if mark is not None:
         renamed = {name: named(value) for name, value in vars(mark).items() if name != "clauses"}
         changed = {name: value for name, value in renamed.items() if value != getattr(mark, name)}
         marked(replace(mark, **changed) if changed else mark)(made)
-    made.__amped_words__ = words
+    made.__amped_words__ = row
     return made
 
 
-def _taking_tuples(function: Any, groups: dict[str, tuple[str, ...]]) -> Any:
-    """The function with a single value for each name; arguments with a word of `groups` get theirs as a tuple."""
+def _bound(
+    function: Any, taken: list[str], groups: dict[str, tuple[str, ...]], members: dict[str, Member]
+) -> Callable[..., Any]:
+    """The function with members for its keyword-only parameters, which takes one value for each name.
+
+    An argument with a word of `groups` gets a tuple: one value for each name of the group.
+    """
     named: list[str] = []
     places: list[int | slice] = []
-    for argument in function.__code__.co_varnames[: function.__code__.co_argcount]:
+    for argument in taken:
         word = next((word for word in groups if word in argument), None)
         names = [argument] if word is None else [argument.replace(word, name) for name in groups[word]]
         places.append(len(named) if word is None else slice(len(named), len(named) + len(names)))
         named += names
 
-    @wraps(function)
-    def taking(*values: Any) -> Any:
-        return function(*(values[place] for place in places))
+    def of_the_family(*values: Any) -> Any:
+        return function(*(values[place] for place in places), **members)
 
-    taking.__amped_arguments__ = tuple(named)  # type: ignore[attr-defined]
-    return taking
+    of_the_family.__amped_arguments__ = tuple(named)  # type: ignore[attr-defined]
+    return of_the_family
 
 
 def mark_of(function: object) -> Mark | None:

@@ -8,10 +8,10 @@ the link. Both directions, and all accelerators of the host, share the bandwidth
 
 import numpy as np
 
-from amped.theory.language.quantity import family, quantity
-from amped.theory.nouns.conditions import OFFLOADED, ZERO_BUBBLES
-from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import of_phase, product
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.layer_records import HostPath, LayerCopies, mean
+from amped.theory.nouns.records import of_phase
 from amped.theory.nouns.resources import beside
 
 # --- the host's share for one accelerator ----------------------------------------------------------------------------
@@ -53,15 +53,6 @@ def host_memory_bandwidth_per_accelerator(host_memory_bandwidth, number_of_accel
 
 
 @quantity("byte")
-def device_activation_bytes_per_layer(kept_activation_bytes_per_layer, activation_offload):
-    """The bytes of the kept activations of a micro-batch in one layer that stay on the accelerator.
-
-    Source: arXiv 2104.07857, section 5.1.2.
-    """
-    return kept_activation_bytes_per_layer * (1 - activation_offload)
-
-
-@quantity("byte")
 def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activation_offload):
     """The bytes of the kept activations of a micro-batch in one layer that lie on the host until the backward pass.
 
@@ -73,7 +64,12 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 @family(STATE=("weight", "gradient"))
 @quantity("byte")
 def offloaded_STATE_bytes_per_layer(
-    model_states, non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, largest_stage_layers
+    model_states,
+    non_expert_parameters_per_accelerator,
+    expert_parameters_per_accelerator,
+    largest_stage_layers,
+    *,
+    state,
 ):
     """The bytes of the STATEs of a layer that the host holds for one accelerator.
 
@@ -84,7 +80,7 @@ def offloaded_STATE_bytes_per_layer(
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4
     (gradients).
     """
-    (state,) = (each for each in model_states if each.name == "STATE")
+    (state,) = (each for each in model_states if each.name == state)
     held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
     return held * state.offload / largest_stage_layers
 
@@ -94,8 +90,6 @@ def offloaded_STATE_bytes_per_layer(
 
 # The host's memory moves a gradient three times to add it up: it reads the gradient and the sum, and writes the sum.
 ADDING = 3
-# The parallelisms with messages in a layer whose use of the link to the host is counted together.
-BUT_TENSOR = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
 def copy_time(up, down, link, memory, beside=0.0):
@@ -111,202 +105,85 @@ def copy_time(up, down, link, memory, beside=0.0):
     return np.maximum(np.maximum(up, down) / link, (up + down + beside) / memory)
 
 
-@quantity("s")
-def forward_offload_time_per_layer(
+@records(**OFFLOADED)
+def layer_copies__offloaded(
+    layer_pass_times,
+    layer_computation,
+    kept_activations,
+    activation_offload,
     offloaded_weight_bytes_per_layer,
-    offloaded_activation_bytes_per_layer,
-    host_link_bandwidth_per_accelerator,
-    host_memory_bandwidth_per_accelerator,
-):
-    """The time of the copies of a layer in a forward pass of a micro-batch.
-
-    Weights are copied from the host, and activations are copied to the host.
-
-    Source: arXiv 2104.07857, section 4.1.
-    """
-    return copy_time(
-        offloaded_weight_bytes_per_layer,
-        offloaded_activation_bytes_per_layer,
-        host_link_bandwidth_per_accelerator,
-        host_memory_bandwidth_per_accelerator,
-    )
-
-
-@quantity("s")
-def backward_offload_time_per_layer(
-    offloaded_weight_bytes_per_layer,
-    offloaded_activation_bytes_per_layer,
     offloaded_gradient_bytes_per_layer,
     number_of_microbatches_per_minibatch,
+    host_paths,
+    copies_keep_gradients_waiting,
+    overlap_offload_communication,
+    achieved_memory_bandwidth,
+    copies_run_beside_weight_gradients,
+):
+    """The time of the copies from and to the host in a layer of each kind, and of those beside computation.
+
+    In a forward pass weights are copied from the host, and activations to the host. In a backward pass weights and
+    activations are copied from the host, and gradients to the host, which adds up those of several micro-batches.
+
+    Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, sections 4.1 and 6.2. Differs: DeepSpeed adds gradients on
+    the accelerator; it copies the sum from the host and back.
+    """
+    (paths,) = host_paths
+    weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
+    added, layers = ADDING * gradients * (number_of_microbatches_per_minibatch > 1), []
+    for passes, times, kept in zip(layer_pass_times, layer_computation, kept_activations, strict=True):
+        activations = kept.bytes * activation_offload
+        forward = copy_time(weights, activations, paths.link, paths.memory)
+        backward = copy_time(weights + activations, gradients, paths.link, paths.memory, added)
+        free = passes.backward.resident - paths.in_use(passes.backward)
+        inputs = free - times.weight_gradient
+        window = np.where(copies_run_beside_weight_gradients, free, inputs)
+        there = beside(forward, passes.forward.resident - paths.in_use(passes.forward), overlap_offload_communication)
+        back = beside(backward, window, overlap_offload_communication)
+        more = beside(backward, inputs + passes.hiding, overlap_offload_communication)
+        moved = 2 * (weights + activations) + gradients
+        copies = LayerCopies(
+            passes.name,
+            forward=forward,
+            backward=backward,
+            overlapped_forward=there,
+            overlapped_backward=back,
+            interference=np.minimum(moved / achieved_memory_bandwidth, there + back),
+            beside_messages=np.maximum(more - back, 0),
+            forward_link=copies_keep_gradients_waiting * forward,
+            backward_link=copies_keep_gradients_waiting * backward,
+        )
+        layers.append(copies)
+    return tuple(layers)
+
+
+@records()
+def layer_copies(layer_kinds):
+    """The time of the copies from and to the host in a layer of each kind: zero, nothing is offloaded.
+
+    Source: definition.
+    """
+    return tuple(LayerCopies(kind.name, *(0.0,) * 8) for kind in layer_kinds)
+
+
+@records()
+def host_paths(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
-):
-    """The time of the copies of a layer in a backward pass of a micro-batch.
-
-    Weights and activations are copied from the host, and gradients are copied to the host, which adds up the gradients
-    of several micro-batches. Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1. Differs: DeepSpeed
-    adds gradients on the accelerator; it copies the sum from the host and back.
-    """
-    up = offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer
-    added = ADDING * offloaded_gradient_bytes_per_layer * (number_of_microbatches_per_minibatch > 1)
-    return copy_time(
-        up,
-        offloaded_gradient_bytes_per_layer,
-        host_link_bandwidth_per_accelerator,
-        host_memory_bandwidth_per_accelerator,
-        added,
-    )
-
-
-@family(PASS=("forward", "backward"), OTHER=(BUT_TENSOR, BUT_TENSOR))
-@quantity("s")
-def PASS_host_link_message_time_per_layer(
-    tensor_PASS_communication_time_per_layer,
-    link_PASS_time_per_layer,
     inter_node_tensor_parallel_degree,
-    inter_node_OTHER_parallel_degree,
+    inter_node_context_parallel_degree,
+    inter_node_expert_parallel_degree,
     network_cards_share_host_link,
 ):
-    """The time of a PASS pass in which messages of a layer to other nodes use the link to the host.
+    """What a copy from and to the host uses, and which messages of a layer use the same link.
 
     Source: definition. Context-parallel and expert-parallel messages are counted together: all of them, if either
     parallelism crosses nodes.
     """
-    others = link_PASS_time_per_layer - tensor_PASS_communication_time_per_layer
-    leaving = product(inter_node_OTHER_parallel_degree) > 1
-    tensor = (inter_node_tensor_parallel_degree > 1) * tensor_PASS_communication_time_per_layer
-    return network_cards_share_host_link * (tensor + leaving * others)
-
-
-@family(PASS=("forward", "backward"))
-@quantity("s")
-def overlapped_PASS_offload_time_per_layer(
-    PASS_offload_time_per_layer,
-    resident_PASS_time_per_layer,
-    PASS_host_link_message_time_per_layer,
-    overlap_offload_communication,
-):
-    """The time of the copies between accelerator and host in a PASS pass that run while neighboring layers compute.
-
-    Copies overlap only while no message of these layers uses the link to the host. There are two buffers, so a copy may
-    take as long as the pass of one layer. Source: arXiv 2104.07857, section 6.2.
-    """
-    free = resident_PASS_time_per_layer - PASS_host_link_message_time_per_layer
-    return beside(PASS_offload_time_per_layer, free, overlap_offload_communication)
-
-
-@family(SCHEDULE=ZERO_BUBBLES)
-@quantity("s", choice="pipeline_schedule", value="SCHEDULE")
-def overlapped_backward_offload_time_per_layer__SCHEDULE(
-    backward_offload_time_per_layer,
-    resident_backward_time_per_layer,
-    weight_gradient_time_per_layer,
-    backward_host_link_message_time_per_layer,
-    overlap_offload_communication,
-):
-    """The time of the copies between accelerator and host in a backward pass that run while input gradients run.
-
-    A schedule without bubbles computes the input gradients of all layers of a stage first, and delays the weight
-    gradients. The layers of one pass follow one another: two buffers hold what the next layer of this pass needs, and
-    are full while weight gradients run. Copies overlap only while no message of these layers uses the link to the host.
-
-    Source: arXiv 2401.10241, section 1 (B and W); arXiv 2104.07857, section 6.2. Differs: the two layers that are
-    copied while the weight gradients of the pass before run are left out.
-    """
-    inputs = resident_backward_time_per_layer - weight_gradient_time_per_layer
-    free = inputs - backward_host_link_message_time_per_layer
-    return beside(backward_offload_time_per_layer, free, overlap_offload_communication)
-
-
-@quantity("s", **OFFLOADED)
-def messages_beside_copies_time_per_layer__offloaded(
-    backward_offload_time_per_layer,
-    resident_backward_time_per_layer,
-    weight_gradient_time_per_layer,
-    hiding_weight_gradient_time_per_layer,
-    backward_host_link_message_time_per_layer,
-    overlapped_backward_offload_time_per_layer,
-    overlap_offload_communication,
-):
-    """The time of messages that copies from and to the host hide, although weight gradients could hide them, too.
-
-    It is the time by which copies would overlap more if these messages did not run beside weight gradients. It matters
-    only where weight gradients are a pass of their own.
-
-    Source: definition.
-    """
-    inputs = resident_backward_time_per_layer - weight_gradient_time_per_layer + hiding_weight_gradient_time_per_layer
-    free = inputs - backward_host_link_message_time_per_layer
-    more = beside(backward_offload_time_per_layer, free, overlap_offload_communication)
-    return np.maximum(more - overlapped_backward_offload_time_per_layer, 0)
-
-
-@quantity("s")
-def overlapped_offload_communication_time_per_layer(
-    overlapped_forward_offload_time_per_layer, overlapped_backward_offload_time_per_layer
-):
-    """The time of the copies between accelerator and host, in one layer, that run beside computation in both passes.
-
-    Source: arXiv 2104.07857, section 6.2.
-    """
-    return overlapped_forward_offload_time_per_layer + overlapped_backward_offload_time_per_layer
-
-
-@quantity("s")
-def offload_interference_time_per_layer(
-    offloaded_weight_bytes_per_layer,
-    offloaded_activation_bytes_per_layer,
-    offloaded_gradient_bytes_per_layer,
-    achieved_memory_bandwidth,
-    overlapped_offload_communication_time_per_layer,
-):
-    """The time that computation loses because copies from and to the host use the accelerator's memory at that time.
-
-    It is at most the time of the copies that overlap computation.
-
-    Source: assumption of the worst case, in which memory bounds all computation.
-    """
-    both_passes = 2 * (offloaded_weight_bytes_per_layer + offloaded_activation_bytes_per_layer)
-    moved = both_passes + offloaded_gradient_bytes_per_layer
-    return np.minimum(moved / achieved_memory_bandwidth, overlapped_offload_communication_time_per_layer)
-
-
-@quantity("s", **OFFLOADED)
-def exposed_offload_communication_time_per_layer__offloaded(
-    forward_offload_time_per_layer,
-    backward_offload_time_per_layer,
-    overlapped_offload_communication_time_per_layer,
-    offload_interference_time_per_layer,
-):
-    """The time of the copies between accelerator and host, in one layer, for which the accelerator waits.
-
-    It contains the time by which overlapped copies slow computation down.
-
-    Source: arXiv 2104.07857, section 4.1 (efficiency by bandwidth).
-    """
-    whole = forward_offload_time_per_layer + backward_offload_time_per_layer
-    return whole - overlapped_offload_communication_time_per_layer + offload_interference_time_per_layer
-
-
-@quantity("s", **OFFLOADED)
-def forward_copy_wait_time_per_layer__offloaded(
-    forward_offload_time_per_layer, overlapped_forward_offload_time_per_layer
-):
-    """The time of the copies between accelerator and host, in one layer, for which a forward pass waits.
-
-    Source: definition.
-    """
-    return forward_offload_time_per_layer - overlapped_forward_offload_time_per_layer
-
-
-@family(PASS=("forward", "backward"))
-@quantity("s", **OFFLOADED)
-def PASS_offload_link_time_per_layer__offloaded(PASS_offload_time_per_layer, copies_keep_gradients_waiting):
-    """The time of a PASS pass in which copies to and from the host use the link over which gradients leave the node.
-
-    Source: definition.
-    """
-    return copies_keep_gradients_waiting * PASS_offload_time_per_layer
+    tensor = network_cards_share_host_link * (inter_node_tensor_parallel_degree > 1)
+    leaving = inter_node_context_parallel_degree * inter_node_expert_parallel_degree > 1
+    bandwidths = host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
+    return (HostPath("host", *bandwidths, tensor, network_cards_share_host_link * leaving),)
 
 
 @quantity("boolean")
@@ -407,9 +284,8 @@ def offload_fill_time__offloaded(
     offloaded_gradient_bytes_per_layer,
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
-    overlapped_forward_offload_time_per_layer,
-    overlapped_backward_offload_time_per_layer,
-    offload_interference_time_per_layer,
+    layer_copies,
+    layer_kinds,
 ):
     """The time of the copies between accelerator and host, in a step, that no computation can hide.
 
@@ -418,12 +294,10 @@ def offload_fill_time__offloaded(
     not counted again.
     """
     weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
-    first = copy_time(
-        weights, 0.0 * weights, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
-    )
-    last = copy_time(
-        0.0 * gradients, gradients, host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
-    )
-    forward, backward = overlapped_forward_offload_time_per_layer, overlapped_backward_offload_time_per_layer
-    gained = forward + backward - offload_interference_time_per_layer
-    return np.minimum(np.minimum(first, forward) + np.minimum(last, backward), gained)
+    bandwidths = host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
+    first = copy_time(weights, 0.0 * weights, *bandwidths)
+    last = copy_time(0.0 * gradients, gradients, *bandwidths)
+    copies = mean("network", [kind.share for kind in layer_kinds], layer_copies)
+    gained = copies.overlapped - copies.interference
+    hidden = np.minimum(first, copies.overlapped_forward) + np.minimum(last, copies.overlapped_backward)
+    return np.minimum(hidden, gained)

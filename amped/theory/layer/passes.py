@@ -4,6 +4,16 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import shares_of_products
+from amped.theory.nouns.layer_records import (
+    KindTime,
+    LayerComputation,
+    LayerDurations,
+    LayerKernels,
+    LayerRepeats,
+    PassKernels,
+    ProductShares,
+    mean,
+)
 from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
 from amped.theory.nouns.resources import beside
 
@@ -26,90 +36,125 @@ def pass_time(phase, durations, rates):
     return np.maximum(of_phase(phase, durations), launching_time(phase, durations, rates))
 
 
+# --- the host --------------------------------------------------------------------------------------------------------
+
 # If a mixture layer up to its router is one CUDA graph, the host launches the operators whose names begin with these.
 ROUTED = ("expert_sorting", "experts_", "expert_activation", "expert_weighting", "expert_up_bias", "expert_down_bias")
+# If the router of a mixture layer alone is a CUDA graph, the operators whose names begin with these are in it.
+OF_ROUTER = ("feedforward_norm", "router", "expert_choice", "shared_")
+
+
+@records()
+def kind_durations(layer_kinds, layer_durations):
+    """The operators of a layer of each kind, and how long each takes. Source: definition."""
+    return tuple(LayerDurations(kind.name, kind.durations(layer_durations)) for kind in layer_kinds)
+
+
+def recorded(layers, is_recorded):
+    """The operators of each kind of layer, of which some are recorded in a CUDA graph. Source: definition."""
+    return tuple(
+        LayerDurations(layer.name, tuple(d.recorded() if is_recorded(d.name) else d for d in layer.durations))
+        for layer in layers
+    )
 
 
 @records(choice="cuda_graph_scope", value="router")
-def launched_layer_durations__router(layer_durations):
-    """The durations of the operators of a layer. The host launches only the kernels of the experts.
+def launched_durations__router(kind_durations):
+    """The operators of a layer of each kind. The host launches only the kernels of the experts.
 
     The other kernels are recorded in one CUDA graph.
 
     Source: Megatron-LM, --cuda-graph-scope attn moe_router moe_preprocess.
     """
-    recorded = tuple(d.recorded() for d in layer_durations if not d.name.startswith(ROUTED))
-    return recorded + tuple(d for d in layer_durations if d.name.startswith(ROUTED))
-
-
-# If the router of a mixture layer alone is a CUDA graph, the operators whose names begin with these are in it.
-OF_ROUTER = ("feedforward_norm", "router", "expert_choice", "shared_")
+    return recorded(kind_durations, lambda name: not name.startswith(ROUTED))
 
 
 @records(choice="cuda_graph_scope", value="router_alone")
-def launched_layer_durations__router_alone(layer_durations):
-    """The durations of the operators of a layer. The host launches all their kernels but those around the router.
+def launched_durations__router_alone(kind_durations):
+    """The operators of a layer of each kind. The host launches all their kernels but those around the router.
 
     The norm before the experts, the router and the shared experts are recorded in one CUDA graph.
 
     Source: Megatron-LM, --cuda-graph-scope moe_router moe_preprocess (TransformerLayer._te_cuda_graph_capture).
     """
-    recorded = tuple(d.recorded() for d in layer_durations if d.name.startswith(OF_ROUTER))
-    return recorded + tuple(d for d in layer_durations if not d.name.startswith(OF_ROUTER))
+    return recorded(kind_durations, lambda name: name.startswith(OF_ROUTER))
 
 
-@family(SCOPE=("layer", "step"))
-@records(choice="cuda_graph_scope", value="SCOPE")
-def launched_layer_durations__SCOPE(layer_durations):
-    """The durations of the operators of a layer. The host launches none of their kernels.
+@records(choice="cuda_graph_scope", value="layer")
+def launched_durations__layer(kind_durations):
+    """The operators of a layer of each kind. The host launches none of their kernels: a layer is one CUDA graph.
 
-    The kernels of a SCOPE are recorded in one CUDA graph.
-
-    Source: NVIDIA Transformer Engine, make_graphed_callables; Megatron-LM, --cuda-graph-scope full_iteration.
+    Source: NVIDIA Transformer Engine, make_graphed_callables.
     """
-    return tuple(d.recorded() for d in layer_durations)
+    return recorded(kind_durations, lambda _: True)
 
 
-@quantity("s")
-def expert_host_time(host_time_per_expert, number_of_experts, expert_parallel_degree, MoE_fraction):
-    """The time in which the host handles the experts of a layer on one accelerator, averaged over the layers.
+@records(choice="cuda_graph_scope", value="step")
+def launched_durations__step(kind_durations):
+    """The operators of a layer of each kind. The host launches none of their kernels: a step is one CUDA graph.
+
+    Source: Megatron-LM, --cuda-graph-scope full_iteration.
+    """
+    return recorded(kind_durations, lambda _: True)
+
+
+@records()
+def expert_host_times(layer_kinds, host_time_per_expert, number_of_experts, expert_parallel_degree):
+    """The time in which the host handles the experts of a layer on one accelerator, for each kind of layer.
 
     Source: definition.
     """
-    return host_time_per_expert * number_of_experts / expert_parallel_degree * MoE_fraction
+    experts = number_of_experts / expert_parallel_degree
+    return tuple(KindTime(kind.name, host_time_per_expert * experts * kind.mixtures) for kind in layer_kinds)
 
 
-@quantity("s")
-def layer_host_time(host_time_per_layer, host_time_factor, expert_host_time):
-    """The least time that the host needs for the forward pass of a layer; the backward pass needs as much.
+@records()
+def layer_host_times(host_time_per_layer, host_time_factor, expert_host_times):
+    """The least time that the host needs for the forward pass of a layer of each kind; the backward pass needs as much.
 
     It assumes that a slow host is slow in Python, and launches kernels of experts (compiled code) as fast as others.
 
     Source: definition; NVIDIA/TransformerEngine, issue 2053.
     """
-    return host_time_per_layer * host_time_factor + expert_host_time
+    return tuple(
+        KindTime(experts.name, host_time_per_layer * host_time_factor + experts.time) for experts in expert_host_times
+    )
 
 
-@quantity("s", choice="cuda_graph_scope", value="router_alone")
-def layer_host_time__router_alone(host_time_per_layer, host_time_factor, expert_host_time, layer_durations):
-    """The least time that the host needs for the forward pass of a layer, whose router is a CUDA graph of its own.
+@records(choice="cuda_graph_scope", value="router_alone")
+def layer_host_times__router_alone(host_time_per_layer, host_time_factor, expert_host_times, kind_durations):
+    """The least time that the host needs for the forward pass of a layer of each kind, whose router is a CUDA graph.
 
     It is the time for the experts, and a share of the time for the other operators: that of the kernels outside the
     graph. Assumes that the host handles each kernel equally long.
 
     Source: definition.
     """
-    others = [d for d in layer_durations if not d.name.startswith(ROUTED)]
-    outside = [d for d in others if not d.name.startswith(OF_ROUTER)]
-    share = launches_of("forward", outside) / launches_of("forward", others)
-    return host_time_per_layer * host_time_factor * share + expert_host_time
+    times = []
+    for layer, experts in zip(kind_durations, expert_host_times, strict=True):
+        others = [d for d in layer.durations if not d.name.startswith(ROUTED)]
+        outside = [d for d in others if not d.name.startswith(OF_ROUTER)]
+        share = launches_of("forward", outside) / launches_of("forward", others)
+        times.append(KindTime(layer.name, host_time_per_layer * host_time_factor * share + experts.time))
+    return tuple(times)
 
 
-@quantity("1")
-def host_ahead_fraction(
-    host_waits_for_dispatch, overlap_expert_communication, steady_microbatch_fraction, MoE_fraction
-):
-    """The share of the host's time for a layer that can run beside the kernels of the layer.
+@family(
+    named=(
+        "layer_host_times__layer",
+        "layer_host_times__step",
+    ),
+    SCOPE=("layer", "step"),
+)
+@records(choice="cuda_graph_scope", value="SCOPE")
+def layer_host_times__SCOPE(layer_kinds):
+    """The host's time for a pass of a layer of each kind: zero, the SCOPE is one CUDA graph. Source: definition."""
+    return tuple(KindTime(kind.name, 0.0) for kind in layer_kinds)
+
+
+@quantity("1", choice="feedforward_kind", value="mixture")
+def host_waits_fraction__mixture(host_waits_for_dispatch, overlap_expert_communication, steady_microbatch_fraction):
+    """The share of the host's time for a layer with a mixture of experts that cannot run beside kernels of the layer.
 
     In a schedule that overlaps exchanges of tokens, one host thread launches the kernels of two micro-batches in turn.
     If the host waits in each mixture layer for the number of dispatched tokens, it waits for the kernels before the
@@ -117,203 +162,198 @@ def host_ahead_fraction(
 
     Source: Megatron-Core, model_chunk_schedule_plan.py (TransformerLayerSchedulePlan.run) and token_dispatcher.py.
     """
-    return 1 - host_waits_for_dispatch * overlap_expert_communication * steady_microbatch_fraction * MoE_fraction
+    return host_waits_for_dispatch * overlap_expert_communication * steady_microbatch_fraction
 
 
-@quantity("s")
-def forward_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time, host_ahead_fraction):
-    """The time of a forward pass of a micro-batch in one layer: the longer of its kernels and of the host's time.
+# --- computation -----------------------------------------------------------------------------------------------------
 
-    Where the host cannot run ahead of the kernels, it is their sum. Source: arXiv 2410.00273, section 3.
+
+@records()
+def layer_kernels(kind_durations, attention_core_operators, recomputation_stops_early):
+    """The kernels of each pass of a layer of each kind, beside which messages may run.
+
+    The time in which the accelerator waits for the host is left out. A recomputed forward pass may stop before the last
+    product of the layer, whose output the backward pass does not need.
+
+    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
-    kernels = pass_time("forward", launched_layer_durations, kernel_rates)
-    return kernels + layer_host_time - beside(kernels, layer_host_time, host_ahead_fraction)
+    core, layers = {o.name for o in attention_core_operators}, []
+    for layer in kind_durations:
+        forward, gradient = (pass_kernels(phase, layer.durations, core) for phase in ("forward", "input_gradient"))
+        last = recomputation_stops_early * last_product_time(layer.durations)
+        again = PassKernels("repeated", forward.every - last, forward.products - last, forward.attention_core)
+        layers.append(LayerKernels(layer.name, forward, again, gradient))
+    return tuple(layers)
 
 
-@family(OF=("input", "weight"))
-@quantity("s")
-def OF_gradient_time_per_layer(launched_layer_durations, kernel_rates, layer_host_time, host_ahead_fraction):
-    """The time of the OF gradients of a micro-batch in one layer: the longer of the kernels and of the host's time.
-
-    Half of the host's time for a backward pass is counted for the OF gradients. Where the host cannot run ahead of the
-    kernels, it is their sum. Source: arXiv 2410.00273, section 3.
-    """
-    kernels, host = pass_time("OF_gradient", launched_layer_durations, kernel_rates), layer_host_time / 2
-    return kernels + host - beside(kernels, host, host_ahead_fraction)
-
-
-# --- kernels alone, without waiting for the host ---------------------------------------------------------------------
-
-
-@family(PHASE=("forward", "input_gradient"))
-@quantity("s")
-def PHASE_kernel_time_per_layer(layer_durations):
-    """The time of the kernels of a micro-batch in one layer in the phase PHASE.
-
-    The time in which the accelerator waits for the host is left out.
+def pass_kernels(phase, durations, core):
+    """The kernels of one pass: all of them, the products with weights, and the attention core with the names `core`.
 
     Source: definition.
     """
-    return of_phase("PHASE", layer_durations)
+    products = of_phase(phase, [d for d in durations if d.kind in WEIGHTED])
+    attention = of_phase(phase, [d for d in durations if d.name in core])
+    return PassKernels(phase, of_phase(phase, durations), products, attention)
 
 
-@family(PHASE=("forward", "input_gradient"))
-@quantity("s")
-def PHASE_product_kernel_time_per_layer(layer_durations):
-    """The time of the products with weights, for a micro-batch in one layer in the phase PHASE.
-
-    The time in which the accelerator waits for the host is left out.
-
-    Source: definition.
-    """
-    return of_phase("PHASE", [d for d in layer_durations if d.kind in WEIGHTED])
-
-
-@family(
-    TIME=("attention_core_gradient_time", "attention_core_forward_kernel_time"), PHASE=("input_gradient", "forward")
-)
-@quantity("s")
-def TIME_per_layer(layer_durations, attention_core_operators):
-    """The kernel time of the attention core of a micro-batch in one layer, in the phase PHASE.
-
-    The attention core consists of scores, softmax, dropout and weighted values. The time in which the accelerator waits
-    for the host is left out.
-
-    Source: definition.
-    """
-    core = {o.name for o in attention_core_operators}
-    return of_phase("PHASE", [d for d in layer_durations if d.name in core])
-
-
-# --- recomputation ---------------------------------------------------------------------------------------------------
-
-
-@quantity("s")
-def attention_core_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """The forward time of the attention core (scores, softmax, dropout, weighted values) of a micro-batch in one layer.
-
-    It is the longer of the kernels and of the time in which the host launches them. Selective recomputation runs the
-    attention core again.
-
-    Source: arXiv 2205.05198, section 5.
-    """
-    core = {o.name for o in attention_core_operators}
-    return pass_time("forward", [d for d in layer_durations if d.name in core], kernel_rates)
-
-
-@quantity("s")
-def streaming_forward_time_per_layer(layer_durations, attention_core_operators, kernel_rates):
-    """The forward time of the norms and element-wise operators of a layer outside the attention core.
-
-    Source: arXiv 2007.00072, table 3.
-    """
-    core = {o.name for o in attention_core_operators}
-    streaming = [d for d in layer_durations if d.kind in STREAMING and d.name not in core]
-    return pass_time("forward", streaming, kernel_rates)
-
-
-@quantity("s")
-def last_product_forward_time_per_layer(layer_durations):
+def last_product_time(durations):
     """The forward time of the last product of a dense layer, the down projection.
 
     No backward pass needs its output, so recomputation can leave it out.
 
     Source: definition.
     """
-    return of_phase("forward", [d for d in layer_durations if d.name == "feedforward_down"])
+    return of_phase("forward", [d for d in durations if d.name == "feedforward_down"])
 
 
-@family(OF=("", "product_"))
-@quantity("s")
-def repeated_OFkernel_time_per_layer(
-    forward_OFkernel_time_per_layer, last_product_forward_time_per_layer, recomputation_stops_early
-):
-    """The time of the OFkernels of a recomputed forward pass in one layer.
+def with_host(launched, hosts, kinds, waits):
+    """For each kind of layer: its operators, the host's time, and the share of this time that kernels do not hide."""
+    return [(layer, host, waits * kind.mixtures) for layer, host, kind in zip(launched, hosts, kinds, strict=True)]
 
-    The pass runs all kernels, or stops before the last product of the layer, whose output the backward pass does not
-    need.
 
-    Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
+def ahead_time(phase, durations, rates, host, waits):
+    """The time of a pass: the longer of its kernels and of the host's time; where the host cannot run ahead, their sum.
+
+    `waits` is the share of the host's time that cannot run beside kernels.
+
+    Source: arXiv 2410.00273, section 3.
     """
-    return forward_OFkernel_time_per_layer - recomputation_stops_early * last_product_forward_time_per_layer
+    kernels = pass_time(phase, durations, rates)
+    return kernels + host - beside(kernels, host, 1 - waits)
 
 
-@quantity("s")
-def repeated_time_per_layer(repeated_kernel_time_per_layer, launched_layer_durations, kernel_rates, layer_host_time):
-    """The time to recompute the forward pass of a micro-batch in one layer: the longer of its kernels and of the host.
+@records()
+def layer_repeats(
+    launched_durations,
+    kind_durations,
+    layer_kernels,
+    recomputed_product_shares,
+    attention_core_operators,
+    kernel_rates,
+    layer_host_times,
+):
+    """The time of what may run again in a layer of each kind: the longer of its kernels and of the host's time.
+
+    Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
+    """
+    core, layers = {o.name for o in attention_core_operators}, []
+    every = zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
+    for launched, layer, kernels, host in every:
+        attention = [d for d in layer.durations if d.name in core]
+        streaming = [d for d in layer.durations if d.kind in STREAMING and d.name not in core]
+        repeats = LayerRepeats(
+            layer.name,
+            whole=repeated_time(kernels.repeated.every, launched.durations, kernel_rates, host.time),
+            attention_core=pass_time("forward", attention, kernel_rates),
+            streaming=pass_time("forward", streaming, kernel_rates),
+            products=recomputed_products_time(launched.durations, recomputed_product_shares, kernel_rates),
+        )
+        layers.append(repeats)
+    return tuple(layers)
+
+
+@records()
+def layer_computation(
+    launched_durations,
+    layer_repeats,
+    kernel_rates,
+    layer_host_times,
+    layer_kinds,
+    host_waits_fraction,
+    recomputed_layer_fraction,
+    recomputed_attention_core_fraction,
+    recomputed_streaming_fraction,
+):
+    """The time of each pass of a layer of each kind: the longer of its kernels and of the host's time.
+
+        recomputation = whole layers + attention cores + products + norms and element-wise operators
+
+    Half of the host's time for a backward pass is counted for the input gradients, half for the weight gradients.
+
+    Source: arXiv 2410.00273, section 3; arXiv 2205.05198, section 5 (recomputation).
+    """
+    layers, passes = [], with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
+    for (layer, host, waits), repeats in zip(passes, layer_repeats, strict=True):
+        again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
+        computation = LayerComputation(
+            layer.name,
+            forward=ahead_time("forward", layer.durations, kernel_rates, host.time, waits),
+            input_gradient=ahead_time("input_gradient", layer.durations, kernel_rates, host.time / 2, waits),
+            weight_gradient=ahead_time("weight_gradient", layer.durations, kernel_rates, host.time / 2, waits),
+            recomputation=again + repeats.products + recomputed_streaming_fraction * repeats.streaming,
+        )
+        layers.append(computation)
+    return tuple(layers)
+
+
+def repeated_time(kernels, launched, rates, host):
+    """The time to run the forward pass of a layer again: the longer of its kernels and of the host.
 
     Source: arXiv 2205.05198, section 5.
     """
-    host = np.maximum(launching_time("forward", launched_layer_durations, kernel_rates), layer_host_time)
-    return np.maximum(repeated_kernel_time_per_layer, host)
+    return np.maximum(kernels, np.maximum(launching_time("forward", launched, rates), host))
 
 
-@quantity("s", choice="activation_recomputation", value="alternate_products")
-def recomputed_product_time_per_layer__alternate_products(
-    launched_layer_durations, kernel_rates, recomputed_projection_fraction, gated_mlp
-):
-    """The time of the recomputed products, if every second product of a layer is recomputed.
+@records(choice="activation_recomputation", value="alternate_products")
+def recomputed_product_shares__alternate_products(recomputed_projection_fraction, gated_mlp):
+    """The shares of products that run again, if every second product of a layer is recomputed.
 
     The recomputed products are those of the keys, of the attention output and of the gates. The product of the keys is
     counted as a share of the projection into queries, keys and values.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
-    gate = gated_mlp / (1 + gated_mlp)
-    shares = shares_of_products(1.0, gate)
-    return repeated_products_time(launched_layer_durations, shares, recomputed_projection_fraction, kernel_rates)
+    return (ProductShares("alternate", 1.0, gated_mlp / (1 + gated_mlp), recomputed_projection_fraction),)
 
 
-@quantity("s", choice="activation_recomputation", value="kept_products")
-def recomputed_product_time_per_layer__kept_products(
-    launched_layer_durations, kernel_rates, kept_query_key_value, kept_attention_output, kept_feedforward_up
-):
-    """The time of the recomputed products, if the config says which products are kept.
+@records(choice="activation_recomputation", value="kept_products")
+def recomputed_product_shares__kept_products(kept_query_key_value, kept_attention_output, kept_feedforward_up):
+    """The shares of products that run again, if the config says which products are kept.
 
     The projections before attention are kept or recomputed together. No backward pass needs the output of a down
     projection.
 
     Source: JAX, checkpoint_policies.save_only_these_names; OpenXLA, dead code elimination (what nobody reads).
     """
-    shares = shares_of_products(1 - kept_attention_output, 1 - kept_feedforward_up)
-    return repeated_products_time(launched_layer_durations, shares, 1 - kept_query_key_value, kernel_rates)
+    return (ProductShares("kept", 1 - kept_attention_output, 1 - kept_feedforward_up, 1 - kept_query_key_value),)
 
 
-def repeated_products_time(durations, shares, projection_share, rates):
+def recomputed_products_time(durations, shares, rates):
+    """The time to run shares of the products with weights again; zero without shares. Source: definition."""
+    return total([0.0, *(repeated_products_time(durations, each, rates) for each in shares)])
+
+
+def repeated_products_time(durations, shares, rates):
     """The time to run shares of the products with weights again: by name, and of the projections before attention.
 
     Source: definition.
     """
+    named = shares_of_products(shares.attention_output, shares.up)
     products = [d for d in durations if d.phase == "forward" and d.kind in WEIGHTED]
-    calls = [(d, d.count * shares.get(d.name, projection_share)) for d in products]
+    calls = [(d, d.count * named.get(d.name, shares.projections)) for d in products]
     launches = total([0.0, *(d.kernels * count for d, count in calls)])
     return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * rates[0].launch_time)
 
 
 @quantity("s")
-def recomputation_time_per_layer(
-    repeated_time_per_layer,
-    attention_core_forward_time_per_layer,
-    recomputed_product_time_per_layer,
-    streaming_forward_time_per_layer,
-    recomputed_layer_fraction,
-    recomputed_attention_core_fraction,
-    recomputed_streaming_fraction,
-):
-    """The time to recompute activations of a micro-batch in one layer, averaged over the layers.
-
-    It is the sum of what is recomputed: whole layers, attention cores, products, norms and element-wise operators.
+def attention_core_forward_time_per_layer(layer_repeats, layer_kinds):
+    """The forward time of the attention core (scores, softmax, dropout, weighted values), averaged over the layers.
 
     Source: arXiv 2205.05198, section 5.
     """
-    whole = recomputed_layer_fraction * repeated_time_per_layer
-    core = recomputed_attention_core_fraction * attention_core_forward_time_per_layer
-    return (
-        whole
-        + core
-        + recomputed_product_time_per_layer
-        + recomputed_streaming_fraction * streaming_forward_time_per_layer
-    )
+    return mean("network", [kind.share for kind in layer_kinds], layer_repeats).attention_core
+
+
+@quantity("s")
+def repeated_time_per_layer(layer_repeats, layer_kinds):
+    """The time to run the forward pass of a micro-batch through one layer again, averaged over the layers.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return mean("network", [kind.share for kind in layer_kinds], layer_repeats).whole
+
+
+# --- the ends of the network -----------------------------------------------------------------------------------------
 
 
 @family(
@@ -321,23 +361,15 @@ def recomputation_time_per_layer(
     PHASE=("forward", "forward", "input_gradient", "weight_gradient"),
 )
 @quantity("s")
-def PART_PHASE_time(PART_durations, kernel_rates):
+def PART_PHASE_time(PART_durations, kernel_rates, *, phase):
     """The time of a micro-batch in the PART in the phase PHASE. The output head contains the loss.
 
     Source: arXiv 1909.08053, section 3.
     """
-    return pass_time("PHASE", PART_durations, kernel_rates)
+    return pass_time(phase, PART_durations, kernel_rates)
 
 
 @quantity("s")
 def embedding_backward_time(embedding_durations, kernel_rates):
     """The time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
     return pass_time("input_gradient", embedding_durations, kernel_rates)
-
-
-@quantity("s")
-def backward_time_per_layer(
-    input_gradient_time_per_layer, weight_gradient_time_per_layer, recomputation_time_per_layer
-):
-    """The computation time of a backward pass of a micro-batch in one layer, with recomputation. Source: definition."""
-    return input_gradient_time_per_layer + weight_gradient_time_per_layer + recomputation_time_per_layer

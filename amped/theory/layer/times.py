@@ -2,28 +2,81 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import each_of, family, quantity
-from amped.theory.nouns.parallelisms import BESIDE_KERNELS
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.layer_records import LayerTimes, LayerWindows, mean
 from amped.theory.nouns.records import total
 
 
-@each_of(KIND=(*BESIDE_KERNELS, "offload"))
-@quantity("s")
-def layer_time(
-    forward_time_per_layer,
-    input_gradient_time_per_layer,
-    weight_gradient_time_per_layer,
-    recomputation_time_per_layer,
-    exposed_KIND_communication_time_per_layer,
-    exposed_expert_communication_time_per_layer,
-):
-    """The time of one layer for a micro-batch: all passes, recomputation, and the communication for which it waits.
+@records()
+def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copies):
+    """The time of a micro-batch in a layer of each kind: its passes with their waits.
+
+        whole = forward + input gradients + weight gradients + recomputation + exposed communication
+
+    The layer before waits only for the input gradients, and for the copies that these need. A reduction or an exchange
+    of tokens that the input gradients need may run beside weight gradients: then these count with the input gradients,
+    unless the message runs beside a copy in any case.
+
+    Source: definition; arXiv 2401.10241, section 1 (B and W).
+    """
+    layers = []
+    for computation, passes, costs, copies in zip(
+        layer_computation, layer_pass_times, layer_exposures, layer_copies, strict=True
+    ):
+        waits = total(exposure.exposed for exposure in costs.exposures) + copies.exposed
+        computing = computation.forward + computation.input_gradient + computation.weight_gradient
+        whole, forward = computing + computation.recomputation + waits, passes.forward.resident + copies.forward_wait
+        weights = computation.weight_gradient - passes.hiding + copies.beside_messages
+        layers.append(LayerTimes(passes.name, forward, whole - forward - weights, weights, whole))
+    return tuple(layers)
+
+
+@records()
+def layer_windows(layer_pass_times, layer_copies, gradients_have_own_links):
+    """The passes of a micro-batch in a layer of each kind, beside which gradients and weights are sent.
+
+    The links that gradients use are free in a pass while it neither sends messages nor copies; a lower bound.
 
     Source: definition.
     """
-    compute = forward_time_per_layer + input_gradient_time_per_layer + weight_gradient_time_per_layer
-    waits = total(exposed_KIND_communication_time_per_layer)
-    return compute + recomputation_time_per_layer + waits + exposed_expert_communication_time_per_layer
+    layers = []
+    for passes, copies in zip(layer_pass_times, layer_copies, strict=True):
+        forward = passes.forward.resident + copies.forward_wait
+        backward = passes.backward.resident + copies.exposed - copies.forward_wait
+        windows = LayerWindows(
+            passes.name,
+            forward=forward,
+            backward=backward,
+            free_forward=free_time(forward, passes.forward, copies.forward_link, gradients_have_own_links),
+            free_backward=free_time(backward, passes.backward, copies.backward_link, gradients_have_own_links),
+            exposed_copies=copies.exposed,
+            overlapped_copies=copies.overlapped,
+        )
+        layers.append(windows)
+    return tuple(layers)
+
+
+def free_time(time, whole, copies, own_links):
+    """The time of a pass of a layer in which the links that gradients use are free; a lower bound.
+
+    Args:
+        time: the seconds of the pass with its waits.
+        whole: the pass, with its messages.
+        copies: the seconds of copies on these links.
+        own_links: whether gradients have links of their own, which tensor-parallel messages do not use.
+
+    Source: definition.
+    """
+    return np.maximum(time - (whole.link - own_links * whole.tensor_link) - copies, 0)
+
+
+@quantity("s")
+def layer_time(layer_times, layer_kinds):
+    """The time of one layer for a micro-batch, averaged over the layers.
+
+    It contains all passes, recomputation, and the communication for which the layer waits. Source: definition.
+    """
+    return mean("network", [kind.share for kind in layer_kinds], layer_times).whole
 
 
 @quantity("s")
@@ -50,7 +103,7 @@ def output_head_time(
     output_head_input_gradient_time,
     output_head_weight_gradient_time,
     vocabulary_parallel_communication_time,
-    layer_time,
+    layer_times,
     predictions_in_output_head,
 ):
     """The time of a micro-batch in the output head, and in the modules of multi-token prediction on the same stage.
@@ -63,90 +116,4 @@ def output_head_time(
         + output_head_weight_gradient_time
         + vocabulary_parallel_communication_time
     )
-    return head + predictions_in_output_head * layer_time
-
-
-@family(PASS=("forward", "backward"))
-@quantity("s")
-def resident_PASS_time_per_layer(
-    serial_PASS_time_per_layer, queued_expert_PASS_time_per_layer, exposed_expert_PASS_communication_time_per_layer
-):
-    """The time of a PASS pass of a micro-batch through a layer, with the waiting for messages, but without offload.
-
-    Source: definition.
-    """
-    before = serial_PASS_time_per_layer - queued_expert_PASS_time_per_layer
-    return before + exposed_expert_PASS_communication_time_per_layer
-
-
-@quantity("s")
-def forward_pass_time_per_layer(resident_forward_time_per_layer, forward_copy_wait_time_per_layer):
-    """The time of a forward pass of a micro-batch through a layer, with the waiting for messages and for copies.
-
-    The copies are those between the accelerator and the host.
-
-    Source: definition.
-    """
-    return resident_forward_time_per_layer + forward_copy_wait_time_per_layer
-
-
-@quantity("s")
-def weight_gradient_pass_time_per_layer(
-    weight_gradient_time_per_layer, hiding_weight_gradient_time_per_layer, messages_beside_copies_time_per_layer
-):
-    """The time of the weight gradients of a micro-batch in a layer. The previous stage does not wait for this time.
-
-    The previous pipeline stage waits only for the input gradients, and for the copies of offload that these need. A
-    reduction or an exchange of tokens that the input gradients need may run beside weight gradients: then these
-    count with the input gradients, unless the message runs beside a copy in any case.
-
-    Source: arXiv 2401.10241, section 1 (B and W).
-    """
-    return (
-        weight_gradient_time_per_layer - hiding_weight_gradient_time_per_layer + messages_beside_copies_time_per_layer
-    )
-
-
-@quantity("s")
-def free_forward_time_per_layer(
-    forward_pass_time_per_layer,
-    forward_offload_link_time_per_layer,
-    link_forward_time_per_layer,
-    tensor_forward_communication_time_per_layer,
-    gradients_have_own_links,
-):
-    """The time of a forward pass of a layer in which the links that gradients use are free; a lower bound.
-
-    The layer's own messages and offload copies use the links in the rest of the time.
-
-    Source: definition.
-    """
-    others = link_forward_time_per_layer - gradients_have_own_links * tensor_forward_communication_time_per_layer
-    return np.maximum(forward_pass_time_per_layer - others - forward_offload_link_time_per_layer, 0)
-
-
-@quantity("s")
-def backward_window_time_per_layer(
-    resident_backward_time_per_layer, exposed_offload_communication_time_per_layer, forward_copy_wait_time_per_layer
-):
-    """The time of a backward pass of a layer, with its waits for messages and offload copies. Source: definition."""
-    copies = exposed_offload_communication_time_per_layer - forward_copy_wait_time_per_layer
-    return resident_backward_time_per_layer + copies
-
-
-@quantity("s")
-def free_backward_time_per_layer(
-    backward_window_time_per_layer,
-    backward_offload_link_time_per_layer,
-    link_backward_time_per_layer,
-    tensor_backward_communication_time_per_layer,
-    gradients_have_own_links,
-):
-    """The time of a backward pass of a layer in which the links that gradients use are free; a lower bound.
-
-    The layer's own messages and offload copies use the links in the rest of the time.
-
-    Source: definition.
-    """
-    others = link_backward_time_per_layer - gradients_have_own_links * tensor_backward_communication_time_per_layer
-    return np.maximum(backward_window_time_per_layer - others - backward_offload_link_time_per_layer, 0)
+    return head + predictions_in_output_head * layer_times[-1].whole

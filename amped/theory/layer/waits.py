@@ -10,199 +10,102 @@ pass of gradients; with recomputation it has a repeated forward pass too.
 
 import numpy as np
 
-from amped.theory.language.quantity import each_of, family, quantity
-from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS, OF_TOKENS, ROWS, before
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.layer_records import Exposure, Exposures, LayerPasses, LayerWaits, PassTime, PassWaits, Wait
 from amped.theory.nouns.records import total
 from amped.theory.nouns.resources import beside, waited
-
-PASSES = ("forward", "repeated", "gradient")
-# A member for each pass and each parallelism whose messages run beside kernels; and the parallelisms before it.
-EACH_PASS = PASSES * len(BESIDE_KERNELS)
-EACH_KIND = tuple(kind for kind in BESIDE_KERNELS for _ in PASSES)
-BOTH = ("forward", "backward")
-SOURCES = {row.name: row.source for row in ROWS}
-
 
 # --- the queue -------------------------------------------------------------------------------------------------------
 
 
-@family(PASS=PASSES, KERNELS=("forward", "repeated", "input_gradient"))
-@quantity("s")
-def idle_PASS_time_per_layer(KERNELS_time_per_layer, KERNELS_kernel_time_per_layer):
-    """The time of a PASS pass in which the accelerator runs no kernel, because the host launches kernels too slowly.
+def beside_kernels(messages, kernels, weight_gradients=0.0):
+    """For each message, the seconds of each of its parts that run beside kernels of the pass.
 
-    It does not contain the idle time of weight gradients.
+    A second of kernels hides one second of messages, of those first that come first. Products and attention are parts
+    of all kernels of the pass, so that what hides beside any kernel leaves less for what must hide beside these.
+    `weight_gradients` are the seconds of the weight gradients that follow a pass of gradients.
 
-    Source: definition.
+    Source: definition; a kernel hides at most its own time.
     """
-    return KERNELS_time_per_layer - KERNELS_kernel_time_per_layer
+    every, left = kernels.every, {name: getattr(kernels, name) for name in ("products", "attention_core")}
+    weights, overlapped = weight_gradients, []
+    for message in messages:
+        parts = []
+        for part in message.parts:
+            in_pass = np.minimum(left.get(part.window, every), every)
+            window = weights if part.window == "weight_gradients" else in_pass
+            time = beside(part.time, window * part.share, part.overlap)
+            if part.window == "weight_gradients":
+                weights = weights - time
+            else:
+                every = every - time
+                left |= {part.window: left[part.window] - time} if part.window in left else {}
+            parts.append(time)
+        overlapped.append(parts)
+    return overlapped
 
 
-@family(KIND=EACH_KIND, PASS=EACH_PASS)
-@quantity("s")
-def queued_KIND_PASS_time_per_layer(
-    KIND_PASS_communication_time_per_layer, kernel_overlapped_KIND_PASS_time_per_layer, overlap_slowdown_fraction
+def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradients=0.0):
+    """What a pass waits for: messages in the order in which they stand in the queue, then exchanges of tokens.
+
+        queued  = messages − overlapped · (1 − slowdown)
+        exposed = max(queued − what is left of the idle time, 0)
+
+    Messages that run beside kernels slow the kernels down. While the accelerator waits for the host to launch kernels,
+    messages cost nothing; the first in the queue use this time first.
+
+    Args:
+        messages: those of each parallelism beside whose messages kernels may run.
+        kernels: the kernels of the pass.
+        computing: the seconds of the pass without messages: of its kernels or of the host.
+        exchange: the seconds of the exchanges of tokens with experts in the pass.
+        slowdown: what kernels lose for each second of a message beside them.
+        weight_gradients: the seconds of the weight gradients that follow a pass of gradients.
+
+    Source: definition; messages are kernels in the same queue as computing kernels.
+    """
+    idle, taken, waits, reductions = computing - kernels.every, 0.0, [], 0.0
+    for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
+        overlapped = total(parts)
+        queued = message.time - overlapped * (1 - slowdown)
+        waits.append(Wait(message.name, message.time, overlapped, queued, waited(queued, waited(idle, taken))))
+        first = [time for part, time in zip(message.parts, parts, strict=True) if part.needed_first]
+        taken, reductions = taken + queued, total([reductions, *first])
+    added = waited(exchange, waited(idle, taken))
+    return PassWaits(kernels.name, idle, tuple(waits), added, reductions)
+
+
+@records()
+def layer_waits(
+    layer_kernels,
+    layer_computation,
+    layer_repeats,
+    tensor_messages,
+    context_messages,
+    exchange_times,
+    communication_rounds,
+    overlap_slowdown_fraction,
 ):
-    """The time that KIND-parallel messages add to the kernels of a PASS pass.
+    """What a layer of each kind waits for in its forward pass, in a repeated forward pass, and in the pass of gradients.
 
-        messages − hidden · (1 − overlap_slowdown_fraction)
-
-    `hidden` is the time of messages that run beside kernels. These messages slow the kernels down.
-
-    Source: definition.
+    Source: arXiv 1909.08053, section 3 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3
+    (expert).
     """
-    hidden = kernel_overlapped_KIND_PASS_time_per_layer * (1 - overlap_slowdown_fraction)
-    return KIND_PASS_communication_time_per_layer - hidden
-
-
-@family(
-    KIND=EACH_KIND,
-    PASS=EACH_PASS,
-    EARLIER=tuple(before(kind, BESIDE_KERNELS) for kind in EACH_KIND),
-    SOURCE=tuple(SOURCES[kind] for kind in EACH_KIND),
-)
-@quantity("s")
-def exposed_KIND_PASS_communication_time_per_layer(
-    queued_KIND_PASS_time_per_layer, idle_PASS_time_per_layer, queued_EARLIER_PASS_time_per_layer
-):
-    """The KIND-parallel communication time for which a PASS pass waits.
-
-    Messages wait in the same queue as kernels. While the accelerator waits for the host to launch kernels, messages
-    cost nothing. Tensor-parallel messages use this time first, then context-parallel messages; the pass waits for the
-    rest of their time.
-
-    Source: SOURCE; definition.
-    """
-    idle = waited(idle_PASS_time_per_layer, total([0.0, *queued_EARLIER_PASS_time_per_layer]))
-    return waited(queued_KIND_PASS_time_per_layer, idle)
-
-
-@family(PASS=PASSES, EARLIER=(BESIDE_KERNELS,) * len(PASSES))
-@quantity("s")
-def queued_expert_PASS_time_per_layer(
-    expert_forward_communication_time_per_layer, idle_PASS_time_per_layer, queued_EARLIER_PASS_time_per_layer
-):
-    """The time that exchanges of tokens with experts add to a PASS pass, if no other micro-batch runs at the same time.
-
-    While the accelerator waits for the host to launch kernels, messages cost nothing. Messages of the other
-    parallelisms use this time first, then the exchanges; the rest of the exchanges lengthens the pass.
-
-    Source: definition; exchanges are kernels in the same queue as computing kernels.
-    """
-    idle = waited(idle_PASS_time_per_layer, total(queued_EARLIER_PASS_time_per_layer))
-    return waited(expert_forward_communication_time_per_layer, idle)
-
-
-@family(KIND=BESIDE_KERNELS)
-@quantity("s")
-def exposed_KIND_backward_communication_time_per_layer(
-    exposed_KIND_gradient_communication_time_per_layer,
-    exposed_KIND_repeated_communication_time_per_layer,
-    recomputed_layer_fraction,
-):
-    """The KIND-parallel communication time for which a backward pass waits, with the messages of recomputation.
-
-    Source: arXiv 2205.05198, section 5.
-    """
-    again = exposed_KIND_repeated_communication_time_per_layer * recomputed_layer_fraction
-    return exposed_KIND_gradient_communication_time_per_layer + again
-
-
-@quantity("s")
-def queued_expert_backward_time_per_layer(
-    queued_expert_gradient_time_per_layer, queued_expert_repeated_time_per_layer, recomputed_layer_fraction
-):
-    """The time that exchanges of tokens with experts add to a backward pass, with the exchanges of recomputation.
-
-    No other micro-batch runs at the same time.
-
-    Source: arXiv 2006.16668, section 3.
-    """
-    return queued_expert_gradient_time_per_layer + queued_expert_repeated_time_per_layer * recomputed_layer_fraction
+    (context,), layers = context_messages, []
+    for kernels, times, repeats, tensor, exchange in zip(
+        layer_kernels, layer_computation, layer_repeats, tensor_messages, exchange_times, strict=True
+    ):
+        once = exchange.time / communication_rounds
+        how = (once, overlap_slowdown_fraction)
+        forward = pass_waits((tensor.forward, context.forward), kernels.forward, times.forward, *how)
+        again = pass_waits((tensor.repeated, context.repeated), kernels.repeated, repeats.whole, *how)
+        messages = tensor.gradient, context.gradient
+        back = pass_waits(messages, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
+        layers.append(LayerWaits(kernels.name, forward, again, back))
+    return tuple(layers)
 
 
 # --- exchanges beside another micro-batch ----------------------------------------------------------------------------
-
-
-@family(PASS=BOTH, KIND=(IN_LAYERS, IN_LAYERS))
-@quantity("s")
-def link_PASS_time_per_layer(KIND_PASS_communication_time_per_layer):
-    """The time of a PASS pass in which tensor, context or expert messages of a layer use links. Source: definition."""
-    return total(KIND_PASS_communication_time_per_layer)
-
-
-@family(PASS=BOTH, KIND=(BESIDE_KERNELS, BESIDE_KERNELS))
-@quantity("s")
-def serial_PASS_time_per_layer(
-    PASS_time_per_layer, exposed_KIND_PASS_communication_time_per_layer, queued_expert_PASS_time_per_layer
-):
-    """The time of a PASS pass through a layer, with the waiting for messages, if only one micro-batch runs.
-
-    Source: definition.
-    """
-    waits = total(exposed_KIND_PASS_communication_time_per_layer)
-    return PASS_time_per_layer + waits + queued_expert_PASS_time_per_layer
-
-
-@family(PASS=BOTH)
-@quantity("s")
-def exchanged_PASS_time_per_layer(
-    queued_expert_PASS_time_per_layer,
-    serial_PASS_time_per_layer,
-    link_PASS_time_per_layer,
-    overlap_expert_communication,
-    steady_microbatch_fraction,
-):
-    """The time of exchanges of tokens with experts in a PASS pass that runs beside kernels of another micro-batch.
-
-    Exchanges can overlap in the steady phase of the schedule, while other messages leave the links free. Source: arXiv
-    2412.19437, section 3.2.1. Assumes that the same pass of the other micro-batch runs at that time.
-    """
-    free = serial_PASS_time_per_layer - link_PASS_time_per_layer
-    return beside(queued_expert_PASS_time_per_layer, free, overlap_expert_communication * steady_microbatch_fraction)
-
-
-@each_of(KIND=BESIDE_KERNELS)
-@quantity("s")
-def lone_weight_gradient_time_per_layer(
-    weight_gradient_time_per_layer,
-    overlapped_reduction_time_per_layer,
-    overlap_slowdown_fraction,
-    idle_gradient_time_per_layer,
-    queued_KIND_gradient_time_per_layer,
-    expert_forward_communication_time_per_layer,
-):
-    """The time of weight gradients, without the time that they save because reductions run beside them.
-
-        weight gradients − min(max(messages + r − idle, 0), r)
-
-    r is the time of reductions beside weight gradients, without the time by which they slow these down. Messages that
-    run while the accelerator waits for the host cost nothing in any case.
-
-    Source: definition.
-    """
-    reduced = overlapped_reduction_time_per_layer * (1 - overlap_slowdown_fraction)
-    messages = total(queued_KIND_gradient_time_per_layer) + expert_forward_communication_time_per_layer + reduced
-    return weight_gradient_time_per_layer - np.clip(messages - idle_gradient_time_per_layer, 0, reduced)
-
-
-@quantity("s")
-def exchanged_weight_gradient_time_per_layer(
-    exchanged_backward_time_per_layer,
-    queued_expert_backward_time_per_layer,
-    serial_backward_time_per_layer,
-    link_backward_time_per_layer,
-    lone_weight_gradient_time_per_layer,
-    overlap_expert_communication,
-    steady_microbatch_fraction,
-):
-    """The time of exchanges of tokens with experts in a backward pass that only weight gradients can hide.
-
-    Source: arXiv 2412.19437, section 3.2.1.
-    """
-    free = serial_backward_time_per_layer - link_backward_time_per_layer - lone_weight_gradient_time_per_layer
-    share = overlap_expert_communication * steady_microbatch_fraction
-    return exchanged_backward_time_per_layer - beside(queued_expert_backward_time_per_layer, free, share)
 
 
 @quantity("1")
@@ -218,65 +121,152 @@ def exchange_slowdown_fraction(overlap_slowdown_fraction, expert_exchange_proces
     return 1 - (1 - overlap_slowdown_fraction) * (1 - expert_exchange_processor_fraction)
 
 
-@quantity("s")
-def hiding_weight_gradient_time_per_layer(
-    weight_gradient_time_per_layer,
-    lone_weight_gradient_time_per_layer,
-    exchanged_weight_gradient_time_per_layer,
+@quantity("1", choice="feedforward_kind", value="mixture")
+def exchange_overlap_fraction__mixture(overlap_expert_communication, steady_microbatch_fraction):
+    """The share of an exchange of tokens with experts that can run beside another micro-batch.
+
+    Exchanges can overlap in the steady phase of the schedule. Source: arXiv 2412.19437, section 3.2.1.
+    """
+    return overlap_expert_communication * steady_microbatch_fraction
+
+
+def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
+    """A whole pass: its kernels, its waits, and what of its exchanges runs beside another micro-batch.
+
+        serial    = kernels + exposed messages + exchanges
+        exchanged = overlap · min(exchanges, serial − messages)
+
+    Assumes that the same pass of the other micro-batch runs at that time, while other messages leave the links free.
+
+    Args:
+        name: the name of the pass.
+        computing: its seconds without messages.
+        waits: what it waits for.
+        again: for a backward pass with recomputation, the waits of the repeated pass and the share of the layers.
+        exchange: the seconds of its exchanges of tokens with experts.
+        overlap: the share of an exchange that can run beside another micro-batch.
+        slowdown: what computation loses for each second of an exchange beside it.
+
+    Source: arXiv 2412.19437, section 3.2.1.
+    """
+    parts, added, sent = [w.exposed for w in waits.messages], waits.exchange, [w.time for w in waits.messages]
+    if again:
+        repeated, share = again
+        parts = [own + w.exposed * share for own, w in zip(parts, repeated.messages, strict=True)]
+        sent = [own + w.time * share for own, w in zip(sent, repeated.messages, strict=True)]
+        added = added + repeated.exchange * share
+    link, serial = total([*sent, exchange]), computing + total(parts) + added
+    exchanged = beside(added, serial - link, overlap)
+    exposed = added - exchanged * (1 - slowdown)
+    return PassTime(name, tuple(parts), link, sent[0], added, exchanged, exposed, serial)
+
+
+@records()
+def layer_pass_times(
+    layer_computation,
+    layer_waits,
+    exchange_times,
+    communication_rounds,
+    recomputed_layer_fraction,
+    exchange_overlap_fraction,
     exchange_slowdown_fraction,
+    overlap_slowdown_fraction,
 ):
+    """Both passes of a layer of each kind, with their messages and with exchanges beside another micro-batch.
+
+    Source: arXiv 2412.19437, section 3.2.1; arXiv 2205.05198, section 5 (recomputation).
+    """
+    layers, how = [], (exchange_overlap_fraction, exchange_slowdown_fraction)
+    for times, waits, exchange in zip(layer_computation, layer_waits, exchange_times, strict=True):
+        once, again = exchange.time / communication_rounds, (waits.repeated, recomputed_layer_fraction)
+        forward = pass_time("forward", times.forward, waits.forward, (), once, *how)
+        backward = pass_time("backward", times.backward, waits.gradient, again, exchange.time - once, *how)
+        hiding = hiding_time(times, waits.gradient, backward, once, overlap_slowdown_fraction, *how)
+        layers.append(LayerPasses(times.name, forward, backward, hiding))
+    return tuple(layers)
+
+
+def hiding_time(times, waits, backward, exchange, slowdown, overlap, exchange_slowdown):
     """The time that a backward pass saves because weight gradients hide messages that the input gradients need.
 
-    Source: definition.
+        saved = min(max(messages + r − idle, 0), r) + exchanges that only weight gradients hide
+
+    r is the time of reductions beside weight gradients, without the time by which they slow these down. Messages that
+    run while the accelerator waits for the host cost nothing in any case.
+
+    Source: arXiv 2412.19437, section 3.2.1; arXiv 2401.10241, section 1 (B and W).
     """
-    exchanged = exchanged_weight_gradient_time_per_layer * (1 - exchange_slowdown_fraction)
-    return weight_gradient_time_per_layer - lone_weight_gradient_time_per_layer + exchanged
-
-
-@family(PASS=BOTH)
-@quantity("s")
-def exposed_expert_PASS_communication_time_per_layer(
-    queued_expert_PASS_time_per_layer, exchanged_PASS_time_per_layer, exchange_slowdown_fraction
-):
-    """The time of exchanges of tokens with experts for which a PASS pass waits.
-
-    It contains the time by which hidden exchanges slow the pass down.
-
-    Source: arXiv 2006.16668, section 3.
-    """
-    return queued_expert_PASS_time_per_layer - exchanged_PASS_time_per_layer * (1 - exchange_slowdown_fraction)
+    reduced = waits.reductions * (1 - slowdown)
+    saved = np.clip(waits.queued + exchange + reduced - waits.idle, 0, reduced)
+    free = backward.serial - backward.link - (times.weight_gradient - saved)
+    only = backward.exchanged - beside(backward.exchange, free, overlap)
+    return saved + only * (1 - exchange_slowdown)
 
 
 # --- both passes -----------------------------------------------------------------------------------------------------
 
 
-@quantity("s")
-def exposed_tensor_communication_time_per_layer(
-    exposed_tensor_forward_communication_time_per_layer,
-    exposed_tensor_backward_communication_time_per_layer,
+@records()
+def layer_exposures(
+    layer_pass_times,
+    layer_waits,
+    exchange_times,
     grid_column_gather_time_per_layer,
+    communication_rounds,
+    recomputed_layer_fraction,
+    overlap_slowdown_fraction,
+    exchange_slowdown_fraction,
 ):
-    """The tensor-parallel communication time of a micro-batch in one layer for which accelerators wait.
+    """For a layer of each kind: what the messages of each parallelism cost, in both passes.
 
-    Source: arXiv 2205.05198, section 4.2.2.
+    Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
+    3.2.1 (expert).
     """
-    return (
-        exposed_tensor_forward_communication_time_per_layer
-        + exposed_tensor_backward_communication_time_per_layer
-        + grid_column_gather_time_per_layer
-    )
+    layers = []
+    for passes, waits, exchange in zip(layer_pass_times, layer_waits, exchange_times, strict=True):
+        there, back = passes.forward, passes.backward
+        tensor, context = (own + other for own, other in zip(there.exposed, back.exposed, strict=True))
+        exchanges = there.exposed_exchange + back.exposed_exchange
+        slowed = exchange_slowdown_fraction * (there.exchanged + back.exchanged)
+        in_queue = overlapped_in_queue(waits, recomputed_layer_fraction)
+        hidden = overlapped_context(waits, context, communication_rounds, overlap_slowdown_fraction)
+        costs = (
+            Exposure("tensor", tensor + grid_column_gather_time_per_layer, in_queue),
+            Exposure("context", context, hidden),
+            Exposure("expert", exchanges, unwaited(exchange.time, exchanges, slowed)),
+        )
+        layers.append(Exposures(passes.name, costs))
+    return tuple(layers)
 
 
-@family(KIND=(*OF_TOKENS, "expert"))
-@quantity("s")
-def exposed_KIND_communication_time_per_layer(
-    exposed_KIND_forward_communication_time_per_layer, exposed_KIND_backward_communication_time_per_layer
-):
-    """The KIND-parallel communication time of a micro-batch in one layer for which accelerators wait.
+def overlapped_in_queue(waits, again):
+    """The time of tensor-parallel messages for which no accelerator waits: beside kernels, or while it waits for the host.
 
-    Source: definition.
+    They are the first in the queue; `again` is the share of the layers whose forward pass runs again.
+
+    Source: definition; messages are kernels in the same queue as computing kernels.
     """
-    return exposed_KIND_forward_communication_time_per_layer + exposed_KIND_backward_communication_time_per_layer
+    forward, repeated, gradient = (p.messages[0] for p in (waits.forward, waits.repeated, waits.gradient))
+    there = unexposed(forward.time, forward.overlapped, forward.queued - forward.exposed)
+    exposed = gradient.exposed + repeated.exposed * again
+    idle = gradient.queued + again * repeated.queued - exposed
+    beside_kernels = gradient.overlapped + repeated.overlapped * again
+    return there + unexposed(repeated.time * again + gradient.time, beside_kernels, idle)
+
+
+def unexposed(whole, beside_kernels, while_idle):
+    """The time of messages beside kernels or while the accelerator waits for the host, and at most all of it."""
+    return np.clip(beside_kernels + while_idle, 0, whole)
+
+
+def overlapped_context(waits, exposed, rounds, slowdown):
+    """The context-parallel communication time of a layer for which no accelerator waits.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    forward, gradient = waits.forward.messages[1], waits.gradient.messages[1]
+    slowed = slowdown * (forward.overlapped * (rounds - 1) + gradient.overlapped)
+    return unwaited(forward.time * (rounds - 1) + gradient.time, exposed, slowed)
 
 
 def unwaited(whole, exposed, slowed):
@@ -291,86 +281,3 @@ def unwaited(whole, exposed, slowed):
     Source: definition.
     """
     return np.clip(whole - exposed + slowed, 0, whole)
-
-
-@quantity("s")
-def idle_overlapped_tensor_forward_time_per_layer(
-    queued_tensor_forward_time_per_layer, exposed_tensor_forward_communication_time_per_layer
-):
-    """The time in which tensor-parallel messages of a forward pass run while the accelerator waits for the host.
-
-    Source: definition; messages are kernels in the same queue as computing kernels.
-    """
-    return queued_tensor_forward_time_per_layer - exposed_tensor_forward_communication_time_per_layer
-
-
-@quantity("s")
-def idle_overlapped_tensor_backward_time_per_layer(
-    queued_tensor_gradient_time_per_layer,
-    queued_tensor_repeated_time_per_layer,
-    exposed_tensor_backward_communication_time_per_layer,
-    recomputed_layer_fraction,
-):
-    """The time in which tensor-parallel messages of a backward pass run while the accelerator waits for the host.
-
-    Source: definition; messages are kernels in the same queue as computing kernels.
-    """
-    queued = queued_tensor_gradient_time_per_layer + recomputed_layer_fraction * queued_tensor_repeated_time_per_layer
-    return queued - exposed_tensor_backward_communication_time_per_layer
-
-
-@family(PASS=BOTH)
-@quantity("s")
-def overlapped_tensor_PASS_communication_time_per_layer(
-    tensor_PASS_communication_time_per_layer,
-    kernel_overlapped_tensor_PASS_time_per_layer,
-    idle_overlapped_tensor_PASS_time_per_layer,
-):
-    """The tensor-parallel communication time of a PASS pass for which no accelerator waits. Source: definition."""
-    hidden = kernel_overlapped_tensor_PASS_time_per_layer + idle_overlapped_tensor_PASS_time_per_layer
-    return np.clip(hidden, 0, tensor_PASS_communication_time_per_layer)
-
-
-@quantity("s")
-def overlapped_tensor_communication_time_per_layer(
-    overlapped_tensor_forward_communication_time_per_layer, overlapped_tensor_backward_communication_time_per_layer
-):
-    """The tensor-parallel communication time of a layer for which no accelerator waits. Source: definition."""
-    return (
-        overlapped_tensor_forward_communication_time_per_layer + overlapped_tensor_backward_communication_time_per_layer
-    )
-
-
-@family(KIND=OF_TOKENS)
-@quantity("s")
-def overlapped_KIND_communication_time_per_layer(
-    KIND_communication_time_per_layer,
-    exposed_KIND_communication_time_per_layer,
-    kernel_overlapped_KIND_forward_time_per_layer,
-    kernel_overlapped_KIND_gradient_time_per_layer,
-    communication_rounds,
-    overlap_slowdown_fraction,
-):
-    """The KIND-parallel communication time of a layer for which no accelerator waits.
-
-    Source: arXiv 2310.01889, section 3.
-    """
-    forward = kernel_overlapped_KIND_forward_time_per_layer * (communication_rounds - 1)
-    slowed = overlap_slowdown_fraction * (forward + kernel_overlapped_KIND_gradient_time_per_layer)
-    return unwaited(KIND_communication_time_per_layer, exposed_KIND_communication_time_per_layer, slowed)
-
-
-@quantity("s")
-def overlapped_expert_communication_time_per_layer(
-    expert_communication_time_per_layer,
-    exposed_expert_communication_time_per_layer,
-    exchanged_forward_time_per_layer,
-    exchanged_backward_time_per_layer,
-    exchange_slowdown_fraction,
-):
-    """The expert-parallel communication time of a layer for which no accelerator waits.
-
-    Source: arXiv 2412.19437, section 3.2.1.
-    """
-    slowed = exchange_slowdown_fraction * (exchanged_forward_time_per_layer + exchanged_backward_time_per_layer)
-    return unwaited(expert_communication_time_per_layer, exposed_expert_communication_time_per_layer, slowed)

@@ -185,11 +185,19 @@ def all_reduce_algorithms__automatic(in_switch_reduction):
     return tuple((ALGORITHMS | {"in_switch": in_switch}).values())
 
 
-@family(NAME=tuple(ALGORITHMS))
+@family(
+    named=(
+        "all_reduce_algorithms__ring",
+        "all_reduce_algorithms__tree",
+        "all_reduce_algorithms__hierarchical",
+        "all_reduce_algorithms__in_switch",
+    ),
+    NAME=tuple(ALGORITHMS),
+)
 @records(choice="collective_algorithm", value="NAME")
-def all_reduce_algorithms__NAME():
+def all_reduce_algorithms__NAME(*, name):
     """The only algorithm that an all-reduce may use: NAME. Source: definition."""
-    return (ALGORITHMS["NAME"],)
+    return (ALGORITHMS[name],)
 
 
 @quantity("count")
@@ -228,14 +236,14 @@ def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, band
 
 @family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "network_bandwidth_per_accelerator"))
 @records()
-def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency):
+def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency, *, place):
     """The link of one accelerator from PLACE to PLACE: its bandwidth and its latency.
 
     The network adds the loss of short messages later.
 
     Source: definition.
     """
-    return (Link("inter_PLACE_link", BANDWIDTH * inter_PLACE_efficiency, inter_PLACE_latency),)
+    return (Link(f"inter_{place}_link", BANDWIDTH * inter_PLACE_efficiency, inter_PLACE_latency),)
 
 
 @records(choice="network_kind", value="electrical")

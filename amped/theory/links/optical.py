@@ -261,9 +261,16 @@ def circuit_algorithms__automatic():
     return tuple(ALGORITHMS.values())
 
 
-@family(NAME=tuple(ALGORITHMS))
+@family(
+    named=(
+        "circuit_algorithms__ring",
+        "circuit_algorithms__halving_doubling",
+        "circuit_algorithms__k_nomial",
+    ),
+    NAME=tuple(ALGORITHMS),
+)
 @records(choice="collective_algorithm", value="NAME")
-def circuit_algorithms__NAME():
+def circuit_algorithms__NAME(*, name):
     """The only algorithm that a collective on circuits may use: NAME.
 
     A ring sets its circuits only once. With halving_doubling an accelerator has one partner in each round, with
@@ -271,7 +278,7 @@ def circuit_algorithms__NAME():
 
     Source: Rabenseifner, ICCS 2004; Bruck et al., IEEE TPDS 8(11), 1997.
     """
-    return (ALGORITHMS["NAME"],)
+    return (ALGORITHMS[name],)
 
 
 @records()

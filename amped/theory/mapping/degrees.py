@@ -26,7 +26,16 @@ def KIND_parallel_degree():
     return 1
 
 
-@family(KIND=PARALLELISMS)
+@family(
+    named=(
+        "tensor_parallel_degree__of_parts",
+        "pipeline_parallel_degree__of_parts",
+        "data_parallel_degree__of_parts",
+        "context_parallel_degree__of_parts",
+        "expert_parallel_degree__of_parts",
+    ),
+    KIND=PARALLELISMS,
+)
 @quantity("count", when_given=("intra_node_KIND_parallel_degree", "inter_node_KIND_parallel_degree"))
 def KIND_parallel_degree__of_parts(intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree):
     """The KIND-parallel degree: the product of its parts inside the node and across nodes.

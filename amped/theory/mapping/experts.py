@@ -56,7 +56,14 @@ def destination_PLACES_per_token(DEGREE, experts_per_token):
     return destinations_at_random(DEGREE, experts_per_token)
 
 
-@family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
+@family(
+    named=(
+        "destination_accelerators_per_token__in_turn",
+        "destination_nodes_per_token__in_turn",
+    ),
+    PLACES=("accelerators", "nodes"),
+    DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"),
+)
 @quantity("count", choice="expert_assignment", value="in_turn")
 def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_experts):
     """The average number of PLACES that have an expert of a token, if the tokens take the experts in turn.

@@ -22,6 +22,6 @@ GROUPS = {kind: f"{kind}_parallel_degree" for kind in PARALLELISMS if kind not i
 
 @family(KIND=tuple(GROUPS), DEGREE=tuple(GROUPS.values()))
 @records()
-def KIND_group(intra_node_DEGREE, inter_node_DEGREE):
+def KIND_group(intra_node_DEGREE, inter_node_DEGREE, *, kind):
     """The KIND group: the number of its accelerators inside a node, and the number of its nodes. Source: definition."""
-    return (Group("KIND", intra=intra_node_DEGREE, inter=inter_node_DEGREE),)
+    return (Group(kind, intra=intra_node_DEGREE, inter=inter_node_DEGREE),)

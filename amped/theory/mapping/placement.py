@@ -41,7 +41,7 @@ def fast_domain_slots_for_tensor(usable_domain_size, filled_domain_size):
     return np.minimum(usable_domain_size, filled_domain_size)
 
 
-@family(KIND=INNERMOST[1:], BEFORE=INNERMOST[:-1])
+@family(named=("fast_domain_slots_for_context",), KIND=INNERMOST[1:], BEFORE=INNERMOST[:-1])
 @quantity("count")
 def fast_domain_slots_for_KIND(fast_domain_slots_for_BEFORE, intra_node_BEFORE_parallel_degree):
     """The number of ranks of KIND parallelism that fit into the fast domain, after BEFORE parallelism has its places.
@@ -123,7 +123,14 @@ def fast_domain_slots_for_expert(intra_node_stage_accelerators, intra_node_exper
     return intra_node_stage_accelerators / intra_node_expert_tensor_parallel_degree
 
 
-@family(KIND=(*INNERMOST, "pipeline"))
+@family(
+    named=(
+        "intra_node_tensor_parallel_degree",
+        "intra_node_context_parallel_degree",
+        "intra_node_pipeline_parallel_degree",
+    ),
+    KIND=(*INNERMOST, "pipeline"),
+)
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree(KIND_parallel_degree, fast_domain_slots_for_KIND):
     """The part of the KIND-parallel degree inside the node: the largest divisor of the degree that fits there.
@@ -176,7 +183,16 @@ def intra_node_expert_parallel_degree(expert_parallel_degree, fast_domain_slots_
     return common_divisor(expert_parallel_degree, fast_domain_slots_for_expert)
 
 
-@family(KIND=PARALLELISMS)
+@family(
+    named=(
+        "intra_node_tensor_parallel_degree__rest",
+        "intra_node_pipeline_parallel_degree__rest",
+        "intra_node_data_parallel_degree__rest",
+        "intra_node_context_parallel_degree__rest",
+        "intra_node_expert_parallel_degree__rest",
+    ),
+    KIND=PARALLELISMS,
+)
 @quantity("count", category=MAPPING, when_given=("inter_node_KIND_parallel_degree",))
 def intra_node_KIND_parallel_degree__rest(KIND_parallel_degree, inter_node_KIND_parallel_degree):
     """The part of the KIND-parallel degree inside the node, if its part across nodes is given. Source: definition."""

@@ -14,7 +14,16 @@ from amped.theory.nouns.records import product
 BUT_DATA = tuple(kind for kind in PLACED if kind != "data")
 
 
-@family(KIND=PARALLELISMS)
+@family(
+    named=(
+        "tensor_degree_is_the_product_of_its_parts",
+        "pipeline_degree_is_the_product_of_its_parts",
+        "data_degree_is_the_product_of_its_parts",
+        "context_degree_is_the_product_of_its_parts",
+        "expert_degree_is_the_product_of_its_parts",
+    ),
+    KIND=PARALLELISMS,
+)
 @quantity("boolean", constrains="KIND_parallel_degree")
 def KIND_degree_is_the_product_of_its_parts(
     KIND_parallel_degree, intra_node_KIND_parallel_degree, inter_node_KIND_parallel_degree

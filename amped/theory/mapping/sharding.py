@@ -117,13 +117,13 @@ def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replica
 
 @family(EXPERT_=tuple(prefix for prefix in EXPERT for _ in STATES), STATE=STATES * len(EXPERT))
 @quantity("count")
-def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree):
+def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree, *, state):
     """The number of shares into which ZeRO splits a STATE of an accelerator.
 
     Routed experts (names with expert_) and all other parameters have different sharding groups. Source: arXiv
     1910.02054, section 5.
     """
-    return np.where(shares("STATE", zero_stage), EXPERT_sharding_degree, 1)
+    return np.where(shares(state, zero_stage), EXPERT_sharding_degree, 1)
 
 
 # --- what is whole ---------------------------------------------------------------------------------------------------

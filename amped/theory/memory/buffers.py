@@ -94,7 +94,7 @@ def communication_buffer_bytes(
     return gathered + 2 * residual_bytes * (pipeline_parallel_degree > 1)
 
 
-@family(KIND=OF_TOKENS)
+@family(named=("context_buffer_bytes",), KIND=OF_TOKENS)
 @quantity("byte")
 def KIND_buffer_bytes(KIND_collectives, KIND_parallel_degree):
     """The buffers of KIND parallelism in a forward pass: a second copy of what its messages carry.

@@ -51,13 +51,13 @@ def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
 
 @family(STATE=("weight", "gradient", "optimizer_state"), STAGE=("3", "2", "1"))
 @quantity("byte")
-def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
+def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states, *, state):
     """The memory of the STATE of all parameters on the fullest stage. ZeRO shards this memory from stage STAGE on.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards this memory.
     """
-    (state,) = (each for each in model_states if each.name == "STATE")
-    return state.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - state.offload)
+    (kept,) = (own for own in model_states if own.name == state)
+    return kept.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - kept.offload)
 
 
 @quantity("byte")

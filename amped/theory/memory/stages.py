@@ -19,21 +19,24 @@ def stage_states(stage_parameters, device_states):
 
 
 @records()
-def layer_activations(device_activation_bytes_per_layer):
-    """The activations of a micro-batch in a layer that stay on the accelerator. Source: definition."""
-    return (Held("layer", device_activation_bytes_per_layer),)
+def layer_activations(kept_activations, activation_offload):
+    """The activations of a micro-batch in a layer of each kind that stay on the accelerator.
+
+    Source: arXiv 2104.07857, section 5.1.2.
+    """
+    return tuple(Held(kind.name, kind.bytes * (1 - activation_offload)) for kind in kept_activations)
 
 
 @records(**LISTED)
-def kind_activations__of_layout(layer_activations__of_each_kind):
+def kind_activations__of_layout(layer_activations):
     """The activations of a micro-batch in one layer, for each kind of layer: dense, mixture of experts, and prediction.
 
     A module of multi-token prediction has as many as a layer of the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    *_, last = layer_activations__of_each_kind
-    return (*layer_activations__of_each_kind, last.named("prediction"))
+    *_, last = layer_activations
+    return (*layer_activations, last.named("prediction"))
 
 
 @records()

@@ -1,6 +1,7 @@
 """Expert parallelism: tokens that are sent to their experts and back, and collectives of expert tensor parallelism."""
 
 from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.layer_records import MIXTURE
 from amped.theory.nouns.records import Collective
 
 
@@ -46,6 +47,7 @@ def expert_collectives(
             crossing=inter_node_dispatch_fraction,
             forwarded=deduplicated_dispatch,
             after=after,
+            block=MIXTURE,
         )
         for name, count, after in messages
     )
@@ -76,8 +78,9 @@ def expert_tensor_collectives(
         ("expert_down_bias", "experts_down"),
         ("expert_combine all_to_all",),
     )
+    visit, output = {"volume": visits, "group": shares, "count": calls}, {"volume": microbatch_bytes, "group": rows}
     return (
-        Collective("expert_tensor", "all_gather", volume=visits, group=shares, count=calls, after=sent),
-        Collective("expert_tensor", "reduce_scatter", volume=visits, group=shares, count=calls, after=computed),
-        Collective("expert_output", "all_gather", volume=microbatch_bytes, group=rows, count=whole, after=combined),
+        Collective("expert_tensor", "all_gather", **visit, after=sent, block=MIXTURE),
+        Collective("expert_tensor", "reduce_scatter", **visit, after=computed, block=MIXTURE),
+        Collective("expert_output", "all_gather", **output, count=whole, after=combined, block=MIXTURE),
     )

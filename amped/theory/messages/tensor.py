@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.layer_records import SPLIT_NETWORK
 from amped.theory.nouns.records import Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
@@ -63,13 +64,31 @@ def tensor_collectives(
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2.
     """
     (rows,), sent, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
-    whole, halves, networks = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
+    whole, halves, split = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
     own, attentions = ("attention_output",), attentions_per_layer
     return (
         Collective("attention_input", "all_gather", narrow, group=rows, count=attentions * halves, after=NORMALIZED),
         Collective("attention_output", "reduce_scatter", sent, group=rows, count=attentions * halves, after=own),
         Collective("attention_output", "all_reduce", sent, group=rows, count=attentions * whole, after=own),
-        Collective("feedforward_input", "all_gather", narrow, group=rows, count=networks * halves, after=SUMMED),
-        Collective("feedforward_down", "reduce_scatter", sent, group=rows, count=networks * halves, after=NETWORK),
-        Collective("feedforward_down", "all_reduce", sent, group=rows, count=networks * whole, after=NETWORK),
+        Collective(
+            "feedforward_input",
+            "all_gather",
+            narrow,
+            group=rows,
+            count=split * halves,
+            after=SUMMED,
+            block=SPLIT_NETWORK,
+        ),
+        Collective(
+            "feedforward_down",
+            "reduce_scatter",
+            sent,
+            group=rows,
+            count=split * halves,
+            after=NETWORK,
+            block=SPLIT_NETWORK,
+        ),
+        Collective(
+            "feedforward_down", "all_reduce", sent, group=rows, count=split * whole, after=NETWORK, block=SPLIT_NETWORK
+        ),
     )

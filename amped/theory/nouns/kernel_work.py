@@ -170,6 +170,7 @@ def operator(
     count: Any = 1.0,
     panels: Any = 1.0,
     after: tuple[str, ...] = (),
+    block: str = "",
 ) -> Operator:
     """An operator in one pass, with the given work for each call.
 
@@ -177,10 +178,8 @@ def operator(
     product arrives; one kernel runs for each part. The other arguments are fields of `Operator`.
     """
     own = (work.flops, work.read, work.written)
-    functions, drawn = work.functions, work.drawn
-    return Operator(
-        name, kind, phase, *sides, *own, stash, panels, count, panels, functions=functions, drawn=drawn, after=after
-    )
+    more = {"functions": work.functions, "drawn": work.drawn, "after": after, "block": block}
+    return Operator(name, kind, phase, *sides, *own, stash, panels, count, panels, **more)
 
 
 def contraction(
@@ -191,6 +190,7 @@ def contraction(
     count: Any = 1.0,
     kind: str = "contraction",
     after: tuple[str, ...] = (),
+    block: str = "",
 ) -> tuple[Operator, ...]:
     """A matrix product, and the two products that compute the gradients of its operands.
 
@@ -210,7 +210,7 @@ def contraction(
     else:
         added = right * cost.gradient
         phase, of_right = "weight_gradient", Traffic(flops, (left + out) * entry + added, added)
-    own = {"count": count, "panels": panels}
+    own: dict[str, Any] = {"count": count, "panels": panels, "block": block}
     after = (f"{gemm.name}_casts", *after)
     return (
         operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=stash, after=after, **own),
@@ -220,7 +220,15 @@ def contraction(
 
 
 def streamed(
-    name: str, kind: str, rows: Any, width: Any, work: Work, *, count: Any = 1.0, after: tuple[str, ...] = ()
+    name: str,
+    kind: str,
+    rows: Any,
+    width: Any,
+    work: Work,
+    *,
+    count: Any = 1.0,
+    after: tuple[str, ...] = (),
+    block: str = "",
 ) -> tuple[Operator, ...]:
     """The operators that read and write `rows` × `width` entries once, in one pass or in both passes.
 
@@ -228,7 +236,7 @@ def streamed(
     """
     passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
     return tuple(
-        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after)
+        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after, block=block)
         for phase, traffic, kept in passes
         if traffic is not None
     )

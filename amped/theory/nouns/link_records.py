@@ -79,7 +79,9 @@ class Network(Record):
 
         Source: NCCL src/graph/tuning.cc (a base latency for each call).
         """
-        return tuple(Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count) for c in collectives)
+        return tuple(
+            Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count, block=c.block) for c in collectives
+        )
 
     def time(self, c: Collective) -> Any:
         """The time of one call of the collective `c`; zero if its group has one accelerator or its payload is empty."""

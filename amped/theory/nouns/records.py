@@ -94,6 +94,7 @@ class Collective(Record):
             accelerator on another node received its own copy.
         forwarded: for an all-to-all: 1 if messages from other nodes also pass over the links inside the node, else 0.
         after: the operators and collectives of the forward pass for which this one waits, as in `Operator`.
+        block: as in `Operator`.
     """
 
     kind: str
@@ -103,6 +104,7 @@ class Collective(Record):
     crossing: Any = 1.0
     forwarded: Any = 0.0
     after: tuple[str, ...] = ()
+    block: str = ""
 
     @property
     def intra(self) -> Any:
@@ -146,6 +148,7 @@ class Operator(Record):
         held: bytes that a shared cache holds from an earlier run of a benchmark, so that memory does not move them.
         after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
             If a network does not have one of them, the operator waits for what that one would wait for.
+        block: the block of a layer to which it belongs, if not every kind of layer has the block.
     """
 
     kind: str
@@ -170,6 +173,7 @@ class Operator(Record):
     drawn: Any = 0.0
     after: tuple[str, ...] = ()
     held: Any = 0.0
+    block: str = ""
 
     @property
     def bytes(self) -> Any:
@@ -179,6 +183,10 @@ class Operator(Record):
     def with_held(self, held: Any) -> Operator:
         """A copy of this operator that finds these bytes in a shared cache."""
         return replace(self, held=held)
+
+    def within(self, block: str) -> Operator:
+        """A copy of this operator that belongs to a block of a layer."""
+        return replace(self, block=block)
 
     def again(self, share: Any) -> Operator:
         """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
@@ -202,6 +210,7 @@ class Duration(Record):
         count: the number of calls in a layer, on average over the layers.
         distance: the distance of the measured shape whose time this is: 0 if this shape was measured, infinite if the
             time is that of the law.
+        block: as in `Operator`.
     """
 
     kind: str
@@ -210,6 +219,7 @@ class Duration(Record):
     kernels: Any
     count: Any
     distance: Any = np.inf
+    block: str = ""
 
     def recorded(self) -> Duration:
         """This operator as a part of a CUDA graph, for which the host launches no kernels."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from amped.base.record import dataclass
 from amped.theory.nouns.records import Record, total
 
@@ -197,18 +199,18 @@ class SendHold(Record):
     time: Any
 
 
-@dataclass(frozen=True, slots=True)
-class LayerTimes(Record):
-    """The seconds of a micro-batch in one layer, for each pass, with the waiting for messages."""
-
-    forward: Any
-    input_gradient: Any
-    weight_gradient: Any
-
-
 def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
     """The sum over all layers: for each kind, the number of layers times the value of one layer."""
     return total(count * value for count, value in zip(kinds, values, strict=True))
+
+
+def of_layers(kinds: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The sum over some layers of a number that each kind of layer has.
+
+    `kinds` is the number of layers of each kind; modules of multi-token prediction count as layers of the last kind.
+    """
+    last = len(values) - 1
+    return on((*kinds[:last], total(kinds[last:])), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +227,12 @@ class Bottleneck(Record):
     has_output_head: Any
     time: Any
 
+    def mean(self, values: Sequence[Any]) -> Any:
+        """The mean over the layers of the stage of a number that each kind of layer has.
 
-@dataclass(frozen=True, slots=True)
-class LayerShares(Record):
-    """The share of layers with a dense feed-forward network, and the share of layers with a mixture of experts."""
-
-    dense: Any
-    mixture: Any
-
-    def mean(self, dense: Any, mixture: Any) -> Any:
-        """The mean over the layers of a quantity that is `dense` in dense layers and `mixture` in the others."""
-        return self.dense * dense + self.mixture * mixture
+        Modules of multi-token prediction count as layers of the last kind. With one kind, it is that kind's number.
+        """
+        return values[0] if len(values) == 1 else of_layers(self.kinds, values) / np.maximum(total(self.kinds), 1)
 
 
 @dataclass(frozen=True, slots=True)

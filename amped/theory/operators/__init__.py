@@ -51,7 +51,6 @@ HANDS_ON = (
     "attention_output_operators",
     "query_key_norm_operators",
     "attention_core_operators",
-    "attention_operators",
     # attention/unfused
     "attention_gemms",
     "attention_head_gemms",
@@ -70,9 +69,7 @@ HANDS_ON = (
     "routed_expert_operators",
     "shared_expert_operators",
     # layer
-    "accumulation_operators",
     "norm_operators",
-    "residual_operators",
     "product_operators",
     "layer_operators",
     # embedding_and_output_head
@@ -93,6 +90,7 @@ HANDS_ON = (
     # memory_policies
     "packed_mask_precision",
     # saved_activations
+    "kept_activations",
     "score_activation_bytes",
     "kept_activation_bytes_per_layer",
     "embedding_activation_bytes",

@@ -7,9 +7,11 @@ with softmax.
 
 import numpy as np
 
-from amped.theory.language.quantity import records
+from amped.theory.language.quantity import each_of, records
 from amped.theory.nouns.kernel_work import NORM, Traffic, Work, operator, streamed
+from amped.theory.nouns.layer_records import ATTENTION, OPERATORS
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
+from amped.theory.nouns.records import total
 
 
 @records()
@@ -68,15 +70,17 @@ def residual_operators(
     )
 
 
+@each_of(OPERATORS=OPERATORS[1:])
 @records()
-def product_operators(projection_operators, attention_output_operators, feedforward_operators, expert_operators):
+def product_operators(projection_operators, attention_output_operators, OPERATORS):
     """The operators of the projections of attention, of the feed-forward network, and of the experts.
 
     They are the products of activations with weights, and what runs between these products, as activation functions.
 
     Source: arXiv 1706.03762, figure 1.
     """
-    return projection_operators + attention_output_operators + feedforward_operators + expert_operators
+    projections = tuple(o.within(ATTENTION) for o in projection_operators + attention_output_operators)
+    return total([projections, *OPERATORS])
 
 
 @records(choice="weight_gradient_accumulation", value="separate")
@@ -100,19 +104,20 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
             (o.m, o.n, 0.0, o.batch),
             each * (o.m * o.n * o.batch),
             count=o.count,
+            block=o.block,
         )
         for o in product_operators
         if o.phase == "weight_gradient"
     )
 
 
+@each_of(OPERATORS=OPERATORS[1:])
 @records()
 def layer_operators(
     norm_operators,
     attention_operators,
     residual_operators,
-    feedforward_operators,
-    expert_operators,
+    OPERATORS,
     quantization_operators,
     accumulation_operators,
 ):
@@ -120,5 +125,5 @@ def layer_operators(
 
     Source: arXiv 1706.03762, figure 1.
     """
-    blocks = attention_operators + residual_operators + feedforward_operators + expert_operators
+    blocks = total([attention_operators, residual_operators, *OPERATORS])
     return norm_operators + blocks + quantization_operators + accumulation_operators

@@ -21,23 +21,29 @@ READINGS = {"fp8": 1, "fp4": 2}
 
 
 @family(
-    FORMAT=tuple(READINGS),
+    named=(
+        "quantization_operators__fp8",
+        "quantization_operators__fp4",
+    ),
+    NARROW=tuple(READINGS),
     SOURCE=(
         "NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2",
         "arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time",
     ),
 )
-@records(choice="matrix_precision", value="FORMAT")
-def quantization_operators__FORMAT(
+@records(choice="matrix_precision", value="NARROW")
+def quantization_operators__NARROW(
     product_operators,
-    FORMAT_precision,
+    NARROW_precision,
     output_width_split_degree,
     weight_split_degree,
     tensor_parallel_rows,
     weight_cast_fraction,
     entry_costs,
+    *,
+    narrow,
 ):
-    """The casts to FORMAT before each product.
+    """The casts to NARROW before each product.
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
     accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A cast
@@ -46,7 +52,7 @@ def quantization_operators__FORMAT(
 
     Source: SOURCE.
     """
-    cast = Traffic(entry_costs[0].flop, READINGS["FORMAT"] * entry_costs[0].activation, 2 * FORMAT_precision)
+    cast = Traffic(entry_costs[0].flop, READINGS[narrow] * entry_costs[0].activation, 2 * NARROW_precision)
     columns = weight_split_degree / tensor_parallel_rows
     return casts(product_operators, cast, output_width_split_degree, columns / weight_cast_fraction)
 
@@ -67,6 +73,7 @@ def casts(operators, cast, rows, columns):
             o.k,
             Work(cast * ((o.m / rows + o.n / columns) * o.k * o.batch), cast * (o.m * o.n * o.batch)),
             count=o.count,
+            block=o.block,
             after=tuple(node for node in o.after if node != f"{o.name}_casts"),
         )
     )

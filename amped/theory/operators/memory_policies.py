@@ -12,7 +12,14 @@ from amped.theory.nouns.kernel_work import ActivationPolicy
 EXPERT, GATED = ("", "expert_"), ("gated_mlp", "gated_experts")
 
 
-@family(EXPERT_=EXPERT, GATED=GATED)
+@family(
+    named=(
+        "activation_function_mask_bytes",
+        "expert_activation_function_mask_bytes",
+    ),
+    EXPERT_=EXPERT,
+    GATED=GATED,
+)
 @quantity("byte")
 def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mask_precision):
     """The size of the mask of an in-place activation function for each hidden unit; zero for other functions.
@@ -24,7 +31,14 @@ def EXPERT_activation_function_mask_bytes(GATED, in_place_activation, packed_mas
     return np.where((in_place_activation > 0) & (GATED == 0), packed_mask_precision, 0.0)
 
 
-@family(EXPERT_=EXPERT, GATED=GATED)
+@family(
+    named=(
+        "kept_activation_function_input_bytes",
+        "kept_expert_activation_function_input_bytes",
+    ),
+    EXPERT_=EXPERT,
+    GATED=GATED,
+)
 @quantity("byte")
 def kept_EXPERT_activation_function_input_bytes(
     GATED, activation_precision, in_place_activation, packed_mask_precision, unfused_gate

@@ -7,13 +7,15 @@ width, as many key heads as query heads, 2-byte activations and dropout:
     s·b·h·(34/t + 5·a·s/(h·t))         with sequence parallelism
 """
 
-from amped.theory.language.quantity import quantity
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.layer_records import mean
 from amped.theory.nouns.records import stash_of
+from amped.theory.nouns.stage_records import Held
 
 
-@quantity("byte")
-def layer_activation_bytes(layer_operators):
-    """The bytes that one layer keeps of a micro-batch if nothing is recomputed, averaged over the layers.
+@records()
+def whole_activations(layer_operators, layer_kinds):
+    """The bytes that one layer of each kind keeps of a micro-batch if nothing is recomputed.
 
         bytes = sum of stash · count over the forward operators of the layer.
 
@@ -21,7 +23,16 @@ def layer_activation_bytes(layer_operators):
 
     Source: arXiv 2205.05198, eq. 1 and section 4.2.
     """
-    return stash_of(layer_operators)
+    return tuple(Held(kind.name, kind.stash(layer_operators)) for kind in layer_kinds)
+
+
+@quantity("byte")
+def layer_activation_bytes(whole_activations, layer_kinds):
+    """The bytes that one layer keeps of a micro-batch if nothing is recomputed, averaged over the layers.
+
+    Source: arXiv 2205.05198, eq. 1 and section 4.2.
+    """
+    return mean("network", [kind.share for kind in layer_kinds], whole_activations).bytes
 
 
 @quantity("byte")
@@ -37,22 +48,32 @@ def score_activation_bytes(softmax_operators):
 
 
 @quantity("byte")
-def kept_activation_bytes_per_layer(
-    layer_activation_bytes,
+def kept_activation_bytes_per_layer(kept_activations, layer_kinds):
+    """The bytes that one layer keeps of a micro-batch, averaged over the layers; recomputed activations are not kept.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return mean("network", [kind.share for kind in layer_kinds], kept_activations).bytes
+
+
+@records()
+def kept_activations(
+    whole_activations,
     score_activation_bytes,
     layer_input_bytes,
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
 ):
-    """The bytes that one layer keeps of a micro-batch, averaged over the layers; recomputed activations are not kept.
+    """The bytes that one layer of each kind keeps of a micro-batch; recomputed activations are not kept.
 
         kept = r·input + (1 − r)·(all − c·scores),
         r = share of layers recomputed in full, c = share of layers that recompute the attention core.
 
     Source: arXiv 2205.05198, section 5.
     """
-    kept = layer_activation_bytes - recomputed_attention_core_fraction * score_activation_bytes
-    return recomputed_layer_fraction * layer_input_bytes + (1 - recomputed_layer_fraction) * kept
+    scores = recomputed_attention_core_fraction * score_activation_bytes
+    inputs, whole = recomputed_layer_fraction * layer_input_bytes, 1 - recomputed_layer_fraction
+    return tuple(Held(kind.name, inputs + whole * (kind.bytes - scores)) for kind in whole_activations)
 
 
 @quantity("byte")
@@ -64,8 +85,9 @@ def softmax_statistic_bytes(microbatch_tokens, attention_heads, tensor_parallel_
     return microbatch_tokens * attention_heads / tensor_parallel_rows * softmax_statistic_precision
 
 
-@quantity("byte", choice="activation_recomputation", value="alternate_products")
-def kept_activation_bytes_per_layer__alternate_products(
+@records(choice="activation_recomputation", value="alternate_products")
+def kept_activations__alternate_products(
+    layer_kinds,
     layer_input_bytes,
     query_bytes,
     value_bytes,
@@ -77,7 +99,7 @@ def kept_activation_bytes_per_layer__alternate_products(
     activation_precision,
     softmax_statistic_bytes,
 ):
-    """The bytes that one layer keeps of a micro-batch if every second product with a weight is recomputed.
+    """The bytes that one layer of any kind keeps of a micro-batch if every second product with a weight is recomputed.
 
     The layer keeps its input, and the outputs of queries, values, attention, up and down projection.
 
@@ -88,7 +110,7 @@ def kept_activation_bytes_per_layer__alternate_products(
     attention = (
         attentions_per_layer * (2 * query_bytes + value_bytes + softmax_statistic_bytes) + score_activation_bytes
     )
-    return 2 * layer_input_bytes + attention + up
+    return tuple(Held(kind.name, 2 * layer_input_bytes + attention + up) for kind in layer_kinds)
 
 
 @quantity("byte")
@@ -128,8 +150,9 @@ def kept_feedforward_bytes(
     return microbatch_tokens * width / tensor_parallel_rows * activation_precision
 
 
-@quantity("byte", choice="activation_recomputation", value="kept_products")
-def kept_activation_bytes_per_layer__kept_products(
+@records(choice="activation_recomputation", value="kept_products")
+def kept_activations__kept_products(
+    layer_kinds,
     layer_input_bytes,
     attentions_per_layer,
     kept_attention_bytes,
@@ -137,12 +160,13 @@ def kept_activation_bytes_per_layer__kept_products(
     kept_attention_output,
     kept_feedforward_down,
 ):
-    """The bytes that one layer keeps of a micro-batch: its input, and the outputs that the config says are kept.
+    """The bytes that one layer of any kind keeps of a micro-batch: its input, and the outputs that the config keeps.
 
     Source: JAX, checkpoint_policies.save_only_these_names.
     """
     wide = kept_attention_output * attentions_per_layer + kept_feedforward_down
-    return (1 + wide) * layer_input_bytes + kept_attention_bytes + kept_feedforward_bytes
+    kept = (1 + wide) * layer_input_bytes + kept_attention_bytes + kept_feedforward_bytes
+    return tuple(Held(kind.name, kept) for kind in layer_kinds)
 
 
 @quantity("byte")

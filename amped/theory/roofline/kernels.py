@@ -257,40 +257,21 @@ WORK = {
 
 def kernel_durations(operators, kernels):
     """The time of one call of each operator. Source: `kernel_time`."""
-    return tuple(Duration(o.name, o.kind, o.phase, kernel_time(o, kernels[0]), o.kernels, o.count) for o in operators)
+    (rates,) = kernels
+    return tuple(
+        Duration(o.name, o.kind, o.phase, kernel_time(o, rates), o.kernels, o.count, block=o.block) for o in operators
+    )
 
 
-@family(PART=("norm", "attention", "residual", "feedforward", "expert", "quantization", "accumulation"))
-@records()
-def PART_kernel_durations(PART_operators, kernel_rates):
-    """The time of each PART operator of a layer by the roofline model. Source: as `layer_durations`.
-
-    Each group has its own quantity, because most groups are the same in layers with and without experts.
-    """
-    return kernel_durations(PART_operators, kernel_rates)
-
-
-@records()
-def layer_durations(
-    norm_kernel_durations,
-    attention_kernel_durations,
-    residual_kernel_durations,
-    feedforward_kernel_durations,
-    expert_kernel_durations,
-    quantization_kernel_durations,
-    accumulation_kernel_durations,
-):
-    """The time of each operator of a layer by the roofline model, in the order of `layer_operators`.
-
-    Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
-    """
-    blocks = attention_kernel_durations + residual_kernel_durations
-    networks = feedforward_kernel_durations + expert_kernel_durations
-    added = quantization_kernel_durations + accumulation_kernel_durations
-    return norm_kernel_durations + blocks + networks + added
-
-
-@family(PART=("embedding", "output_head", "optimizer"))
+@family(
+    named=(
+        "layer_durations",
+        "embedding_durations",
+        "output_head_durations",
+        "optimizer_durations",
+    ),
+    PART=("layer", "embedding", "output_head", "optimizer"),
+)
 @records()
 def PART_durations(PART_operators, kernel_rates):
     """The time of each operator by the roofline model: an overhead, and the longer of computing and of moving bytes.

@@ -89,7 +89,8 @@ def duration(o, rates, full, every, most, share):
         distance, factor = nearer((distance, factor), looked_up(o, full, timed, share))
     near = distance <= most
     time = kernel_time(o, rates) * np.where(near, factor, 1.0)
-    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, np.where(near, distance, np.inf))
+    reached = np.where(near, distance, np.inf)
+    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, reached, o.block)
 
 
 def serving(every, narrow, wide):
@@ -108,21 +109,46 @@ def serving(every, narrow, wide):
     return (*own, *attention, *heads)
 
 
-@family(PRECISION=("fp32", "tf32", "fp16", "bf16", "fp4"), WIDE=("fp32", "fp32", "fp16", "bf16", "bf16"))
+@family(
+    named=(
+        "timed_kernels__fp32",
+        "timed_kernels__tf32",
+        "timed_kernels__fp16",
+        "timed_kernels__bf16",
+        "timed_kernels__fp4",
+    ),
+    PRECISION=("fp32", "tf32", "fp16", "bf16", "fp4"),
+    WIDE=("fp32", "fp32", "fp16", "bf16", "bf16"),
+)
 @records(choice="matrix_precision", value="PRECISION")
-def timed_kernels__PRECISION(measured_kernel_table):
+def timed_kernels__PRECISION(measured_kernel_table, *, precision, wide):
     """The measured kernels that serve products in PRECISION. Source: definition."""
-    return serving(measured_kernel_table, "PRECISION", "WIDE")
+    return serving(measured_kernel_table, precision, wide)
 
 
-@family(SCALING=("tensors", "blocks"), FORMAT=("fp8", "fp8_block"))
+@family(
+    named=(
+        "timed_fp8_kernels__tensors",
+        "timed_fp8_kernels__blocks",
+    ),
+    SCALING=("tensors", "blocks"),
+    NARROW=("fp8", "fp8_block"),
+)
 @records(choice="fp8_scaling", value="SCALING")
-def timed_fp8_kernels__SCALING(measured_kernel_table):
+def timed_fp8_kernels__SCALING(measured_kernel_table, *, narrow):
     """The measured kernels that serve products in fp8 with one scale for each of the SCALING. Source: definition."""
-    return serving(measured_kernel_table, "FORMAT", "bf16")
+    return serving(measured_kernel_table, narrow, "bf16")
 
 
-@family(PART=("layer", "embedding", "output_head", "optimizer"))
+@family(
+    named=(
+        "layer_durations__measured",
+        "embedding_durations__measured",
+        "output_head_durations__measured",
+        "optimizer_durations__measured",
+    ),
+    PART=("layer", "embedding", "output_head", "optimizer"),
+)
 @records(choice="performance_model", value="operators", when_given=("measured_kernel_table",))
 def PART_durations__measured(
     PART_operators,

@@ -34,7 +34,13 @@ def sustained_matrix_flop_rate(matrix_peak_flop_rate, sustained_matrix_fraction,
     return matrix_peak_flop_rate * sustained_matrix_fraction * slowest_clock_fraction
 
 
-@family(FORMAT=("fp8", "fp4"))
+@family(
+    named=(
+        "sustained_batched_flop_rate__fp8",
+        "sustained_batched_flop_rate__fp4",
+    ),
+    FORMAT=("fp8", "fp4"),
+)
 @quantity("flop/s", choice="matrix_precision", value="FORMAT")
 def sustained_batched_flop_rate__FORMAT(attention_peak_flop_rate, gemm_sustained_fraction, slowest_clock_fraction):
     """The rate of the largest products of activations with activations, which stay in 16 bit.

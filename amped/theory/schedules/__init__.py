@@ -33,7 +33,6 @@ HANDS_ON = (
     "whole_pass_times",
     "bottleneck_stage",
     "bottleneck_stage_layer_passes",
-    "bottleneck_layer_shares",
     "bottleneck_stage_embedding_passes",
     "bottleneck_stage_output_head_passes",
     "stage_send_time",

@@ -6,29 +6,19 @@ from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.conditions import LISTED
 from amped.theory.nouns.records import total
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import Bottleneck, LayerShares, LayerTimes, PassTimes, had
-
-
-@records()
-def layer_times(forward_pass_time_per_layer, layer_time, weight_gradient_pass_time_per_layer):
-    """The times of a micro-batch in a layer: forward pass, input gradients with recomputation, and weight gradients.
-
-    Source: arXiv 2401.10241, section 1 (B and W).
-    """
-    input_gradient = layer_time - forward_pass_time_per_layer - weight_gradient_pass_time_per_layer
-    return (LayerTimes("layer", forward_pass_time_per_layer, input_gradient, weight_gradient_pass_time_per_layer),)
+from amped.theory.nouns.stage_records import Bottleneck, PassTimes, had, of_layers
 
 
 @records(**LISTED)
-def kind_times__of_layout(layer_times__of_each_kind):
+def kind_times__of_layout(layer_times):
     """The times of a micro-batch in one layer of each kind, and in a module of multi-token prediction.
 
     The kinds of layers are in the order of the layout. The module takes as long as a layer of the last kind.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    *_, last = layer_times__of_each_kind
-    return (*layer_times__of_each_kind, last.named("prediction"))
+    *_, last = layer_times
+    return (*layer_times, last.named("prediction"))
 
 
 @records()
@@ -61,9 +51,9 @@ def pass_times(
 
 
 @records()
-def whole_pass_times(pass_times, layer_time, embedding_time, output_head_time):
+def whole_pass_times(pass_times, layer_times, embedding_time, output_head_time):
     """The times of a micro-batch in the forward pass, and in all passes together. Source: definition."""
-    return (pass_times[0], PassTimes("all", (layer_time,), embedding_time, output_head_time))
+    return (pass_times[0], PassTimes("all", (layer_times[0].whole,), embedding_time, output_head_time))
 
 
 @records(**LISTED)
@@ -110,19 +100,6 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
     return layers * number_of_microbatches_per_minibatch
 
 
-@records(choice="kinds_of_layers", value="dense_and_mixture")
-def bottleneck_layer_shares__unlike(bottleneck_stage):
-    """The shares of the bottleneck stage's layers with a dense feed-forward network and with a mixture of experts.
-
-    The layers of multi-token prediction modules count as mixtures.
-
-    Source: definition.
-    """
-    dense, *mixtures = bottleneck_stage[0].kinds
-    layers = np.maximum(dense + total(mixtures), 1)
-    return (LayerShares("bottleneck stage", dense / layers, total(mixtures) / layers),)
-
-
 @quantity("count")
 def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
     """The number of micro-batches that pass through the embedding in a step, if the bottleneck stage has it, else 0.
@@ -151,9 +128,7 @@ def stage_send_time(pipeline_durations):
 
 
 @quantity("s")
-def free_stage_forward_time(
-    bottleneck_stage, free_forward_time_per_layer, embedding_forward_time, output_head_forward_time
-):
+def free_stage_forward_time(bottleneck_stage, layer_windows, embedding_forward_time, output_head_forward_time):
     """The time of a micro-batch's forward pass on the bottleneck stage in which the links are free of other messages.
 
     The times of the embedding and of the output head count as free, because these send messages only once.
@@ -162,7 +137,7 @@ def free_stage_forward_time(
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
-    return total(stage.kinds) * free_forward_time_per_layer + ends
+    return of_layers(stage.kinds, [layer.free_forward for layer in layer_windows]) + ends
 
 
 @quantity("s")

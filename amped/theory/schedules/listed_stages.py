@@ -12,7 +12,15 @@ from amped.theory.schedules.pass_by_pass import after_rounds, moments_of, pipe_o
 NAMES = tuple(SCHEDULES)
 
 
-@family(SCHEDULE=NAMES)
+@family(
+    named=(
+        "pipeline_idle_time__gpipe_of_layout",
+        "pipeline_idle_time__1f1b_of_layout",
+        "pipeline_idle_time__zero_bubble_h1_of_layout",
+        "pipeline_idle_time__zero_bubble_v_of_layout",
+    ),
+    SCHEDULE=NAMES,
+)
 @quantity(
     "s",
     choice="pipeline_schedule",
@@ -28,6 +36,8 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     stage_send_time,
     blocking_stage_send_time,
     handovers_per_microbatch,
+    *,
+    schedule,
 ):
     """The idle time in a step of SCHEDULE: the time of the step without the work and the sends of the bottleneck stage.
 
@@ -37,31 +47,46 @@ def pipeline_idle_time__SCHEDULE_of_layout(
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
     m, held = microbatches_per_flush, blocking_stage_send_time
-    work = work_of("SCHEDULE", pipeline_layout, pass_times)
-    whole = after_rounds("SCHEDULE", pipe_of(pipeline_layout), m, work, stage_send_time, held)
+    work = work_of(schedule, pipeline_layout, pass_times)
+    whole = after_rounds(schedule, pipe_of(pipeline_layout), m, work, stage_send_time, held)
     return np.maximum(whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * held), 0)
 
 
-@family(SCHEDULE=NAMES)
+@family(
+    named=(
+        "stage_chunks_in_flight__gpipe_of_layout",
+        "stage_chunks_in_flight__1f1b_of_layout",
+        "stage_chunks_in_flight__zero_bubble_h1_of_layout",
+        "stage_chunks_in_flight__zero_bubble_v_of_layout",
+    ),
+    SCHEDULE=NAMES,
+)
 @records(
     choice="pipeline_schedule",
     value="SCHEDULE",
     when_given=("pipeline_layout",),
     even_with=("virtual_pipeline_stages",),
 )
-def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per_flush):
+def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per_flush, *, schedule):
     """The number of micro-batches whose activations each stage holds, for each of its chunks, under SCHEDULE.
 
     Source: arXiv 2205.05198, section 4.2.3; the orders of passes on the pages of the schedules.
     """
     pipe, number = pipe_of(pipeline_layout), microbatches_per_flush
     return tuple(
-        ChunksInFlight(share.name, moments_of("SCHEDULE", pipe, place, number))
+        ChunksInFlight(share.name, moments_of(schedule, pipe, place, number))
         for place, share in enumerate(pipeline_layout)
     )
 
 
-@family(SCHEDULE=tuple(name for name in NAMES if not SCHEDULES[name].first_has_the_output_head))
+@family(
+    named=(
+        "handovers_per_microbatch__gpipe_of_layout",
+        "handovers_per_microbatch__1f1b_of_layout",
+        "handovers_per_microbatch__zero_bubble_h1_of_layout",
+    ),
+    SCHEDULE=tuple(name for name in NAMES if not SCHEDULES[name].first_has_the_output_head),
+)
 @quantity("count", choice="pipeline_schedule", value="SCHEDULE", when_given=("pipeline_layout",))
 def handovers_per_microbatch__SCHEDULE_of_layout(chunks_per_stage, pipeline_parallel_degree, bottleneck_stage):
     """The number of messages that the bottleneck stage sends for a micro-batch.

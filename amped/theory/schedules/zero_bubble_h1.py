@@ -5,9 +5,9 @@ import numpy as np
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.nouns.records import latest, total
+from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import SendHold, alike, had
+from amped.theory.nouns.stage_records import SendHold, alike, had, of_layers
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
@@ -54,7 +54,7 @@ def stage_send_holds__zero_bubble_h1(
     pipeline_stages,
     stage_send_time,
     handovers_per_microbatch,
-    free_forward_time_per_layer,
+    layer_windows,
     embedding_forward_time,
     output_head_forward_time,
     overlap_pipeline_communication,
@@ -63,10 +63,11 @@ def stage_send_holds__zero_bubble_h1(
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
+    free = [layer.free_forward for layer in layer_windows]
     sends, found = np.maximum(handovers_per_microbatch, 1), []
     for s in pipeline_stages:
         ends = had(s.has_embedding, embedding_forward_time) + had(s.has_output_head, output_head_forward_time)
-        window = (total(s.kinds) * free_forward_time_per_layer + ends) / sends
+        window = (of_layers(s.kinds, free) + ends) / sends
         hidden = beside(stage_send_time, window, overlap_pipeline_communication)
         found.append(SendHold(s.name, stage_send_time - hidden))
     return tuple(found)

@@ -16,7 +16,14 @@ ENDS = ("first", "last")
 KINDS = ("dense", "MoE")
 
 
-@family(END=ENDS, OTHER=("last", "first"))
+@family(
+    named=(
+        "number_of_first_stage_layers__beside_the_last",
+        "number_of_last_stage_layers__beside_the_first",
+    ),
+    END=ENDS,
+    OTHER=("last", "first"),
+)
 @quantity("count", category=MAPPING, when_given=("number_of_OTHER_stage_layers",))
 def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degree, number_of_OTHER_stage_layers):
     """The number of layers of the END pipeline stage, if the number of layers of the OTHER stage is given.
@@ -212,7 +219,13 @@ def the_layout_lists_every_layer(number_of_listed_layers, layers):
     return number_of_listed_layers == layers
 
 
-@family(END=ENDS)
+@family(
+    named=(
+        "the_first_stage_is_that_of_the_layout",
+        "the_last_stage_is_that_of_the_layout",
+    ),
+    END=ENDS,
+)
 @quantity("boolean", constrains="number_of_END_stage_layers", **LISTED)
 def the_END_stage_is_that_of_the_layout(number_of_END_stage_layers, END_listed_layers):
     """The given number of layers of the END stage equals the number that the layout lists. Source: definition."""

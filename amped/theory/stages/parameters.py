@@ -2,16 +2,11 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.conditions import LISTED
+from amped.theory.nouns.layer_records import BLOCKS, COUNTS, PARAMETERS
 from amped.theory.nouns.records import latest, total
 from amped.theory.nouns.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
-
-
-@quantity("count")
-def non_expert_parameters_per_layer(non_expert_layer_parameters, layers):
-    """The parameters of one layer without the routed experts, averaged over the layers. Source: definition."""
-    return non_expert_layer_parameters / layers
 
 
 @quantity("count")
@@ -97,10 +92,24 @@ def device_states(model_states):
     return (ModelState("all", shared, expert, 0.0),)
 
 
+@each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
 @records()
-def layer_parameters(non_expert_parameters_per_layer, expert_parameters_per_layer):
-    """The parameters of a layer, before model parallelism splits them. Source: definition."""
-    return (Parameters("layer", non_expert_parameters_per_layer, expert_parameters_per_layer),)
+def layer_parameters(
+    non_expert_layer_parameters, COUNTS, PARAMETERS, layers, layer_kinds, number_of_experts, expert_parameters
+):
+    """The parameters of a layer of each kind, before model parallelism splits them.
+
+    A kind has more or less than the average layer of the blocks that not every kind has.
+
+    Source: arXiv 2006.16668, section 2.2.
+    """
+    blocks = [(b.name, n / layers * each) for b, n, each in zip(BLOCKS, COUNTS, PARAMETERS, strict=True)]
+    average, kinds = non_expert_layer_parameters / layers, []
+    for kind in layer_kinds:
+        more = total([0.0, *((kind.multiple(name) - 1) * each for name, each in blocks if name in kind.blocks)])
+        experts = kind.mixtures * number_of_experts * expert_parameters
+        kinds.append(Parameters(kind.name, average + more, experts))
+    return tuple(kinds)
 
 
 @quantity("count", **LISTED)
@@ -113,14 +122,12 @@ def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_
 
 
 @records(**LISTED)
-def multi_token_prediction_module(
-    layer_parameters__of_each_kind, multi_token_prediction_parameters, multi_token_prediction_layers
-):
+def multi_token_prediction_module(layer_parameters, multi_token_prediction_parameters, multi_token_prediction_layers):
     """The parameters of a module of multi-token prediction. Its layer is of the same kind as the last kind of layer.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    *_, layer = layer_parameters__of_each_kind
+    *_, layer = layer_parameters
     return (
         Parameters(
             "prediction", multi_token_prediction_parameters / np.maximum(multi_token_prediction_layers, 1), layer.expert
@@ -129,12 +136,12 @@ def multi_token_prediction_module(
 
 
 @records(**LISTED)
-def kind_parameters__of_layout(layer_parameters__of_each_kind, multi_token_prediction_module):
+def kind_parameters__of_layout(layer_parameters, multi_token_prediction_module):
     """The parameters of a layer of each kind (dense or mixture of experts), and of a module of multi-token prediction.
 
     Source: arXiv 2412.19437, section 2.2.
     """
-    return (*layer_parameters__of_each_kind, *multi_token_prediction_module)
+    return (*layer_parameters, *multi_token_prediction_module)
 
 
 @records()

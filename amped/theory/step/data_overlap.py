@@ -30,9 +30,9 @@ def free_forward_time(
     compute_forward_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    forward_pass_time_per_layer,
-    free_forward_time_per_layer,
-    forward_time_per_layer,
+    layer_windows,
+    layer_computation,
+    bottleneck_stage,
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
@@ -41,8 +41,10 @@ def free_forward_time(
 
     Source: definition.
     """
-    waits = bottleneck_stage_layer_passes * (forward_pass_time_per_layer - forward_time_per_layer)
-    busy = largest_stage_layer_passes * (forward_pass_time_per_layer - free_forward_time_per_layer)
+    (stage,) = bottleneck_stage
+    forward, free = (stage.mean([getattr(w, name) for w in layer_windows]) for name in ("forward", "free_forward"))
+    waits = bottleneck_stage_layer_passes * (forward - stage.mean([passes.forward for passes in layer_computation]))
+    busy = largest_stage_layer_passes * (forward - free)
     return np.maximum(compute_forward_time + waits - busy, 0)
 
 
@@ -53,9 +55,9 @@ def free_backward_time(
     recomputation_time,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
-    backward_window_time_per_layer,
-    free_backward_time_per_layer,
-    backward_time_per_layer,
+    layer_windows,
+    layer_computation,
+    bottleneck_stage,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
@@ -65,9 +67,10 @@ def free_backward_time(
 
     Source: definition.
     """
-    computed = compute_backward_time + weight_update_time + recomputation_time
-    waits = bottleneck_stage_layer_passes * (backward_window_time_per_layer - backward_time_per_layer)
-    busy = largest_stage_layer_passes * (backward_window_time_per_layer - free_backward_time_per_layer)
+    (stage,), computed = bottleneck_stage, compute_backward_time + weight_update_time + recomputation_time
+    backward, free = (stage.mean([getattr(w, name) for w in layer_windows]) for name in ("backward", "free_backward"))
+    waits = bottleneck_stage_layer_passes * (backward - stage.mean([passes.backward for passes in layer_computation]))
+    busy = largest_stage_layer_passes * (backward - free)
     return np.maximum(computed + waits - busy + offload_fill_time, 0)
 
 
@@ -103,25 +106,29 @@ def backward_end_time(
 
 
 @family(
+    named=("forward_chunk_window_time", "backward_chunk_window_time"),
     PASS=("forward", "backward"),
     WINDOW=("weight_forward_window", "free_backward"),
-    SPAN=("forward_pass", "backward_window"),
+    SPAN=("forward", "backward"),
 )
 @quantity("s")
 def PASS_chunk_window_time(
     WINDOW_time,
     PASS_end_time,
-    SPAN_time_per_layer,
+    layer_windows,
+    bottleneck_stage,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
     virtual_pipeline_stages,
     pipeline_parallel_degree,
     number_of_microbatches_per_minibatch,
+    *,
+    span,
 ):
     """The time of PASS passes in which one stage can communicate gradients or weights of its chunks of layers.
 
         time = ((v − 1)·p·(free time − ends) + free time) / (v·m),
-        ends = max(time of embedding and output head − SPAN time of the layers that the fullest stage has more, 0).
+        ends = max(time of embedding and output head − SPAN passes of the layers that the fullest stage has more, 0).
 
     There are v chunks of layers on each of p stages, and m micro-batches. Only one chunk has the embedding, and only
     one the output head: they hide nothing of the other chunks. A bottleneck with few layers waits for its ends as long
@@ -132,7 +139,8 @@ def PASS_chunk_window_time(
     """
     v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
     more = largest_stage_layer_passes - bottleneck_stage_layer_passes
-    ends = np.maximum(PASS_end_time - more * SPAN_time_per_layer, 0)
+    time = bottleneck_stage[0].mean([getattr(windows, span) for windows in layer_windows])
+    ends = np.maximum(PASS_end_time - more * time, 0)
     others = (v - 1) * p * np.maximum(WINDOW_time - ends, 0)
     return (others + WINDOW_time) / (v * m)
 

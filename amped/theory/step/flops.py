@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import quantity
+from amped.theory.language.quantity import each_of, quantity
+from amped.theory.nouns.layer_records import GEMMS, PASSES
 from amped.theory.nouns.records import total
 
 
@@ -11,24 +12,17 @@ def all_of(gemms):
     return total(gemm.multiply_accumulates for gemm in gemms)
 
 
+@each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
-def layer_multiply_accumulates(
-    projection_gemms,
-    attention_multiply_accumulates,
-    feedforward_gemms,
-    expert_gemms,
-    attention_passes,
-    dense_layer_passes,
-    MoE_layer_passes,
-):
+def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
+
+    They are those of the products with weights of each block of a layer, and those of scores and weighted values.
 
     Source: AMPeD, computation time.
     """
-    projections = all_of(projection_gemms) * attention_passes
-    dense = all_of(feedforward_gemms) * dense_layer_passes
-    experts = all_of(expert_gemms) * MoE_layer_passes
-    return projections + attention_multiply_accumulates + dense + experts
+    blocks = total(all_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
+    return blocks + attention_multiply_accumulates
 
 
 @quantity("count")

@@ -8,7 +8,8 @@ from amped.theory.nouns.conditions import OFFLOADED
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def hidden_offload_communication_time__operators(
-    overlapped_offload_communication_time_per_layer,
+    layer_windows,
+    bottleneck_stage,
     bottleneck_stage_layer_passes,
     offload_fill_time,
     overlapped_update_offload_time,
@@ -20,13 +21,16 @@ def hidden_offload_communication_time__operators(
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
-    layers = bottleneck_stage_layer_passes * overlapped_offload_communication_time_per_layer
+    layers = bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [windows.overlapped_copies for windows in layer_windows]
+    )
     return np.maximum(layers - offload_fill_time, 0) + overlapped_update_offload_time
 
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def exposed_offload_communication_time__operators(
-    exposed_offload_communication_time_per_layer,
+    layer_windows,
+    bottleneck_stage,
     bottleneck_stage_layer_passes,
     offload_fill_time,
     update_offload_time,
@@ -38,5 +42,8 @@ def exposed_offload_communication_time__operators(
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """
-    layers = bottleneck_stage_layer_passes * exposed_offload_communication_time_per_layer + offload_fill_time
+    layers = (
+        bottleneck_stage_layer_passes * bottleneck_stage[0].mean([windows.exposed_copies for windows in layer_windows])
+        + offload_fill_time
+    )
     return layers + update_offload_time - overlapped_update_offload_time

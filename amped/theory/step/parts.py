@@ -8,31 +8,59 @@ from amped.theory.nouns.records import total
 from amped.theory.nouns.shardings import shares
 
 
-@family(
-    PASS=("forward", "backward"),
-    PHASE=("forward", "input_gradient"),
-    WHAT=("Forward time of all micro-batches", "Time of the gradients of all activations"),
-)
 @quantity("s", choice="performance_model", value="operators")
-def compute_PASS_time__operators(
-    PHASE_time_per_layer,
-    embedding_PASS_time,
-    output_head_PHASE_time,
+def compute_forward_time__operators(
+    layer_computation,
+    bottleneck_stage,
+    embedding_forward_time,
+    output_head_forward_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
 ):
-    """WHAT in a step, on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
+    """The forward time of all micro-batches in a step, on the bottleneck stage.
+
+    Source: arXiv 2410.00273, section 3.
+    """
     ends = (
-        bottleneck_stage_embedding_passes * embedding_PASS_time
-        + bottleneck_stage_output_head_passes * output_head_PHASE_time
+        bottleneck_stage_embedding_passes * embedding_forward_time
+        + bottleneck_stage_output_head_passes * output_head_forward_time
     )
-    return bottleneck_stage_layer_passes * PHASE_time_per_layer + ends
+    return (
+        bottleneck_stage_layer_passes * bottleneck_stage[0].mean([passes.forward for passes in layer_computation])
+        + ends
+    )
+
+
+@quantity("s", choice="performance_model", value="operators")
+def compute_backward_time__operators(
+    layer_computation,
+    bottleneck_stage,
+    embedding_backward_time,
+    output_head_input_gradient_time,
+    bottleneck_stage_layer_passes,
+    bottleneck_stage_embedding_passes,
+    bottleneck_stage_output_head_passes,
+):
+    """The time of the gradients of all activations in a step, on the bottleneck stage.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    ends = (
+        bottleneck_stage_embedding_passes * embedding_backward_time
+        + bottleneck_stage_output_head_passes * output_head_input_gradient_time
+    )
+    return (
+        bottleneck_stage_layer_passes
+        * bottleneck_stage[0].mean([passes.input_gradient for passes in layer_computation])
+        + ends
+    )
 
 
 @quantity("s", choice="performance_model", value="operators")
 def weight_update_time__operators(
-    weight_gradient_time_per_layer,
+    layer_computation,
+    bottleneck_stage,
     output_head_weight_gradient_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_output_head_passes,
@@ -42,15 +70,18 @@ def weight_update_time__operators(
     Source: arXiv 2410.00273, section 3.
     """
     return (
-        bottleneck_stage_layer_passes * weight_gradient_time_per_layer
+        bottleneck_stage_layer_passes
+        * bottleneck_stage[0].mean([passes.weight_gradient for passes in layer_computation])
         + bottleneck_stage_output_head_passes * output_head_weight_gradient_time
     )
 
 
 @quantity("s", choice="performance_model", value="operators")
-def recomputation_time__operators(recomputation_time_per_layer, bottleneck_stage_layer_passes):
+def recomputation_time__operators(layer_computation, bottleneck_stage, bottleneck_stage_layer_passes):
     """The time to recompute activations in a step, on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
-    return bottleneck_stage_layer_passes * recomputation_time_per_layer
+    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [passes.recomputation for passes in layer_computation]
+    )
 
 
 @quantity("s")
@@ -85,7 +116,8 @@ def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_
 
 @quantity("s", choice="performance_model", value="operators")
 def exposed_tensor_communication_time__operators(
-    exposed_tensor_communication_time_per_layer,
+    layer_exposures,
+    bottleneck_stage,
     vocabulary_parallel_communication_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes,
@@ -98,32 +130,53 @@ def exposed_tensor_communication_time__operators(
     ends = (
         bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
     ) * vocabulary_parallel_communication_time
-    return bottleneck_stage_layer_passes * exposed_tensor_communication_time_per_layer + ends
+    return (
+        bottleneck_stage_layer_passes
+        * bottleneck_stage[0].mean([messages.of("tensor").exposed for messages in layer_exposures])
+        + ends
+    )
 
 
-@family(KIND=IN_LAYERS)
+@family(
+    named=(
+        "hidden_tensor_communication_time__operators",
+        "hidden_context_communication_time__operators",
+        "hidden_expert_communication_time__operators",
+    ),
+    KIND=IN_LAYERS,
+)
 @quantity("s", choice="performance_model", value="operators")
 def hidden_KIND_communication_time__operators(
-    overlapped_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
+    layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes, *, kind
 ):
     """The time in which KIND-parallel communication runs beside computation on the bottleneck stage.
 
     Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
     3.2.1 (expert).
     """
-    return bottleneck_stage_layer_passes * overlapped_KIND_communication_time_per_layer
+    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [messages.of(kind).overlapped for messages in layer_exposures]
+    )
 
 
-@family(KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"))
+@family(
+    named=(
+        "exposed_context_communication_time__operators",
+        "exposed_expert_communication_time__operators",
+    ),
+    KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"),
+)
 @quantity("s", choice="performance_model", value="operators")
 def exposed_KIND_communication_time__operators(
-    exposed_KIND_communication_time_per_layer, bottleneck_stage_layer_passes
+    layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes, *, kind
 ):
     """The time in which the bottleneck stage waits for KIND-parallel communication.
 
     Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3 (expert).
     """
-    return bottleneck_stage_layer_passes * exposed_KIND_communication_time_per_layer
+    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
+        [messages.of(kind).exposed for messages in layer_exposures]
+    )
 
 
 @quantity("s", choice="performance_model", value="operators")

@@ -13,6 +13,7 @@ from amped.kernels.memory.variants import Variant, saved_bytes, stack  # noqa: E
 from amped.theory.language.quantity import ACCELERATOR, SYSTEM  # noqa: E402
 from tests.helpers.bench import needs_gpu  # noqa: E402
 from tests.helpers.formulas import sectioned  # noqa: E402
+from tests.helpers.layers import whole_bytes  # noqa: E402
 
 torch.set_num_threads(1)
 SIZES = Dimensions(batch=2, seq=64, heads=4, hidden=128)
@@ -39,7 +40,7 @@ def modeled(w, policies, **more):
              "vocabulary_size": 1000, "number_of_accelerators": 1, "tokens_to_train": "1 G", "flash_attention": False,
              "tensor_parallel_degree": 1, "dropout": 0.1, "activation_precision": f"{w} B", "norm_position": "post"}  # fmt: skip
     machine = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
-    return amped.estimate(sectioned(sizes | dict.fromkeys(policies, True) | more, machine))["layer_activation_bytes"]
+    return whole_bytes(amped.estimate(sectioned(sizes | dict.fromkeys(policies, True) | more, machine)))
 
 
 @WIDTHS

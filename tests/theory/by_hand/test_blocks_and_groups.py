@@ -3,6 +3,7 @@
 import pytest
 
 import amped
+from tests.helpers.layers import computed
 from tests.helpers.round_machine import ONE_PRODUCT_A_SECOND, trained
 
 LAYER = {"layers": 1, "dimensionality": 8, "attention_heads": 2, "vocabulary_size": 32, "context": 4, "batch_size": 1,
@@ -52,7 +53,7 @@ def test_weight_gradients_of_experts_have_a_rate_of_their_own() -> None:
 
 
 def forward(scope: str, *worlds: dict[str, object], **given: object) -> float:
-    return trained(*worlds, given, cuda_graph_scope=scope)["forward_time_per_layer"]
+    return float(computed(trained(*worlds, given, cuda_graph_scope=scope)).forward)
 
 
 def test_a_graph_leaves_the_host_nothing_to_launch() -> None:

@@ -5,6 +5,7 @@ from math import fsum
 import pytest
 
 import amped
+from tests.helpers.layers import exposure, kernels, repeats
 
 # Llama 3 70B in long sequences: heads in the node, the sequence over two or more nodes.
 LONG = {"context": 131072, "batch_size": 64, "tensor_parallel_degree": 8, "pipeline_parallel_degree": 1,
@@ -96,11 +97,11 @@ def test_a_ring_waits_as_long_as_step_by_step(overrides):
     e = shared("ring", overlap_slowdown_fraction=0, sequence_parallel=False, **overrides)
     times = {d.name: d.time for d in e.results.records("context_durations")}
     send, home, c = times["keys_and_values"], times["key_and_value_gradients"], int(e["context_parallel_degree"])
-    forward, backward = e["attention_core_forward_time_per_layer"], e["attention_core_gradient_time_per_layer"]
+    forward, backward = repeats(e).attention_core, kernels(e).gradient.attention_core
     ahead = ring_pass(c, forward, send) - forward
     back = ring_pass(c, backward, send + home, tail=home) - backward
     passes = 2 if e.choices["activation_recomputation"] == "full" else 1
-    assert e["exposed_context_communication_time_per_layer"] == pytest.approx(passes * ahead + back, rel=1e-9)
+    assert exposure(e, "context").exposed == pytest.approx(passes * ahead + back, rel=1e-9)
 
 
 def test_a_ring_hides_what_a_gather_and_an_exchange_of_heads_do_not():

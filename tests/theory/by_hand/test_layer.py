@@ -6,9 +6,10 @@ where it moves a byte a second, the time is the number of its bytes (roofline: W
 
 import pytest
 
+from tests.helpers.layers import computed, kernels, repeats, whole_bytes
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
-PASSES = ("forward_time_per_layer", "input_gradient_time_per_layer", "weight_gradient_time_per_layer")
+PASSES = ("forward", "input_gradient", "weight_gradient")
 # A GPT: one sequence of 4 tokens of width 8, two heads of 4, 32 hidden units; layer norms, no dropout, no biases.
 GPT: dict[str, object] = {
     "layers": 1, "dimensionality": 8, "attention_heads": 2, "key_value_heads": 2, "head_dimension": 4,
@@ -24,8 +25,8 @@ LLAMA = GPT | {
 
 
 def passes(*worlds: dict[str, object], **given: object) -> list[float]:
-    estimate = trained(*worlds, **given)
-    return [estimate[name] for name in PASSES]
+    layer = computed(trained(*worlds, **given))
+    return [getattr(layer, name) for name in PASSES]
 
 
 def test_the_products_of_a_dense_layer() -> None:
@@ -152,8 +153,8 @@ def test_what_a_layer_keeps() -> None:
     Llama: inputs of two norms and of two blocks 4·128; queries, keys, values 256; statistics 128; input of the output
     projection 128; gate and up 384; hidden units 192.
     """
-    assert trained(GPT)["layer_activation_bytes"] == 1088
-    assert trained(LLAMA)["layer_activation_bytes"] == 4 * 128 + 256 + 128 + 128 + 384 + 192
+    assert whole_bytes(trained(GPT)) == 1088
+    assert whole_bytes(trained(LLAMA)) == 4 * 128 + 256 + 128 + 128 + 384 + 192
 
 
 def test_products_in_fp8_read_and_keep_a_byte_an_entry_but_attention_two() -> None:
@@ -171,24 +172,24 @@ def test_products_in_fp8_read_and_keep_a_byte_an_entry_but_attention_two() -> No
         "bf16_peak_flop_rate": 1e30,
     }
     wide, fp8 = trained(LLAMA, ONE_BYTE_A_SECOND), trained(LLAMA, ONE_BYTE_A_SECOND, narrow)
-    assert fp8["forward_time_per_layer"] - wide["forward_time_per_layer"] == 4 * 768 - 768
-    assert wide["layer_activation_bytes"] - fp8["layer_activation_bytes"] == (2 * 128 + 128 + 192) / 2
+    assert computed(fp8).forward - computed(wide).forward == 4 * 768 - 768
+    assert whole_bytes(wide) - whole_bytes(fp8) == (2 * 128 + 128 + 192) / 2
     # Backward gradients of the outputs, 8·(16 + 8 + 24 + 8) = 448 entries, are cast; of gradients and weights
     # (256 + 256) + (128 + 128) + (384 + 384) + (128 + 192) = 1856 bytes half are read.
-    assert fp8["input_gradient_time_per_layer"] - wide["input_gradient_time_per_layer"] == 4 * 448 - 1856 / 2
+    assert computed(fp8).input_gradient - computed(wide).input_gradient == 4 * 448 - 1856 / 2
 
 
 @pytest.mark.parametrize(("recomputation", "again"), [("none", 0), ("selective", 192 + 128 + 192), ("full", 4416)])
 def test_what_is_computed_again(recomputation: str, again: int) -> None:
     """Scores, softmax and values, or the whole forward pass (arXiv 2205.05198, section 5)."""
     e = trained(GPT, ONE_BYTE_A_SECOND, activation_recomputation=recomputation)
-    assert e["recomputation_time_per_layer"] == again
+    assert computed(e).recomputation == again
 
 
 def test_a_pass_stops_at_the_last_product_that_is_needed() -> None:
     """Nothing in the layer needs the output of down, 832 bytes (PyTorch, set_checkpoint_early_stop)."""
     e = trained(GPT, ONE_BYTE_A_SECOND, activation_recomputation="full", recomputation_stops_early=True)
-    assert e["recomputation_time_per_layer"] == 4416 - 832
+    assert computed(e).recomputation == 4416 - 832
 
 
 def test_gradients_that_software_adds_up_in_a_kernel_of_its_own() -> None:
@@ -219,7 +220,7 @@ def test_a_host_that_is_slower_than_its_accelerator_is_waited_for() -> None:
 
 def forward_of_ones(**given: object) -> float:
     """Forward seconds of a layer whose only work are its four products and attention, one product a second and core."""
-    return trained(GPT, ONE_PRODUCT_A_SECOND, given)["forward_time_per_layer"]
+    return float(computed(trained(GPT, ONE_PRODUCT_A_SECOND, given)).forward)
 
 
 def test_tiles_are_begun_whole_where_waves_are_lost() -> None:
@@ -261,8 +262,8 @@ def test_rows_lost_to_packing_on_a_processor() -> None:
 def test_bytes_that_a_processors_products_do_not_hide() -> None:
     """Caches keep 600 bytes of a product: of 640, 832 and 832 the rest, of which a half is waited for."""
     world = GPT | {"fp16_peak_flop_rate": 2, "memory_bandwidth": 1}
-    plain = trained(world)["forward_time_per_layer"]
-    waits = trained(world, cached_operand_bytes=600, exposed_operand_fraction=0.5)["forward_time_per_layer"]
+    plain = computed(trained(world)).forward
+    waits = computed(trained(world, cached_operand_bytes=600, exposed_operand_fraction=0.5)).forward
     assert waits - plain == pytest.approx((40 + 232 + 232) / 2)
 
 
@@ -282,7 +283,7 @@ def test_a_long_k_is_cut_among_cores_that_would_be_idle() -> None:
         trained(GPT, cores, feedforward_dimension=units, fp16_peak_flop_rate=2, memory_bandwidth=1)
         for units in (1024, 2048)
     )
-    more = deep["forward_time_per_layer"] - shallow["forward_time_per_layer"]
+    more = computed(deep).forward - computed(shallow).forward
     assert more == 2 * 2 * 64 + 2 * 1024 * 4 * 2
 
 
@@ -299,21 +300,21 @@ def test_a_fused_attention_is_slower_over_short_sequences_and_with_narrow_heads(
     weighted = 4160 - 320
     for name in ("attention_ramp_length", "attention_edge_length"):
         ramp = trained(LLAMA, ONE_PRODUCT_A_SECOND, **{name: 2.5})
-        assert ramp["forward_time_per_layer"] == weighted + 2 * 320
+        assert computed(ramp).forward == weighted + 2 * 320
     for name, times in (("attention_ramp_length", 2), ("attention_edge_length", 1)):
         ramp = trained(LLAMA, ONE_PRODUCT_A_SECOND, causal=False, **{name: 4})
-        assert ramp["forward_time_per_layer"] == weighted + times * 512
+        assert computed(ramp).forward == weighted + times * 512
     narrow = trained(LLAMA, ONE_PRODUCT_A_SECOND, attention_head_ramp=128)
-    assert narrow["forward_time_per_layer"] == pytest.approx(weighted + 320 * (4097 / 2) ** 0.5)
+    assert computed(narrow).forward == pytest.approx(weighted + 320 * (4097 / 2) ** 0.5)
 
 
 def test_what_else_slows_a_fused_attention() -> None:
     """Dropout to its fraction; deterministic sums backward; softmax that products do not hide: 4 operations a score."""
     dropped = trained(LLAMA, ONE_PRODUCT_A_SECOND, dropout=0.1, attention_dropout_fraction=0.5)
-    assert dropped["attention_core_forward_time_per_layer"] == 320 * 2
+    assert repeats(dropped).attention_core == 320 * 2
     in_order = trained(LLAMA, ONE_PRODUCT_A_SECOND, deterministic=True, deterministic_attention_fraction=0.5,
                        deterministic_kernel_fraction=1)  # fmt: skip
-    assert in_order["attention_core_gradient_time_per_layer"] == 2 * 2.5 * 320
-    assert in_order["attention_core_forward_time_per_layer"] == 320
+    assert kernels(in_order).gradient.attention_core == 2 * 2.5 * 320
+    assert repeats(in_order).attention_core == 320
     exposed = trained(LLAMA, ONE_PRODUCT_A_SECOND, exposed_softmax_fraction=0.25, vector_flop_rate=1)
-    assert exposed["attention_core_forward_time_per_layer"] == 320 + 8 * 4 * 4 * 4 * 0.25
+    assert repeats(exposed).attention_core == 320 + 8 * 4 * 4 * 4 * 0.25

@@ -9,6 +9,7 @@ import amped
 from amped.base.errors import MappingError
 from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from tests.helpers.formulas import sectioned
+from tests.helpers.layers import whole_bytes
 from tests.helpers.stages import of_stage, working_bytes
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
@@ -42,7 +43,7 @@ def test_activations_of_a_layer(s, h, a, b, t, recomputation, sequence_parallel,
     stream, square = s * b * h, a * s * s * b
     assert e["kept_activation_bytes_per_layer"] == stream * whole + (stream * split + square * scores) // t
     everything = stream * 34 // t if sequence_parallel else stream * 10 + stream * 24 // t
-    assert e["layer_activation_bytes"] == everything + 5 * square // t
+    assert whole_bytes(e) == everything + 5 * square // t
     assert e["score_activation_bytes"] == 5 * square // t
 
 
@@ -52,14 +53,14 @@ def test_activations_of_a_layer(s, h, a, b, t, recomputation, sequence_parallel,
 def test_flash_attention_drops_the_scores_and_keeps_a_number_for_each_row_and_head(s, h, a, b, t, sequence_parallel):
     """arXiv 2205.14135, algorithm 1: the logarithm of a row's sum, in full precision."""
     unfused, fused = (layer(s, h, a, b, t, sequence_parallel=sequence_parallel, flash_attention=on) for on in (0, 1))
-    saved = unfused["layer_activation_bytes"] - fused["layer_activation_bytes"]
+    saved = whole_bytes(unfused) - whole_bytes(fused)
     assert saved == 5 * a * s * s * b // t - 4 * s * b * a // t
     assert fused["score_activation_bytes"] == 0
 
 
 def test_without_dropout_there_are_no_masks_and_no_second_copy_of_the_scores():
     """s·b·h·(34 − 2) and 2·a·s²·b: arXiv 2205.05198, section 4.1 without its masks and the dropout's output."""
-    assert layer(2048, 6144, 64, 4, 1, dropout=0)["layer_activation_bytes"] == 2048 * 4 * (6144 * 32 + 2 * 64 * 2048)
+    assert whole_bytes(layer(2048, 6144, 64, 4, 1, dropout=0)) == 2048 * 4 * (6144 * 32 + 2 * 64 * 2048)
 
 
 @cache
@@ -212,8 +213,9 @@ def moved(e, *phases):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policies_save_exactly_the_bytes_of_their_paper(policy, position, w):
     kept, less = with_policies(w, norm_position=position), with_policies(w, policy, norm_position=position)
-    for name in ("layer_activation_bytes", "kept_activation_bytes_per_layer"):
-        assert kept[name] - less[name] == POLICIES[policy](w)[0]
+    saved = POLICIES[policy](w)[0]
+    assert whole_bytes(kept) - whole_bytes(less) == saved
+    assert kept["kept_activation_bytes_per_layer"] - less["kept_activation_bytes_per_layer"] == saved
 
 
 @SIZES
@@ -230,16 +232,16 @@ def test_a_gated_function_reads_both_of_its_inputs_again_and_does_not_work_in_pl
     kept = with_policies(w, gated_mlp=True)
     again = with_policies(w, "activation_function_recomputation", gated_mlp=True)
     assert moved(again, *GRADIENTS) - moved(kept, *GRADIENTS) == pytest.approx((2 + 1) * 4 * STREAM * w, rel=5e-3)
-    assert kept["layer_activation_bytes"] - again["layer_activation_bytes"] == 4 * STREAM * w
+    assert whole_bytes(kept) - whole_bytes(again) == 4 * STREAM * w
     alone = with_policies(w, "in_place_activation", gated_mlp=True)
-    assert alone["layer_activation_bytes"] == kept["layer_activation_bytes"]
+    assert whole_bytes(alone) == whole_bytes(kept)
 
 
 @SIZES
 def test_a_gate_that_is_not_fused_keeps_the_output_of_its_function(w):
     """PyTorch's autograd of silu(gate) · up: the product keeps both of its factors, 4·h entries of a token more."""
     kept, more = with_policies(w, gated_mlp=True), with_policies(w, gated_mlp=True, unfused_gate=True)
-    assert more["layer_activation_bytes"] - kept["layer_activation_bytes"] == 4 * STREAM * w
+    assert whole_bytes(more) - whole_bytes(kept) == 4 * STREAM * w
 
 
 def test_latent_attention_that_projects_again_keeps_no_queries_keys_and_values():
@@ -261,7 +263,7 @@ def test_latent_attention_that_projects_again_keeps_no_queries_keys_and_values()
         for on in (False, True)
     )
     saved = B * S * A * (96 + 96 + 64) * 2
-    assert kept["layer_activation_bytes"] - again["layer_activation_bytes"] == saved
+    assert whole_bytes(kept) - whole_bytes(again) == saved
     flops = {
         o.name: o.flops * o.count for o in again.results.records("layer_operators") if o.phase != "weight_gradient"
     }
@@ -276,7 +278,7 @@ def test_tempo_saves_the_share_that_its_modules_save(w):
         dict.fromkeys(list(POLICIES)[:3], True),
         {"activation_precision": f"{w} B", "packed_mask_precision": "1 B"},
     )
-    kept, less = (layer(512, H, A, B, 1, **size, **chosen)["layer_activation_bytes"] for chosen in ({}, names))
+    kept, less = (whole_bytes(layer(512, H, A, B, 1, **size, **chosen)) for chosen in ({}, names))
     assert (kept - less, kept) == tuple(B * 512 * H * number for number in {2: (24, 74), 4: (52, 138)}[w])
 
 

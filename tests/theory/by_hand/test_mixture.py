@@ -8,6 +8,7 @@ Source: arXiv 2006.16668 (GShard), sections 2.2 and 3.
 import pytest
 
 import amped
+from tests.helpers.layers import computed, whole_bytes
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
 MIXTURE: dict[str, object] = {
@@ -29,7 +30,7 @@ ROUTER, UP, DOWN = TOKENS * WIDTH * 4, VISITS * WIDTH * 2 * 6, VISITS * 6 * WIDT
 
 def passes(*worlds: dict[str, object], **given: object) -> list[float]:
     e = trained(MIXTURE, *worlds, **given)
-    return [e[f"{name}_time_per_layer"] for name in ("forward", "input_gradient", "weight_gradient")]
+    return [getattr(computed(e), name) for name in ("forward", "input_gradient", "weight_gradient")]
 
 
 def test_the_products_of_a_mixture() -> None:
@@ -85,7 +86,7 @@ def test_what_a_mixture_keeps_and_works_with() -> None:
     gradients of gate and up are more.
     """
     e, once = trained(MIXTURE), trained(MIXTURE, deduplicated_dispatch=True)
-    assert e["layer_activation_bytes"] == 3 * STREAM + PROBABILITIES + VISIT + BOTH + HIDDEN
+    assert whole_bytes(e) == 3 * STREAM + PROBABILITIES + VISIT + BOTH + HIDDEN
     assert (e["layer_working_bytes"], once["layer_working_bytes"]) == (4 * VISIT, 2 * BOTH)
 
 

@@ -1,6 +1,7 @@
 """Offload to the host: what leaves the accelerator, what is copied and when, worked by hand on round numbers."""
 
 import json
+from types import ModuleType
 
 import pytest
 
@@ -10,6 +11,7 @@ from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.explore import EVERYTHING, SMALL, explore, unequal_rows
 from tests.helpers.formulas import sectioned
+from tests.helpers.layers import WITHOUT_INTERFERENCE, computed, copies
 
 # Two layers of 1024 with 4 micro-batches of one sequence of 512, on one accelerator of a host that has four.
 TOY = {
@@ -23,8 +25,8 @@ TOY = {
 }  # fmt: skip
 
 
-def toy(**given: object) -> amped.Estimate:
-    return amped.estimate(sectioned(TOY | given))
+def toy(formulas: ModuleType | None = None, **given: object) -> amped.Estimate:
+    return amped.estimate(sectioned(TOY | given), formulas=formulas)
 
 
 def test_nothing_offloaded_is_what_nothing_said_is() -> None:
@@ -75,18 +77,18 @@ def test_the_copies_of_a_layer_by_hand() -> None:
     e = toy(optimizer_offload=True, activation_offload=True, weight_offload=True)
     w, kept = 2 * e["number_of_parameters"] / 2, e["kept_activation_bytes_per_layer"]
     assert e["offloaded_weight_bytes_per_layer"] == e["offloaded_gradient_bytes_per_layer"] == w
-    assert e["forward_offload_time_per_layer"] == pytest.approx(max(w, kept) / 10e9, rel=1e-12)
+    assert copies(e).forward == pytest.approx(max(w, kept) / 10e9, rel=1e-12)
     # a gradient sent is written, read, its sum read and written: the host's memory, not the link, if it were slow
-    assert e["backward_offload_time_per_layer"] == pytest.approx((w + kept) / 10e9, rel=1e-12)
+    assert copies(e).backward == pytest.approx((w + kept) / 10e9, rel=1e-12)
     slow = toy(optimizer_offload=True, activation_offload=True, weight_offload=True, host_memory_bandwidth="20 GB/s")
-    assert slow["backward_offload_time_per_layer"] == pytest.approx((w + kept + 4 * w) / 20e9, rel=1e-12)
+    assert copies(slow).backward == pytest.approx((w + kept + 4 * w) / 20e9, rel=1e-12)
 
 
 def test_what_is_exposed_by_hand() -> None:
     """8 passes of a layer each way; what a layer computes hides as much of its copies, but the first and the last."""
-    e = toy(weight_offload=True, offload_interference_time_per_layer=0)
-    there, back = e["forward_offload_time_per_layer"], e["backward_offload_time_per_layer"]
-    forward, backward = e["forward_time_per_layer"], e["backward_time_per_layer"]
+    e = toy(WITHOUT_INTERFERENCE, weight_offload=True)
+    there, back = copies(e).forward, copies(e).backward
+    forward, backward = computed(e).forward, computed(e).backward
     assert there == back > backward > forward > 0
     update = e["update_offload_time"]  # weights that the accelerator updates and the host keeps
     assert update == pytest.approx(2 * e["number_of_parameters"] / 10e9, rel=1e-12)
@@ -104,8 +106,8 @@ def test_what_is_exposed_by_hand() -> None:
 def test_copies_beside_computation_slow_it_by_what_they_take_of_the_memory() -> None:
     e = toy(weight_offload=True, host_link_bandwidth="1 TB/s", host_memory_bandwidth="10 TB/s")
     moved = 2 * e["offloaded_weight_bytes_per_layer"]
-    expected = min(moved / e["achieved_memory_bandwidth"], e["overlapped_offload_communication_time_per_layer"])
-    assert e["offload_interference_time_per_layer"] == pytest.approx(expected, rel=1e-12)
+    expected = min(moved / e["achieved_memory_bandwidth"], copies(e).overlapped)
+    assert copies(e).interference == pytest.approx(expected, rel=1e-12)
 
 
 def test_accelerators_share_their_host_and_its_link() -> None:

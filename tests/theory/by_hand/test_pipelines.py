@@ -9,6 +9,7 @@ from amped.base.errors import AmpedError, ConfigError, MappingError
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, SYSTEM
 from tests.helpers.cli import amped as command
 from tests.helpers.formulas import sectioned
+from tests.helpers.layers import computed
 from tests.helpers.stages import bottleneck, of_stage, working_bytes
 
 MACHINE = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
@@ -35,7 +36,7 @@ def test_h1_waits_for_what_no_weight_gradient_fills():
              "stage_send_time": 0, "embedding_forward_time": 0, "embedding_backward_time": 0, "output_head_forward_time": 0,
              "output_head_input_gradient_time": 0, "output_head_weight_gradient_time": 0}  # fmt: skip
     e = zero_bubble("h1", **alike)
-    f, b, w = (8 * e[f"{name}_time_per_layer"] for name in ("forward", "input_gradient", "weight_gradient"))
+    f, b, w = (8 * getattr(computed(e), name) for name in ("forward", "input_gradient", "weight_gradient"))
     assert e["pipeline_bubble_time"] == pytest.approx(3 * (f + b - w), rel=1e-9)
     assert pipe(**alike)["pipeline_bubble_time"] == pytest.approx(3 * (f + b + w), rel=1e-9)
 
@@ -171,14 +172,14 @@ def test_a_layout_says_the_same_as_its_first_and_last_stage():
 
 def test_the_slowest_stage_of_a_layout_paces():
     e = pipe(pipeline_layout="6,6,14,6")
-    assert e["compute_forward_time"] == 8 * 14 * e["forward_time_per_layer"]
+    assert e["compute_forward_time"] == 8 * 14 * computed(e).forward
     assert bottleneck(e) == "middle"
 
 
 def walked(e, layers):
     """Bytes of each stage: states, activations, the head's on the last, and what it works with."""
     ends, kept = e.results.records("device_states")[0].shared, e["kept_activation_bytes_per_layer"]
-    states = e["non_expert_parameters_per_layer"] * ends
+    states = e["non_expert_layer_parameters"] / e["layers"] * ends
     each = [n * (states + kept * min(len(layers) - s, 8)) for s, n in enumerate(layers)]
     each[0] += e["embedding_parameters"] * ends + 4 * e["embedding_activation_bytes"]
     head = e["output_head_parameters"] + e["tied_embeddings"] * e["vocabulary_size"] * e["embedding_dimension"]

@@ -5,6 +5,7 @@ from math import fsum
 import pytest
 
 import amped
+from tests.helpers.layers import with_waits
 from tests.helpers.stages import bottleneck, of_stage
 
 LLAMA = {"pipeline_parallel_degree": 4, "virtual_pipeline_stages": 1}
@@ -32,7 +33,7 @@ def test_a_module_is_a_layer_a_projection_and_a_head():
     one, none = trained(1), trained(0)
     d = one["dimensionality"]
     own = one["number_of_parameters"] - none["number_of_parameters"]
-    assert own == pytest.approx(none["non_expert_parameters_per_layer"] + 2 * d * d + 3 * d, rel=1e-12)
+    assert own == pytest.approx(none["non_expert_layer_parameters"] / none["layers"] + 2 * d * d + 3 * d, rel=1e-12)
     more = one["output_head_multiply_accumulates"] - none["output_head_multiply_accumulates"]
     tokens = one["microbatch_tokens"] * one["number_of_microbatches_per_minibatch"] / 4  # spread over the stages
     assert more == pytest.approx(tokens * (d * one["vocabulary_size"] + 2 * d * d) / 8, rel=1e-12)
@@ -41,7 +42,7 @@ def test_a_module_is_a_layer_a_projection_and_a_head():
 
 def test_the_last_stage_does_all_of_it():
     one, none = trained(1), trained(0)
-    layers = one["layer_time"] + fsum(
+    layers = with_waits(one).whole + fsum(
         d.time * d.count
         for d in one.results.records("output_head_durations")
         if d.name == "multi_token_prediction_projection"

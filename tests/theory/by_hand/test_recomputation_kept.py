@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import amped
+from tests.helpers.layers import computed, repeats
 
 RUN = {"tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "virtual_pipeline_stages": 1, "zero_stage": 3,
        "sequence_parallel": False}  # fmt: skip
@@ -26,9 +27,9 @@ def test_what_is_not_kept_runs_again_but_for_the_down_projection(keep):
     e = llama(keep=keep)
     time, forward = forward_times(e)
     streams = sum(time[d.name] for d in forward if d.kind in ("normalization", "element_wise"))
-    core = 0 if "attention_core" in keep else e["attention_core_forward_time_per_layer"]
+    core = 0 if "attention_core" in keep else repeats(e).attention_core
     again = sum(time[name] for name in ("query_key_value", "attention_output", "feedforward_up") if name not in keep)
-    assert e["recomputation_time_per_layer"] == pytest.approx(again + core + streams)
+    assert computed(e).recomputation == pytest.approx(again + core + streams)
 
 
 def test_the_share_is_that_of_the_widths():

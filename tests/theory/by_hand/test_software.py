@@ -11,6 +11,16 @@ from amped.cli.app import app
 from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import Tables
 from tests.helpers.config import MAPPING
+from tests.helpers.layers import (
+    computed,
+    exposure,
+    idle_overlap,
+    kernels,
+    of_parallelism,
+    overlapped_backward,
+    repeats,
+    waits,
+)
 
 FLASH = {"flash_attention": True, "dropout": 0, "activation_recomputation": "none", "system": "DGX H100"}
 MIXTURE = {"expert_parallel_degree": 8, "tensor_parallel_degree": 1}
@@ -114,16 +124,14 @@ class TestWhatARowLeavesUndone:
     def test_dropout_costs_a_fused_attention_what_its_share_says(self):
         asked = FLASH | {"attention_dropout_fraction": 0.5, "kernel_overhead_time": 0}
         dry, wet = step(**asked), step(**asked | {"dropout": 0.1})
-        assert wet["attention_core_forward_time_per_layer"] == pytest.approx(
-            2 * dry["attention_core_forward_time_per_layer"], rel=0.01
-        )
+        assert repeats(wet).attention_core == pytest.approx(2 * repeats(dry).attention_core, rel=0.01)
 
     def test_shares_of_a_sequence_are_attended_to_more_slowly(self):
         for degree, slower in ((1, 1), (2, 2)):
             asked = FLASH | {"context_parallel_degree": degree, "kernel_overhead_time": 0, "attention_ramp_length": 0}
             whole, blocks = (step(**asked, context_parallel_attention_fraction=f) for f in (1, 0.5))
-            for time in ("attention_core_forward_time_per_layer", "attention_core_gradient_time_per_layer"):
-                assert blocks[time] == pytest.approx(slower * whole[time], rel=0.01)
+            times = [(repeats(e).attention_core, kernels(e).gradient.attention_core) for e in (whole, blocks)]
+            assert times[1] == pytest.approx([slower * time for time in times[0]], rel=0.01)
 
     def test_traffic_that_is_not_fused_is_of_norms_and_element_wise_operators_alone(self):
         one, two = (step(**FLASH, streaming_traffic_factor=f) for f in (1, 2))
@@ -146,25 +154,30 @@ class TestWhatARowLeavesUndone:
 
     def test_recomputation_that_stops_early_leaves_out_the_last_product(self):
         e, early = step(), step(recomputation_stops_early=True)
-        left_out = e["recomputation_time_per_layer"] - early["recomputation_time_per_layer"]
-        assert left_out == pytest.approx(e["last_product_forward_time_per_layer"])
+        left_out = computed(e).recomputation - computed(early).recomputation
+        (last,) = (
+            float(d.time * d.count)
+            for d in e.results.records("layer_durations")
+            if (d.name, d.phase) == ("feedforward_down", "forward")
+        )
+        assert left_out == pytest.approx(last)
         # four of twelve parts of the products' work
-        assert 0.2 < left_out / e["recomputation_time_per_layer"] < 1 / 3
+        assert 0.2 < left_out / computed(e).recomputation < 1 / 3
 
     def test_a_slow_host_bounds_a_layer_and_adds_to_a_step(self):
         quick, slow = step(), step(host_time_per_layer="1 s", host_time_per_step="3 s")
-        passes = [slow[f"{phase}_time_per_layer"] for phase in ("forward", "input_gradient")]
+        passes = [computed(slow).forward, computed(slow).input_gradient]
         assert passes == pytest.approx([1, 0.5], rel=1e-12)
         assert slow["optimizer_time"] == pytest.approx(quick["optimizer_time"] + 3)
 
     def test_exchanges_run_while_an_accelerator_waits_for_its_host(self):
         alone = {"overlap_tensor_communication": False}
         quick, slow = step(**alone), step(**alone, host_time_per_layer="1 s")
-        assert quick["idle_overlapped_tensor_forward_time_per_layer"] == 0
-        assert quick["exposed_tensor_communication_time_per_layer"] > 0
-        assert slow["exposed_tensor_communication_time_per_layer"] == pytest.approx(0, abs=1e-12)
+        assert idle_overlap(waits(quick).forward, "tensor") == 0
+        assert exposure(quick, "tensor").exposed > 0
+        assert exposure(slow, "tensor").exposed == pytest.approx(0, abs=1e-12)
         busy = sum(float(d.time * d.count) for d in slow.results.records("layer_durations") if d.phase == "forward")
-        assert slow["idle_forward_time_per_layer"] == pytest.approx(1 - busy)
+        assert waits(slow).forward.idle == pytest.approx(1 - busy)
 
     def test_the_head_keeps_16_bit_beside_fp8(self):
         asked = {"system": "DGX H100", "accelerator": "H100 SXM"}
@@ -213,7 +226,11 @@ def test_what_is_not_prefetched_in_time_is_waited_for():
 
 def test_in_chunks_all_gathers_and_scatters_but_one_of_eight_hide_and_gradients_gathered_too():
     e = step(**FLASH, sequence_parallel=True, overlap_forward_tensor_communication=True)
-    gathers, scatters = e["tensor_gather_time_per_layer"], e["tensor_scatter_time_per_layer"]
-    hidden = e["kernel_overlapped_tensor_forward_time_per_layer"] + e["overlapped_gradient_gather_time_per_layer"]
-    assert hidden == pytest.approx(7 / 8 * (gathers + 2 * scatters))
-    assert e["exposed_tensor_communication_time_per_layer"] > 0
+    gathers, scatters = (
+        sum(float(d.time * d.count) for d in e.results.records("tensor_durations") if d.kind == kind)
+        for kind in ("all_gather", "reduce_scatter")
+    )
+    forward = of_parallelism(waits(e).forward.messages, "tensor").overlapped
+    backward = overlapped_backward(e, "tensor", "gradients")
+    assert forward + backward == pytest.approx(7 / 8 * (gathers + 2 * scatters))
+    assert exposure(e, "tensor").exposed > 0

@@ -3,6 +3,7 @@
 import pytest
 
 import amped
+from tests.helpers.layers import whole_bytes
 from tests.helpers.traffic import both_passes
 
 BIASED = {"expert_bias": True, "expert_bias_addition": "separate", "tensor_parallel_degree": 1}
@@ -100,7 +101,7 @@ class TestProbabilitiesOfExperts:
             amped.estimate("mixtral-8x7b", **WEIGHTED | {"expert_weighting": how}) for how in ("fused", "separate")
         )
         entries = float(apart["dispatched_tokens"] * apart["expert_feedforward_dimension"])
-        kept = apart["layer_activation_bytes"] - fused["layer_activation_bytes"]
+        kept = whole_bytes(apart) - whole_bytes(fused)
         assert kept == pytest.approx(entries * 2)
         assert apart["expert_weighting_bytes"] == pytest.approx(entries * (2 + 3 * 4))
         assert fused["expert_weighting_bytes"] == 0
@@ -135,7 +136,7 @@ class TestSinks:
                   for s in (0, 1)]  # fmt: skip
         assert newest[0]["compute_forward_time"] == newest[1]["compute_forward_time"]
         assert flex["compute_forward_time"] > without["compute_forward_time"]
-        kept = flex["layer_activation_bytes"] - without["layer_activation_bytes"]
+        kept = whole_bytes(flex) - whole_bytes(without)
         assert kept == pytest.approx(flex["query_bytes"])
 
 
@@ -151,7 +152,7 @@ def test_norms_of_queries_and_keys_pass_over_them_and_keep_their_inputs():
         o for o in normed.results.records("layer_operators") if o.name == "query_key_norm" and o.phase == "forward"
     )
     assert float(o.bytes) == pytest.approx(2 * (normed["query_bytes"] + normed["key_bytes"]))
-    kept = normed["layer_activation_bytes"] - plain["layer_activation_bytes"]
+    kept = whole_bytes(normed) - whole_bytes(plain)
     assert kept == pytest.approx(normed["query_bytes"] + normed["key_bytes"])
 
 
@@ -179,7 +180,7 @@ def test_a_causal_mask_of_its_own_passes_over_all_scores_as_masked_fill_does():
     assert one == [pytest.approx([2 + 1 / 8, 2], rel=0.01)] * 2
     assert modeled(e, "causal_mask") == [pytest.approx([2 * entries, 2 * entries])] * 2
     assert e["compute_forward_time"] > without["compute_forward_time"]
-    assert e["layer_activation_bytes"] == without["layer_activation_bytes"]
+    assert whole_bytes(e) == whole_bytes(without)
     bidirectional = {**unfused, "causal": False}
     times = {s: amped.estimate("default", **bidirectional, separate_causal_mask=s)["step_time"] for s in (False, True)}
     assert times[True] == times[False]

@@ -11,8 +11,6 @@ MOST_EXCEPTIONS = 20
 # Names that formulas of earlier chapters take, and why. The list only shrinks.
 EXCEPTIONS = {
     "device_updated_parameters": "the optimizer is an operator, and its shape is what a stage holds",
-    "tensor_forward_communication_time_per_layer": "SUMMA is whole on its page: what of its panels is waited for too",
-    "tensor_durations": "SUMMA is whole on its page: how long its panels take",
     "output_head_panel_durations": "SUMMA is whole on its page: how long its panels take at the output head",
 }
 

@@ -109,8 +109,8 @@ def test_few_names_are_public() -> None:
 
 
 def test_a_name_inside_leads_to_public_names_of_its_chapter() -> None:
-    assert near("idle_forward_time_per_layer", KNOWN)
-    assert {home_of(name) for name in near("idle_forward_time_per_layer", KNOWN)} == {"layer"}
+    assert near("overlapped_chunk_fraction", KNOWN)
+    assert {home_of(name) for name in near("overlapped_chunk_fraction", KNOWN)} == {"layer"}
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_a_name_inside_leads_to_public_names_of_its_chapter() -> None:
 )
 def test_a_name_inside_is_refused_and_told_where_it_is(asked: object) -> None:
     with pytest.raises(amped.AmpedError, match=r"is inside chapter layer(.|\n)*it leads to [a-z]") as refused:
-        asked("idle_forward_time_per_layer")  # type: ignore[operator]
-    assert "`amped explain idle_forward_time_per_layer` shows it" in str(refused.value)
+        asked("overlapped_chunk_fraction")  # type: ignore[operator]
+    assert "`amped explain overlapped_chunk_fraction` shows it" in str(refused.value)
 
 
 def test_a_name_of_a_users_file_is_public(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_every_formula_says_its_file_and_line() -> None:
 
 
 def test_an_explanation_folds_what_is_inside_and_counts_it() -> None:
-    folded = amped.explain("exposed_expert_communication_time_per_layer", "default")
-    whole = amped.explain("exposed_expert_communication_time_per_layer", "default", inside=True)
+    folded = amped.explain("layer_exposures", "default")
+    whole = amped.explain("layer_exposures", "default", inside=True)
     assert folded.inside["layer"] > 0
     assert not {part.name for part in folded.walk()} & KEPT
     assert {part.name for part in whole.walk()} & KEPT
@@ -163,4 +163,4 @@ def test_an_explanation_folds_what_is_inside_and_counts_it() -> None:
 
 
 def test_a_name_inside_is_explained_to_those_who_ask_for_it() -> None:
-    assert amped.explain("idle_forward_time_per_layer", "default").file.startswith("theory/layer/")
+    assert amped.explain("overlapped_chunk_fraction", "default").file.startswith("theory/layer/")

@@ -2,21 +2,22 @@
 
 import pytest
 
+from amped.base.errors import WiringError
 from amped.theory.language.quantity import each_of, family, mark_of, members_of, quantity
 
 
-@family(SIDE=("left", "right"), OTHER=("right", "left"))
+@family(named=("left_share", "right_share"), SIDE=("left", "right"), OTHER=("right", "left"))
 @quantity("count", replaces=("old_SIDE_share",))
-def SIDE_share(SIDE_part, OTHER_part):  # noqa: N802, N803
+def SIDE_share(SIDE_part, OTHER_part, *, side):  # noqa: N802, N803
     """The share of the SIDE part."""
-    return {"SIDE": SIDE_part / (SIDE_part + OTHER_part), "all": sum(SIDE_part for _ in range(2))}
+    return {side: SIDE_part / (SIDE_part + OTHER_part), "all": sum(SIDE_part for _ in range(2))}
 
 
 def test_each_member_has_its_own_name_arguments_and_docstring() -> None:
     left, right = members_of(SIDE_share)
     assert (left.__name__, right.__name__) == ("left_share", "right_share")
-    assert left.__code__.co_varnames[:2] == ("left_part", "right_part")
-    assert right.__code__.co_varnames[:2] == ("right_part", "left_part")
+    assert left.__amped_arguments__ == ("left_part", "right_part")
+    assert right.__amped_arguments__ == ("right_part", "left_part")
     assert (left.__doc__, right.__doc__) == ("The share of the left part.", "The share of the right part.")
 
 
@@ -28,10 +29,19 @@ def test_each_member_has_its_own_mark_and_leaves_the_pattern_as_it_was() -> None
     assert mark_of(SIDE_share).replaces == ("old_SIDE_share",)
 
 
-def test_text_and_expressions_inside_a_member_follow() -> None:
+def test_a_member_is_told_its_own_row_and_gets_its_arguments_in_order() -> None:
     left, right = members_of(SIDE_share)
-    assert left(left_part=1.0, right_part=3.0) == {"left": 0.25, "all": 2.0}
-    assert right(right_part=3.0, left_part=1.0) == {"right": 0.75, "all": 6.0}
+    assert left(1.0, 3.0) == {"left": 0.25, "all": 2.0}
+    assert right(3.0, 1.0) == {"right": 0.75, "all": 6.0}
+
+
+def test_names_that_are_written_out_are_those_of_the_members() -> None:
+    def SIDE_end(SIDE_part: float) -> float:  # noqa: N802, N803
+        return SIDE_part
+
+    wrong = family(named=("left_end", "other_end"), SIDE=("left", "right"))(SIDE_end)
+    with pytest.raises(WiringError, match="names left_end, other_end, but makes left_end, right_end"):
+        members_of(wrong)
 
 
 def test_a_formula_without_a_family_stands_for_itself() -> None:

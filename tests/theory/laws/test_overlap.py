@@ -12,6 +12,7 @@ from amped.engine.evaluate import Array
 from amped.estimation.parts import STEP_PARTS
 from amped.theory.nouns.parallelisms import PARALLELISMS
 from tests.helpers.drawn import SWITCHES, Drawn, Values, drawn_configs
+from tests.helpers.layers import COSTS
 
 SEED, LEAST, ROUNDING = 3, 2000, 1 + 1e-9
 RATES = (
@@ -118,15 +119,12 @@ def test_parts_sum_to_the_step_and_nothing_is_negative() -> None:
 def test_what_is_hidden_and_what_is_waited_for_are_all_messages_of_a_layer() -> None:
     """With nothing that interferes; of tensor parallelism also what columns of a grid gather, of which there is none."""
     kinds = ("tensor", "context", "expert")
-    names = [f"{name}_{kind}_communication_time_per_layer" for kind in kinds for name in ("exposed", "overlapped")]
-    whole = ("tensor_forward_communication_time_per_layer", "tensor_backward_communication_time_per_layer",
-             "context_communication_time_per_layer", "expert_communication_time_per_layer")  # fmt: skip
+    names = [f"{name}{kind}_of_layer_time" for kind in kinds for name in ("", "exposed_", "overlapped_")]
     for drawn in drawn_configs(SEED):
         none = {name: 0.0 for name in NOTHING_INTERFERES if name in drawn.own}
-        valid, *found = drawn.steps([none], (*names, *whole))
-        forward, backward, context, expert = (each[valid] for each in found[6:])
-        for n, sent in enumerate((forward + backward, context, expert)):
-            exposed, overlapped = (each[valid] for each in found[2 * n : 2 * n + 2])
+        valid, *found = drawn.steps([none], names, COSTS)
+        for n in range(len(kinds)):
+            sent, exposed, overlapped = (each[valid] for each in found[3 * n : 3 * n + 3])
             assert np.allclose(exposed + overlapped, sent, rtol=1e-9)
             assert (overlapped <= sent * ROUNDING).all()
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import amped
 from amped.estimation.parts import STEP_PARTS
+from tests.helpers.layers import copies
 from tests.helpers.physics import few, mappings, trained
 
 HOST = ("host_link_bandwidth", "host_memory_bandwidth")
@@ -131,6 +132,6 @@ def test_the_largest_micro_batch_fits_and_a_larger_one_does_not(
 def test_a_layer_that_waits_for_its_host_delays_the_other_stages_too() -> None:
     """The bubble is the others' work on a micro-batch: with what they wait for."""
     free, waits = trained(), trained(activation_offload=1, host_link_bandwidth=1e9)
-    each = waits["exposed_offload_communication_time_per_layer"]
+    each = copies(waits).exposed
     layers = waits["layers"] - waits.results.records("bottleneck_stage")[0].kinds[0]
     assert waits["pipeline_bubble_time"] - free["pipeline_bubble_time"] == pytest.approx(each * layers, rel=1e-9)

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import amped
 from amped.estimation.execution import executed_step
 from amped.estimation.parts import STEP_PARTS
 from amped.theory.nouns.parallelisms import PARALLELISMS
 from amped.theory.nouns.records import Kernels, Operator, Products, Streams, Tiles
 from amped.theory.roofline.kernels import product_time
+from tests.helpers.layers import computed, messages, of_parallelism, repeats, whole_passes, with_waits
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
 from tests.helpers.stages import bottleneck
 
@@ -25,7 +27,6 @@ LOSSES = ("kernel_overhead_time", "kernel_launch_time", "bandwidth_ramp_bytes", 
           "inter_node_ramp_bytes")  # fmt: skip
 PRODUCTS = ("contraction", "batched_contraction", "fused_attention")
 COMPUTE = ("compute_forward_time", "compute_backward_time", "weight_update_time", "recomputation_time")
-FORWARD_SENDING = "tensor_forward_communication_time_per_layer"
 FAILING = {"accelerator_mean_time_between_failures": 1e8, "checkpoint_time": 60, "restart_time": 600}
 few = settings(max_examples=30, deadline=None, derandomize=True)
 
@@ -49,6 +50,11 @@ KEYS_AND_INPUTS = ALL_HIDDEN | {"zero_stage": 0, "tensor_parallel_degree": 16, "
 
 def exposed(kind: str) -> str:
     return f"exposed_{kind}_communication_time"
+
+
+def forward_sending(told: amped.Estimate) -> float:
+    """Seconds of the tensor-parallel messages of a forward pass."""
+    return float(messages(told, "tensor").forward.time)
 
 
 def hidden(kind: str) -> str:
@@ -147,7 +153,7 @@ def test_sequence_parallelism_moves_the_same_bytes_in_other_pieces() -> None:
     moved = [sum(rounds[c.kind] * c.volume * c.count for c in told.results.records("tensor_collectives"))
              for told in (whole, split)]  # fmt: skip
     assert moved[0] == moved[1] > 0
-    assert whole[FORWARD_SENDING] == pytest.approx(split[FORWARD_SENDING], rel=1e-12)
+    assert forward_sending(whole) == pytest.approx(forward_sending(split), rel=1e-12)
 
 
 def test_sharded_states_travel_once_a_step_or_with_each_micro_batch() -> None:
@@ -184,13 +190,10 @@ def test_a_causal_fused_attention_computes_the_scores_on_and_below_the_diagonal(
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_fused_attention_is_never_slower_over_long_sequences(context: int, causal: bool) -> None:
     unfused, fused = (trained(flash_attention=f, context=context, causal=causal, dropout=0) for f in (False, True))
-    for name in (
-        "attention_core_forward_time_per_layer",
-        "forward_time_per_layer",
-        "input_gradient_time_per_layer",
-        "step_time",
-    ):
-        assert fused[name] <= unfused[name]
+    assert fused["step_time"] <= unfused["step_time"]
+    assert repeats(fused).attention_core <= repeats(unfused).attention_core
+    assert computed(fused).forward <= computed(unfused).forward
+    assert computed(fused).input_gradient <= computed(unfused).input_gradient
 
 
 @pytest.mark.parametrize("flash", [False, True])
@@ -198,11 +201,9 @@ def test_recomputation_costs_one_forward_pass_or_its_core(flash: bool) -> None:
     none, core, full = (trained(flash_attention=flash, activation_recomputation=kind)
                         for kind in ("none", "selective", "full"))  # fmt: skip
     assert none["recomputation_time"] == 0
-    for told, name in ((core, "attention_core_forward_time_per_layer"), (full, "forward_time_per_layer")):
-        assert told["recomputation_time"] == pytest.approx(
-            told["bottleneck_stage_layer_passes"] * told[name], rel=1e-12
-        )
-    again = full["bottleneck_stage_layer_passes"] * full[FORWARD_SENDING]
+    for told, once in ((core, repeats(core).attention_core), (full, computed(full).forward)):
+        assert told["recomputation_time"] == pytest.approx(told["bottleneck_stage_layer_passes"] * once, rel=1e-12)
+    again = full["bottleneck_stage_layer_passes"] * forward_sending(full)
     assert full[exposed("tensor")] == pytest.approx(core[exposed("tensor")] + again, rel=1e-12)
     assert core[exposed("tensor")] == none[exposed("tensor")]
 
@@ -211,7 +212,7 @@ def test_a_tiny_network_takes_as_long_as_its_launches() -> None:
     tiny = trained(dimensionality=128, attention_heads=4, context=64, vocabulary_size=128, **ONE_OF_ALL)
     for phase in ("forward", "input_gradient", "weight_gradient"):
         kernels = sum(o.kernels * o.count for o in tiny.results.records("layer_operators") if o.phase == phase)
-        assert tiny[f"{phase}_time_per_layer"] == pytest.approx(kernels * tiny["kernel_launch_time"], rel=1e-12)
+        assert getattr(computed(tiny), phase) == pytest.approx(kernels * tiny["kernel_launch_time"], rel=1e-12)
     launched = sum(o.kernels * o.count for o in tiny.results.records("layer_operators"))
     assert tiny["step_time"] >= launched * tiny["kernel_launch_time"] * tiny["layer_passes"]
 
@@ -248,7 +249,7 @@ def test_the_slowest_stage_paces_the_step_that_is_executed_pass_by_pass(mapping:
     ends = [told["embedding_time"], *[0.0] * int(stages - 2), told["output_head_time"]]
     if stages == 1:
         ends = [told["embedding_time"] + told["output_head_time"]]
-    each = [told["layer_time"] * LAYERS / stages + end for end in ends]
+    each = [with_waits(told).whole * LAYERS / stages + end for end in ends]
     busy = sum(told[name] for name in (*COMPUTE, *map(exposed, ("tensor", "context"))))
     assert busy == pytest.approx(m * max(each), rel=1e-12)
     ran = executed_step(told)  # pass by pass; what is hidden slows no neighbor down there
@@ -280,9 +281,9 @@ def test_gradients_on_links_of_their_own_travel_while_tensor_parallelism_compute
     assert own["gradients_have_own_links"] == 1
     for told, on_links in ((own, 0), (shared, 1)):
         backward = sum(told[part] for part in ("compute_backward_time", "weight_update_time", "recomputation_time"))
-        waited = told["exposed_tensor_backward_communication_time_per_layer"]
-        sent = on_links * told["tensor_backward_communication_time_per_layer"]
-        assert 0 < waited < told["tensor_backward_communication_time_per_layer"]
+        back = whole_passes(told).backward
+        waited, sent = of_parallelism(back.exposed, "tensor"), on_links * back.tensor_link
+        assert 0 < waited < back.tensor_link
         assert told["free_backward_time"] == pytest.approx(
             backward + (waited - sent) * told["bottleneck_stage_layer_passes"]
         )

@@ -10,6 +10,7 @@ from amped.calibration.step_table import shipped_numbers
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, shipped
 from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from tests.helpers.formulas import sectioned
+from tests.helpers.layers import messages, with_waits
 from tests.helpers.places import DATA
 
 ROWS = json.loads((DATA / "published_steps.json").read_text("utf-8"))
@@ -41,8 +42,8 @@ def estimated(row, software="defaults", **overrides):
 def layer_passes(number, software):
     """Forward, and the rest of a layer's time: a forward pass waits for its own tensor-parallel communication."""
     e = estimated(ROWS[number], software, optimizer="none")
-    forward = e["compute_forward_time"] + e["tensor_forward_communication_time_per_layer"]
-    return {"forward_time": forward, "backward_time": e["layer_time"] - forward, "layer_time": e["layer_time"]}
+    forward = e["compute_forward_time"] + messages(e, "tensor").forward.time
+    return {"forward_time": forward, "backward_time": with_waits(e).whole - forward, "layer_time": with_waits(e).whole}
 
 
 @pytest.mark.parametrize("software", SOFTWARE)

@@ -5,6 +5,7 @@ Both are set up alike (`tests/helpers/tpe.py`); where amped differs on purpose, 
 
 import pytest
 
+from tests.helpers.layers import whole_bytes
 from tests.helpers.tpe import (
     CLOSE,
     CONFIGURATIONS,
@@ -69,7 +70,10 @@ def test_weights_are_those_of_the_tool(configuration):
     norms = held["ln1"] + held["ln2"]
     assert e["norm_parameters"] * entry == pytest.approx(norms, rel=EXACT)
     # The tool holds norms and the biases behind a sum whole on each accelerator, amped counts its share of them.
-    whole, layer = norms + held["fc2-bias"] + held["vproj-bias"], e["non_expert_parameters_per_layer"] / shares * entry
+    whole, layer = (
+        norms + held["fc2-bias"] + held["vproj-bias"],
+        e["non_expert_layer_parameters"] / e["layers"] / shares * entry,
+    )
     assert layer == pytest.approx(sum(held.values()) - whole * (1 - 1 / shares), rel=EXACT)
     assert layer == pytest.approx(sum(held.values()), rel=CLOSE)
 
@@ -205,7 +209,7 @@ def test_activations_take_the_memory_of_the_tool(configuration):
     layer = sum(kept.values()) - regathered - kept["dpr1"] - twice
     # The tool rounds shares of a sequence down to whole tokens.
     close = CLOSE if e["context"] % e["tensor_parallel_degree"] else EXACT
-    assert e["layer_activation_bytes"] == pytest.approx(layer, rel=close)
+    assert whole_bytes(e) == pytest.approx(layer, rel=close)
     in_flight = totals(configuration)["acts_mem_bytes"] / sum(kept.values())  # layers of micro-batches
     assert e["activation_bytes"] == pytest.approx(layer * in_flight, rel=close)
 

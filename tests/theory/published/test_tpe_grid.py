@@ -6,6 +6,7 @@ whose width it takes for a length, one panel too many that is waited for, and wh
 
 import pytest
 
+from tests.helpers.layers import exposure, whole_bytes
 from tests.helpers.tpe import (
     CLOSE,
     GRIDS,
@@ -116,9 +117,9 @@ def test_panels_are_waited_for_as_in_the_tool_but_for_one(configuration):
             left = max(panel - work, 0.0)
             assert products * (panel + p * left) == pytest.approx(row[f"t_{a_pass}_comm_s"], rel=0.03)
             waited, too_many = waited + products * (panel + (p - 1) * left), too_many + products * left
-    sums = 2 * e["statistics_time_per_layer"]
+    sums = 2 * sum(d.time * d.count for d in records(configuration, "tensor_durations") if d.kind == "all_reduce")
     gathered = e["grid_column_gather_time_per_layer"]
-    assert e["exposed_tensor_communication_time_per_layer"] == pytest.approx(waited + sums + gathered, rel=0.03)
+    assert exposure(e, "tensor").exposed == pytest.approx(waited + sums + gathered, rel=0.03)
 
 
 def memory_time(configuration, name, a_pass):
@@ -228,7 +229,7 @@ def test_activations_take_the_memory_of_the_tool(configuration):
         regathered = 1 - 1 / grid_of(configuration)[0]
         kept |= {name: kept[name] * (1 - regathered) for name in ("fc1", "qkv")}
     layer = sum(kept.values()) - kept["dpr1"] - (kept["vproj"] if "fusedla" in kept else 0)
-    assert e["layer_activation_bytes"] == pytest.approx(layer, rel=CLOSE)
+    assert whole_bytes(e) == pytest.approx(layer, rel=CLOSE)
 
 
 def test_time_of_a_panel_is_that_of_a_chain():

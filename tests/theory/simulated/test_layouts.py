@@ -12,6 +12,7 @@ from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.theory.language.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
+from tests.helpers.layers import GIVEN_PASSES, given_passes
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage")
 NUMBER, EXACT, LARGEST_MISS = 1000, 0.99, 0.01
@@ -49,15 +50,14 @@ class Drawn(NamedTuple):
             "multi_token_prediction_layers": float(sum(chunk[1] for stage in self.counts for chunk in stage)),
             "pipeline_parallel_degree": float(len(self.counts)), "virtual_pipeline_stages": float(virtual),
             "stage_send_time": self.send, "number_of_microbatches_per_minibatch": float(self.microbatches),
-            "layer_time": sum(self.layer), "forward_pass_time_per_layer": self.layer.forward,
-            "weight_gradient_pass_time_per_layer": self.layer.weight_gradient, "vocabulary_parallel_communication_time": 0.0,
+            **given_passes(self.layer), "vocabulary_parallel_communication_time": 0.0,
             "embedding_forward_time": self.embedding.forward, "embedding_backward_time": self.embedding.input_gradient,
             "output_head_forward_time": self.head.forward, "output_head_input_gradient_time": self.head.input_gradient,
             "output_head_weight_gradient_time": self.head.weight_gradient,
             "overlapped_stage_send_time": self.send * self.overlapped, "pipeline_layout": counted(self.counts),
         }  # fmt: skip
         sources = Sources(given=given, choices={"pipeline_schedule": self.schedule})
-        found = run(plan(catalogue(), TARGETS, sources), given)
+        found = run(plan(catalogue((GIVEN_PASSES,)), TARGETS, sources), given)
         sent = 0.0 if self.overlapped else found.number("pipeline_communication_time")
         work = self.microbatches * float(found.records("bottleneck_stage")[0].time)
         return work, sent, found.number("pipeline_idle_time")

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 import amped
 from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 from tests.helpers.formulas import sectioned
+from tests.helpers.layers import WITHOUT_INTERFERENCE, computed, copies, whole_passes, with_waits
 from tests.helpers.simulated.offload import Work, one_step, seconds, update_seconds
 
 LAYERS, MICROBATCHES = 24, 4
 NETWORK_AND_MAPPING = {
     "layers": LAYERS, "dimensionality": 4096, "attention_heads": 32, "vocabulary_size": 51200, "context": 2048,
     "tokens_to_train": "1 G", "batch_size": MICROBATCHES, "microbatch_size": 1, "number_of_accelerators": 1,
-    "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "offload_interference_time_per_layer": 0,
+    "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1,
 }  # fmt: skip
 ROWS = {SYSTEM: "DGX A100", ACCELERATOR: "A100 SXM 80GB"}
 shares = st.sampled_from([0, 0.1, 0.5, 1])
 
 
 def offloaded(**given: object) -> amped.Estimate:
-    config = sectioned({n: v for n, v in NETWORK_AND_MAPPING.items() if "_time_" not in n}, ROWS)
-    return amped.estimate(config, offload_interference_time_per_layer=0, **given)
+    return amped.estimate(sectioned(NETWORK_AND_MAPPING, ROWS), formulas=WITHOUT_INTERFERENCE, **given)
 
 
 def copied(e: amped.Estimate, up: float, down: float, added: float = 0.0) -> tuple[float, float]:
@@ -37,10 +37,11 @@ def simulated(e: amped.Estimate) -> tuple[float, float]:
     """Seconds of all layers of a step, and of one layer's copies, which may wait where a micro-batch turns round."""
     w, a, g = (e[f"offloaded_{kind}_bytes_per_layer"] for kind in ("weight", "activation", "gradient"))
     coming, going = copied(e, w, a)
-    forward = Work(0, coming, e["forward_time_per_layer"], going)
+    layer = computed(e)
+    forward = Work(0, coming, layer.forward, going)
     coming, going = copied(e, w + a, g, 3 * g)
-    computing = e["input_gradient_time_per_layer"] + e["weight_gradient_time_per_layer"]
-    backward = Work(0, coming, computing + e["recomputation_time_per_layer"], going)
+    computing = layer.input_gradient + layer.weight_gradient + layer.recomputation
+    backward = Work(0, coming, computing, going)
     step = seconds(one_step(LAYERS, MICROBATCHES, forward, backward))
     turn = forward.coming + forward.going + backward.coming + backward.going
     return step, turn
@@ -48,7 +49,7 @@ def simulated(e: amped.Estimate) -> tuple[float, float]:
 
 def of_the_closed_form(e: amped.Estimate) -> float:
     """Layers' computation and copies: what the step has beside both ends and the optimizer."""
-    computing = e["forward_time_per_layer"] + e["backward_time_per_layer"]
+    computing = computed(e).forward + computed(e).backward
     around_the_update = e["update_offload_time"] - e["overlapped_update_offload_time"]
     return LAYERS * MICROBATCHES * computing + e["exposed_offload_communication_time"] - around_the_update
 
@@ -85,13 +86,13 @@ def test_delayed_weight_gradients_hide_no_copies_but_those_of_two_buffers(
         weight_offload=0.5, activation_offload=activation, host_link_bandwidth=link, pipeline_schedule=schedule,
         pipeline_parallel_degree=2, number_of_accelerators=2, batch_size=8,
     )  # fmt: skip
-    copy, weight = e["backward_offload_time_per_layer"], e["weight_gradient_time_per_layer"]
-    inputs = Work(0, copy, e["resident_backward_time_per_layer"] - weight, 0.0)
+    copy, weight, back = copies(e).backward, computed(e).weight_gradient, whole_passes(e).backward.resident
+    inputs = Work(0, copy, back - weight, 0.0)
     step = seconds(([inputs] * LAYERS + [Work(0, 0.0, weight, 0.0)] * LAYERS) * MICROBATCHES)
-    wait = copy - e["overlapped_backward_offload_time_per_layer"]
-    told = LAYERS * MICROBATCHES * (e["resident_backward_time_per_layer"] + wait)
+    wait = copy - copies(e).overlapped_backward
+    told = LAYERS * MICROBATCHES * (back + wait)
     assert told == pytest.approx(step, rel=1e-9, abs=2 * MICROBATCHES * copy * (1 + 1e-9))
-    assert e["weight_gradient_pass_time_per_layer"] <= weight
+    assert with_waits(e).weight_gradient <= weight
 
 
 @pytest.mark.parametrize("link", [2e9, 8e9, 31.5e9])
@@ -99,9 +100,9 @@ def test_gradients_going_down_are_exact(link: float) -> None:
     """Nothing comes up and the forward pass sends nothing: only the last layer's gradients can wait."""
     e = offloaded(optimizer_offload=1, host_link_bandwidth=link, host_memory_bandwidth=1e13, batch_size=1)
     g = e["offloaded_gradient_bytes_per_layer"] / e["host_link_bandwidth_per_accelerator"]
-    work = [Work(0, 0.0, e["backward_time_per_layer"], g)] * LAYERS
-    forward = LAYERS * e["forward_time_per_layer"]
-    alone = LAYERS * (e["forward_time_per_layer"] + e["backward_time_per_layer"])
+    work = [Work(0, 0.0, computed(e).backward, g)] * LAYERS
+    forward = LAYERS * computed(e).forward
+    alone = LAYERS * (computed(e).forward + computed(e).backward)
     exposed = e["exposed_offload_communication_time"] - e["update_offload_time"] + e["overlapped_update_offload_time"]
     assert alone + exposed == pytest.approx(forward + seconds(work), rel=1e-12)
 

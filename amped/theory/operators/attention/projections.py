@@ -7,6 +7,7 @@ tensor-parallel degree.
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
+from amped.theory.nouns.layer_records import ATTENTION
 from amped.theory.nouns.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
 from amped.theory.nouns.records import Gemm
 
@@ -166,4 +167,4 @@ def attention_operators(
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     projected = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
     behind = sink_operators + attention_head_permutation_operators + attention_output_operators
-    return projected + attention_core_operators + behind
+    return tuple(o.within(ATTENTION) for o in projected + attention_core_operators + behind)

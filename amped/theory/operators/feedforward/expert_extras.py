@@ -2,6 +2,7 @@
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
+from amped.theory.nouns.layer_records import MIXTURE
 
 
 @records()
@@ -15,7 +16,8 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     rows, width = up.m * up.batch, up.n + down.n
     sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * width)
-    return streamed("expert_bias", "element_wise", rows, width, Work(backward=sums), count=expert_bias * MoE_fraction)
+    own = {"count": expert_bias * MoE_fraction, "block": MIXTURE}
+    return streamed("expert_bias", "element_wise", rows, width, Work(backward=sums), **own)
 
 
 @records(choice="expert_bias_addition", value="separate_output")
@@ -29,7 +31,8 @@ def expert_bias_operators__separate_output(expert_gemms, routing_precision, expe
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     rows, calls = up.m * up.batch, expert_bias * MoE_fraction
     sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * up.n)
-    summed = streamed("expert_up_bias", "element_wise", rows, up.n, Work(backward=sums), count=calls)
+    own = {"count": calls, "block": MIXTURE}
+    summed = streamed("expert_up_bias", "element_wise", rows, up.n, Work(backward=sums), **own)
     return summed + output_bias_operators(down, cost, routing_precision, calls)
 
 
@@ -66,7 +69,8 @@ def added_bias(name, gemm, there, back, calls, after):
     """The operators of a bias that kernels of their own add to the rows that a grouped product writes."""
     rows = gemm.m * gemm.batch
     work = Work(there * (rows * gemm.n), back * (rows * gemm.n))
-    return streamed(name, "single_kernel", rows, gemm.n, work, count=calls, after=(after,))
+    own = {"count": calls, "after": (after,), "block": MIXTURE}
+    return streamed(name, "single_kernel", rows, gemm.n, work, **own)
 
 
 @records(choice="expert_weighting", value="separate")
@@ -85,8 +89,8 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
     back = Traffic(3 * flop / 5, (2 * narrow + 4 * wide) / 5, (3 * wide + narrow) / 5) * (rows * down.k)
     shape, kept = ("expert_weighting", "single_kernel", rows, down.k), rows * down.k * narrow / 2
     return (
-        *streamed(*shape, Work(there, kept=kept), count=2 * MoE_fraction, after=("expert_activation",)),
-        *streamed(*shape, Work(backward=back), count=5 * MoE_fraction),
+        *streamed(*shape, Work(there, kept=kept), count=2 * MoE_fraction, after=("expert_activation",), block=MIXTURE),
+        *streamed(*shape, Work(backward=back), count=5 * MoE_fraction, block=MIXTURE),
     )
 
 

@@ -1,0 +1,188 @@
+"""The messages of a micro-batch in one layer, and the kernels beside which they may run.
+
+A second of kernels hides at most one second of messages. Matrix products hide gathers and scatters in chunks. Weight
+gradients hide the reduction of input gradients. Attention hides the exchange of keys and values. Each page of a
+parallelism says which part of its messages may run beside which kernels; `waits` hands the kernels out.
+"""
+
+import numpy as np
+
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePart, Messages
+from amped.theory.nouns.records import total
+
+
+def time_of(durations):
+    """The time of all calls of some messages; zero of none. Source: definition."""
+    return total([0.0, *(d.time * d.count for d in durations)])
+
+
+# --- tensor parallelism ----------------------------------------------------------------------------------------------
+
+
+@quantity("1")
+def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fraction):
+    """The share of an all-gather or a reduce-scatter that can run beside matrix products.
+
+    The message is cut into as many chunks as the tensor-parallel grid has rows. All chunks but one can overlap.
+
+    Source: NVIDIA Transformer Engine 2, comm_gemm_overlap.cpp (split_overlap_ag, split_overlap_rs).
+    """
+    return (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
+
+
+@records()
+def tensor_messages(
+    tensor_durations,
+    layer_kinds,
+    gathered_gradient_layouts,
+    overlapped_chunk_fraction,
+    overlap_forward_tensor_communication,
+    overlap_tensor_communication,
+    weight_gradients_hide_reductions,
+):
+    """The tensor-parallel messages of each pass of a layer of each kind.
+
+    A forward pass hides gathers and scatters in chunks beside its products. A backward pass reduces as much as a forward
+    pass; where the forward pass has scattered, it also gathers gradients, in chunks beside the products that use them.
+    It gathers the inputs of products again beside any of its kernels, and reduces beside weight gradients.
+
+    Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2; Megatron-LM,
+    LinearWithGradAccumulationAndAsyncCommunication; NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
+    """
+    layers = []
+    for kind in layer_kinds:
+        durations = kind.durations(tensor_durations)
+        gathers, scatters = (
+            time_of(d for d in durations if d.kind == name) for name in ("all_gather", "reduce_scatter")
+        )
+        once, gradients = time_of(durations), gathers * gathered_gradient_layouts
+        chunks, in_chunks = overlapped_chunk_fraction, overlap_forward_tensor_communication
+        forward = (MessagePart("chunks", (gathers + scatters) * chunks, "products", 1.0, in_chunks),)
+        backward = (
+            MessagePart("inputs", gathers, "every", 1.0, overlap_tensor_communication),
+            MessagePart("gradients", gradients * chunks, "products", 1.0, in_chunks),
+            MessagePart(
+                "reductions",
+                once - gathers,
+                "weight_gradients",
+                1.0,
+                overlap_tensor_communication * weight_gradients_hide_reductions,
+                needed_first=True,
+            ),
+        )
+        sent = Messages("tensor", once, forward)
+        layers.append(LayerMessages(kind.name, sent, sent, Messages("tensor", once + gradients, backward)))
+    return tuple(layers)
+
+
+@records(choice="tensor_parallel_strategy", value="2d_summa")
+def tensor_messages__2d_summa(
+    tensor_durations, layer_durations, layer_kinds, summa_panels, overlap_tensor_communication
+):
+    """The messages of SUMMA in each pass of a layer of each kind; products hide broadcasts and reductions of panels.
+
+    A panel is the part of an operand that SUMMA multiplies at a time. The backward pass sends twice as many panels as
+    the forward pass. It all-reduces equally many sums of norms and of the softmax.
+
+    Source: arXiv 2410.00273, section 3.
+    """
+    once = time_of(tensor_durations)
+    sums = time_of(d for d in tensor_durations if d.kind == "all_reduce")
+
+    def panels(phase, window):
+        time = overlapped_panel_time(phase, tensor_durations, layer_durations, summa_panels)
+        return MessagePart("panels", time, window, 1.0, overlap_tensor_communication)
+
+    forward = Messages("tensor", once, (panels("forward", "every"),))
+    gradients = panels("input_gradient", "every"), panels("weight_gradient", "weight_gradients")
+    backward = Messages("tensor", 2 * once - sums, gradients)
+    return tuple(LayerMessages(kind.name, forward, forward, backward) for kind in layer_kinds)
+
+
+def overlapped_panel_time(phase, messages, kernels, panels):
+    """The time in which SUMMA sends parts of its operands (panels) while products of a pass run.
+
+        time = sum over the products: (P − 1)·min(panel time, time of the product / P)·calls.
+
+    A product has P panels. While one panel is multiplied, the next one is sent, so all panels but one can overlap.
+    Source: arXiv 2410.00273, section 3. Differs: the code of the paper waits for one panel more.
+    """
+    named = {d.name for d in messages}
+    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
+    sent = {k.name: panel_time(k.name, messages) for k in products}
+    hidden = ((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
+    return total([0.0, *hidden])
+
+
+def panel_time(name, messages):
+    """The time to send one panel (a part of both operands) of a SUMMA product. Source: arXiv 2410.00273, section 3."""
+    return total(d.time for d in messages if d.name in (f"{name}_inputs", f"{name}_weights"))
+
+
+# --- parallelisms that split the tokens of a sequence ----------------------------------------------------------------
+
+
+@quantity("1", choice="context_parallel_kind", value="ring")
+def context_overlappable_attention_fraction__ring(context_parallel_degree):
+    """The share of attention that can run while keys and values travel: all blocks of a ring except the last one.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    return (context_parallel_degree - 1) / context_parallel_degree
+
+
+@records()
+def context_messages(
+    context_durations, communication_rounds, context_overlappable_attention_fraction, overlap_context_communication
+):
+    """The context-parallel messages of each pass of a layer: keys, values and, in a backward pass, their gradients.
+
+    They may run beside attention. Gradients make one more step around the ring than keys and values; no attention runs
+    beside that step.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    gradients = time_of(d for d in context_durations if d.name.endswith("gradients"))
+    keys = time_of(d for d in context_durations if not d.name.endswith("gradients")) / communication_rounds
+    beside = context_overlappable_attention_fraction, overlap_context_communication
+    forward = Messages("context", keys, (MessagePart("keys", keys, "attention_core", *beside),))
+    exchanged = keys + context_overlappable_attention_fraction * gradients
+    backward = Messages("context", keys + gradients, (MessagePart("gradients", exchanged, "attention_core", *beside),))
+    return (LayerMessages("context", forward, forward, backward),)
+
+
+# --- grids and experts -----------------------------------------------------------------------------------------------
+
+
+@family(
+    named=(
+        "grid_column_gather_time_per_layer__2d_context",
+        "grid_column_gather_time_per_layer__2d_summa",
+    ),
+    STRATEGY=("2d_context", "2d_summa"),
+)
+@quantity("s", choice="tensor_parallel_strategy", value="STRATEGY")
+def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
+    """The time to gather keys and values over the columns of the grid, for a micro-batch in one layer, in all passes.
+
+    Attention waits for this gather. Source: arXiv 2410.00273, section 3.
+    """
+    return total(d.time * d.count for d in grid_column_durations)
+
+
+@records(choice="feedforward_kind", value="mixture")
+def exchange_times__mixture(expert_durations, expert_tensor_durations, layer_kinds):
+    """The time to exchange tokens between experts, for a micro-batch in a layer of each kind, in all passes.
+
+    Source: arXiv 2006.16668, section 3.
+    """
+    return tuple(
+        KindTime(kind.name, time_of(kind.durations(expert_durations + expert_tensor_durations))) for kind in layer_kinds
+    )
+
+
+@records()
+def exchange_times(layer_kinds):
+    """The time to exchange tokens between experts: zero in a dense network. Source: definition."""
+    return tuple(KindTime(kind.name, 0.0) for kind in layer_kinds)

@@ -1,0 +1,479 @@
+"""Records of layers: which kinds a network has, the kernels of a pass, the messages beside them, and what is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from amped.base.record import dataclass
+from amped.theory.nouns.records import Duration, Operator, Record, total
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a layer: what some kinds of layers have and others do not. Formulas are written for the rows of `BLOCKS`.
+
+    Attributes:
+        name: the block's name, in `Operator.block` and in `KINDS`.
+        layers: the quantity that counts the layers with this block.
+        parameters: the quantity that gives the parameters of one block; routed experts are counted apart.
+        operators: the records of its operators in an average layer.
+        gemms: the records of its matrix products with weights.
+        passes: the quantity that counts the forward passes through the block in a step, averaged over the stages.
+    """
+
+    name: str
+    layers: str
+    parameters: str
+    operators: str
+    gemms: str
+    passes: str
+
+
+ATTENTION, DENSE, MIXTURE = "attention", "dense", "mixture"
+# What tensor parallelism splits beside attention: a dense feed-forward network, or the shared experts of a mixture.
+SPLIT_NETWORK = "split network"
+BLOCKS = (
+    Block(
+        ATTENTION,
+        layers="number_of_attention_layers",
+        parameters="attention_parameters",
+        operators="attention_operators",
+        gemms="projection_gemms",
+        passes="attention_passes",
+    ),
+    Block(
+        DENSE,
+        layers="number_of_dense_layers",
+        parameters="feedforward_parameters",
+        operators="feedforward_operators",
+        gemms="feedforward_gemms",
+        passes="dense_layer_passes",
+    ),
+    Block(
+        MIXTURE,
+        layers="number_of_MoE_layers",
+        parameters="router_and_shared_expert_parameters",
+        operators="expert_operators",
+        gemms="expert_gemms",
+        passes="MoE_layer_passes",
+    ),
+)
+COUNTS = tuple(block.layers for block in BLOCKS)
+PARAMETERS = tuple(block.parameters for block in BLOCKS)
+OPERATORS = tuple(block.operators for block in BLOCKS)
+GEMMS = tuple(block.gemms for block in BLOCKS)
+PASSES = tuple(block.passes for block in BLOCKS)
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """A kind of layer in a network whose layers are not alike.
+
+    Attributes:
+        name: the kind's name.
+        blocks: the blocks that a layer of this kind has.
+        counted: the block whose number of layers is the number of layers of this kind.
+    """
+
+    name: str
+    blocks: tuple[str, ...]
+    counted: str
+
+
+# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout.
+KINDS = {
+    "dense_and_mixture": (
+        KindRow("dense", (ATTENTION, DENSE), counted=DENSE),
+        KindRow("mixture", (ATTENTION, MIXTURE), counted=MIXTURE),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind(Record):
+    """A kind of layer, described by what it has more or less of than the average layer of the network.
+
+    Attributes:
+        share: the share of the network's layers that are of this kind.
+        mixtures: the number of mixtures of experts in a layer of this kind.
+        blocks: the blocks of operators and messages of which a layer of this kind has not as many as the average layer.
+        multiples: for each of these blocks, how many of it the layer has, as a multiple of the average layer.
+    """
+
+    share: Any
+    mixtures: Any
+    blocks: tuple[str, ...] = ()
+    multiples: tuple[Any, ...] = ()
+
+    def multiple(self, block: str) -> Any:
+        """How many of a block a layer of this kind has, as a multiple of the average layer."""
+        return self.multiples[self.blocks.index(block)] if block in self.blocks else 1.0
+
+    def stash(self, operators: Iterable[Operator]) -> Any:
+        """The bytes that a layer of this kind keeps for the backward pass, from the operators of the average layer."""
+        forward = (o for o in operators if o.phase == "forward")
+        return total([0.0, *(o.stash * o.count * self.multiple(o.block) for o in forward)])
+
+    def durations(self, durations: Iterable[Duration]) -> tuple[Duration, ...]:
+        """The operators or collectives of a layer of this kind, from those of the average layer."""
+        return tuple(
+            replace(d, count=d.count * self.multiple(d.block)) if d.block in self.blocks else d for d in durations
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LayerDurations(Record):
+    """The operators of a layer of one kind, and how long each takes."""
+
+    durations: tuple[Duration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindTime(Record):
+    """Seconds of a layer of one kind."""
+
+    time: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PassKernels(Record):
+    """The seconds of the kernels of one pass of a layer, beside which messages may run.
+
+    Attributes:
+        every: all kernels of the pass; those of weight gradients are not among them.
+        products: the products with weights among them.
+        attention_core: the scores, the softmax, the dropout and the weighted values among them.
+    """
+
+    every: Any
+    products: Any
+    attention_core: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKernels(Record):
+    """The kernels of a layer in its forward pass, in a forward pass that runs again, and in the pass of gradients."""
+
+    forward: PassKernels
+    repeated: PassKernels
+    gradient: PassKernels
+
+
+@dataclass(frozen=True, slots=True)
+class LayerComputation(Record):
+    """The seconds of each pass of a layer: of its kernels or of the host, which launches them, whichever is longer.
+
+    Attributes:
+        forward, input_gradient, weight_gradient: the seconds of these passes.
+        recomputation: the seconds of all that runs again.
+    """
+
+    forward: Any
+    input_gradient: Any
+    weight_gradient: Any
+    recomputation: Any
+
+    @property
+    def backward(self) -> Any:
+        """The seconds of both gradients and of what runs again."""
+        return self.input_gradient + self.weight_gradient + self.recomputation
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRepeats(Record):
+    """The seconds of what may run again in a layer.
+
+    Attributes:
+        whole: the seconds of a forward pass that runs again.
+        attention_core: the seconds of the attention core in a forward pass.
+        streaming: the seconds of the norms and element-wise operators outside the attention core.
+        products: the seconds of the products that the policy names.
+    """
+
+    whole: Any
+    attention_core: Any
+    streaming: Any
+    products: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ProductShares(Record):
+    """The shares of products with weights that run again, by product.
+
+    Attributes:
+        attention_output: the share of the product after attention.
+        up: the share of the up projections, with their gates.
+        projections: the share of the projections before attention.
+    """
+
+    attention_output: Any
+    up: Any
+    projections: Any
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart(Record):
+    """A part of the messages of a pass, and the kernels beside which it may run.
+
+    Attributes:
+        time: the seconds of these messages.
+        window: the field of `PassKernels` with these kernels, or `weight_gradients`.
+        share: the share of these kernels that need none of these messages.
+        overlap: the share of the possible overlap that the software reaches.
+        needed_first: whether the pass of the layer before needs these messages, but not the kernels of the window.
+    """
+
+    time: Any
+    window: str
+    share: Any
+    overlap: Any
+    needed_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Messages(Record):
+    """The messages of one parallelism in one pass of a layer.
+
+    Attributes:
+        time: the seconds of all of them.
+        parts: those that may run beside kernels, in the order in which they take kernels.
+    """
+
+    time: Any
+    parts: tuple[MessagePart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMessages(Record):
+    """The messages of one parallelism in the forward pass of a layer, in a forward pass that runs again, and of gradients."""
+
+    forward: Messages
+    repeated: Messages
+    gradient: Messages
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Record):
+    """What the messages of one parallelism cost in a pass of a layer.
+
+    Attributes:
+        time: the seconds of all messages.
+        overlapped: the seconds of messages that run beside kernels.
+        queued: the seconds that messages add to the queue of kernels; they contain the slowdown of kernels.
+        exposed: the seconds for which the pass waits.
+    """
+
+    time: Any
+    overlapped: Any
+    queued: Any
+    exposed: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PassWaits(Record):
+    """What a pass of a layer waits for.
+
+    Attributes:
+        idle: the seconds in which no kernel runs, because the host launches kernels too slowly.
+        messages: what the messages of each parallelism cost that may run beside kernels, in the order of the queue.
+        exchange: the seconds that exchanges of tokens with experts add, if no other micro-batch runs at that time.
+        reductions: the seconds of messages beside weight gradients for which the layer before waits.
+    """
+
+    idle: Any
+    messages: tuple[Wait, ...]
+    exchange: Any
+    reductions: Any
+
+    @property
+    def queued(self) -> Any:
+        """The seconds that all messages but exchanges add to the queue of kernels."""
+        return total(wait.queued for wait in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWaits(Record):
+    """What a layer waits for in its forward pass, in a forward pass that runs again, and in the pass of gradients."""
+
+    forward: PassWaits
+    repeated: PassWaits
+    gradient: PassWaits
+
+
+@dataclass(frozen=True, slots=True)
+class PassTime(Record):
+    """A whole pass of a layer with its messages: the forward pass, or the backward pass with all that runs again.
+
+    Attributes:
+        exposed: for each parallelism beside whose messages kernels may run: the seconds for which the pass waits.
+        link: the seconds of all messages of the pass, exchanges among them.
+        tensor_link: the seconds of the tensor-parallel messages among them.
+        exchange: the seconds that exchanges of tokens with experts add, if no other micro-batch runs at that time.
+        exchanged: the seconds of these exchanges that run beside another micro-batch.
+        exposed_exchange: the seconds of exchanges for which the pass waits.
+        serial: the seconds of the pass with all its waits, if no other micro-batch runs at that time.
+    """
+
+    exposed: tuple[Any, ...]
+    link: Any
+    tensor_link: Any
+    exchange: Any
+    exchanged: Any
+    exposed_exchange: Any
+    serial: Any
+
+    @property
+    def resident(self) -> Any:
+        """The seconds of the pass with its waits for messages, but without copies from and to the host."""
+        return self.serial - self.exchange + self.exposed_exchange
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPasses(Record):
+    """Both passes of a layer with their messages.
+
+    Attributes:
+        forward, backward: the passes.
+        hiding: the seconds that a backward pass saves because weight gradients hide messages that input gradients need.
+    """
+
+    forward: PassTime
+    backward: PassTime
+    hiding: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HostPath(Record):
+    """What copies between an accelerator and its host use.
+
+    Attributes:
+        link: byte/s of the link to the host, in each direction.
+        memory: byte/s of the host's memory, both directions together.
+        tensor, others: 1 if tensor-parallel messages, and all other messages of a layer, use the link too, else 0.
+    """
+
+    link: Any
+    memory: Any
+    tensor: Any
+    others: Any
+
+    def in_use(self, whole: PassTime) -> Any:
+        """The seconds of a pass in which messages of the layer use the link to the host."""
+        return self.tensor * whole.tensor_link + self.others * (whole.link - whole.tensor_link)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCopies(Record):
+    """The seconds of copies from and to the host in a layer; zero if nothing is offloaded.
+
+    Attributes:
+        forward, backward: the copies of these passes.
+        overlapped_forward, overlapped_backward: those of them that run beside computation.
+        interference: what computation loses because copies use the accelerator's memory.
+        beside_messages: messages that copies hide, although weight gradients could hide them, too.
+        forward_link, backward_link: copies on the link over which gradients leave the node.
+    """
+
+    forward: Any
+    backward: Any
+    overlapped_forward: Any
+    overlapped_backward: Any
+    interference: Any
+    beside_messages: Any
+    forward_link: Any
+    backward_link: Any
+
+    @property
+    def overlapped(self) -> Any:
+        """The seconds of copies that run beside computation, in both passes."""
+        return self.overlapped_forward + self.overlapped_backward
+
+    @property
+    def exposed(self) -> Any:
+        """The seconds that a layer loses: copies that it waits for, and the slowdown by those that overlap."""
+        return self.forward + self.backward - self.overlapped + self.interference
+
+    @property
+    def forward_wait(self) -> Any:
+        """The seconds for which a forward pass waits for copies."""
+        return self.forward - self.overlapped_forward
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure(Record):
+    """What the messages of one parallelism cost in both passes of a layer.
+
+    Attributes:
+        exposed: the seconds for which accelerators wait.
+        overlapped: the seconds of messages for which no accelerator waits.
+    """
+
+    exposed: Any
+    overlapped: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Exposures(Record):
+    """What the messages of each parallelism of a layer cost."""
+
+    exposures: tuple[Exposure, ...]
+
+    def of(self, kind: str) -> Exposure:
+        """What the messages of one parallelism cost."""
+        return next(exposure for exposure in self.exposures if exposure.name == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTimes(Record):
+    """The seconds of a micro-batch in a layer of one kind.
+
+    Attributes:
+        forward, input_gradient, weight_gradient: each pass with its waits; input gradients with all that runs again.
+        whole: all passes with all waits.
+    """
+
+    forward: Any
+    input_gradient: Any
+    weight_gradient: Any
+    whole: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWindows(Record):
+    """The passes of a micro-batch in a layer of one kind, beside which gradients and weights are sent, in seconds.
+
+    Attributes:
+        forward, backward: a pass with its waits for messages and copies.
+        free_forward, free_backward: the part of it in which the links that gradients use are free, at least.
+        exposed_copies, overlapped_copies: the copies from and to the host that are waited for, and those that run beside
+            computation.
+    """
+
+    forward: Any
+    backward: Any
+    free_forward: Any
+    free_backward: Any
+    exposed_copies: Any
+    overlapped_copies: Any
+
+
+def mean(name: str, shares: Sequence[Any], records: Sequence[Any]) -> Any:
+    """A record of the mean of each number of several records, weighted by the shares; one record is its own mean."""
+    if len(records) == 1:
+        return records[0].named(name)
+    return _mean(shares, [record.named(name) for record in records])
+
+
+def _mean(shares: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The weighted mean of several values, or of each value in several tuples or records of the same form."""
+    first = values[0]
+    if isinstance(first, Record):
+        fields = first.__match_args__
+        return type(first)(*(_mean(shares, [getattr(value, field) for value in values]) for field in fields))
+    if isinstance(first, tuple):
+        return tuple(_mean(shares, members) for members in zip(*values, strict=True))
+    if isinstance(first, str):
+        return first
+    return total(share * value for share, value in zip(shares, values, strict=True))
