@@ -193,6 +193,7 @@ RECORDS = {
     "amped.theory.parallelisms",
     "amped.theory.places",
     "amped.theory.records",
+    "amped.theory.layer_records",
     "amped.theory.link_records",
     "amped.theory.stage_records",
     "amped.theory.pass_records",
