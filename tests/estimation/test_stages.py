@@ -184,7 +184,8 @@ def test_a_stage_of_dense_layers_takes_as_long_as_in_a_network_of_dense_layers()
     mixed = of(MIXTURE, pipeline_parallel_degree=1).results
     (alone,) = of(MIXTURE, pipeline_parallel_degree=1, number_of_MoE_layers=0).results.records("layer_times")
     dense, mixture, _ = mixed.records("kind_times")
-    assert (dense.forward, dense.weight_gradient) == (alone.forward, alone.weight_gradient)
+    both = pytest.approx((alone.forward, alone.weight_gradient), rel=1e-15)  # but for the rounding of a count
+    assert (dense.forward, dense.weight_gradient) == both
     assert mixture.forward > dense.forward
 
 
