@@ -508,6 +508,10 @@ def gathered_weight_fraction(zero_stage):
 
 
 @family(
+    named=(
+        "gradient_collectives",
+        "weight_collectives",
+    ),
     STATE=("gradient", "weight"),
     KIND=("all_reduce", "all_gather"),
     FRACTION=("gradient_all_reduce_fraction", "gathered_weight_fraction"),

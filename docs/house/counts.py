@@ -134,16 +134,20 @@ def users() -> Mapping[str, set[str]]:
 
 @cache
 def words_of_theory() -> set[str]:
-    """Every word of the book's sources and tables."""
-    return words_of(path for path in THEORY.rglob("*") if path.suffix in (".py", ".json"))
+    """Every word of the book's sources and tables, and the names in words such as `name__variant`."""
+    words = words_of(path for path in THEORY.rglob("*") if path.suffix in (".py", ".json"))
+    return words | {word.partition("__")[0] for word in words}
 
 
 @cache
 def defined() -> set[str]:
-    """The names that stand written out where they are defined: behind `def`, or as the key of a row."""
-    texts = (path.read_text("utf-8") for path in THEORY.rglob("*") if path.suffix in (".py", ".json"))
+    """The names that stand written out where they are defined: behind `def`, as the key of a row, or after `named`."""
+    texts = [path.read_text("utf-8") for path in THEORY.rglob("*") if path.suffix in (".py", ".json")]
     written = (re.findall(r"def (\w+)\(|^\s*\"(\w+)\":", text, re.M) for text in texts)
-    return {(one or other).partition("__")[0] for found in written for one, other in found}
+    listed = (row for text in texts for row in re.findall(r"\bnamed\"?[=:]\s*[(\[](.*?)[)\]]", text, re.S))
+    names = {one or other for found in written for one, other in found}
+    names |= {name for row in listed for name in re.findall(r"\w+", row)}
+    return {name.partition("__")[0] for name in names}
 
 
 @cache

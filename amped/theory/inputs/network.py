@@ -126,7 +126,7 @@ def layer_kinds(MoE_fraction):
     return (LayerKind("layers", share=1.0, mixtures=MoE_fraction),)
 
 
-@family(CHOICE=tuple(KINDS), COUNTS=(COUNTS,) * len(KINDS))
+@family(named=("layer_kinds__dense_and_mixture",), CHOICE=tuple(KINDS), COUNTS=(COUNTS,) * len(KINDS))
 @records(choice="kinds_of_layers", value="CHOICE")
 def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     """The kinds of layers of the network, in the order of a layout.

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from amped.base.errors import WiringError
 from amped.theory.language.quantity import Mark, marked
 from amped.theory.nouns import parallelisms
 
 DOCUMENT = ("meaning", "source", "differs")
-NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family")
+NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family", "named")
 
 
 @cache
@@ -52,12 +53,17 @@ def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
     if not words:
         yield name, row
         return
-    whole = json.dumps([name, row])
-    for values in zip(*words.values(), strict=True):
-        text = whole
-        for word, value in zip(words, values, strict=True):
-            text = text.replace(word, value)
-        yield json.loads(text)
+    whole = json.dumps([name, {key: value for key, value in row.items() if key != "named"}])
+    texts = [
+        reduce(lambda text, pair: text.replace(*pair), zip(words, values, strict=True), whole)
+        for values in zip(*words.values(), strict=True)
+    ]
+    members = [json.loads(text) for text in texts]
+    if row.get("named") != [member for member, _ in members]:
+        raise WiringError(
+            f"the rows '{name}' name {row.get('named')}, but stand for {[member for member, _ in members]}"
+        )
+    yield from members
 
 
 def _listed(members: list[str] | str) -> Sequence[str]:

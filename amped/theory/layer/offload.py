@@ -61,7 +61,13 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
     return kept_activation_bytes_per_layer * activation_offload
 
 
-@family(STATE=("weight", "gradient"))
+@family(
+    named=(
+        "offloaded_weight_bytes_per_layer",
+        "offloaded_gradient_bytes_per_layer",
+    ),
+    STATE=("weight", "gradient"),
+)
 @quantity("byte")
 def offloaded_STATE_bytes_per_layer(
     model_states,

@@ -357,6 +357,12 @@ def repeated_time_per_layer(layer_repeats, layer_kinds):
 
 
 @family(
+    named=(
+        "embedding_forward_time",
+        "output_head_forward_time",
+        "output_head_input_gradient_time",
+        "output_head_weight_gradient_time",
+    ),
     PART=("embedding", "output_head", "output_head", "output_head"),
     PHASE=("forward", "forward", "input_gradient", "weight_gradient"),
 )

@@ -21,6 +21,16 @@ def collective_algorithm():
 
 
 @family(
+    named=(
+        "tensor_durations",
+        "context_durations",
+        "expert_durations",
+        "grid_column_durations",
+        "expert_tensor_durations",
+        "output_head_panel_durations",
+        "tied_embedding_durations",
+        "data_durations",
+    ),
     KIND=(*MESSAGES_OF_A_LAYER, "output_head_panel", "tied_embedding", "data"),
     MESSAGES=(
         *(f"{kind}_collectives" for kind in MESSAGES_OF_A_LAYER),

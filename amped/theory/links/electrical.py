@@ -234,7 +234,14 @@ def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, band
     return inter_node_bandwidth_per_accelerator * bandwidth_factor_below_spine
 
 
-@family(PLACE=("accelerator", "node"), BANDWIDTH=("inter_accelerator_bandwidth", "network_bandwidth_per_accelerator"))
+@family(
+    named=(
+        "inter_accelerator_link",
+        "inter_node_link",
+    ),
+    PLACE=("accelerator", "node"),
+    BANDWIDTH=("inter_accelerator_bandwidth", "network_bandwidth_per_accelerator"),
+)
 @records()
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency, *, place):
     """The link of one accelerator from PLACE to PLACE: its bandwidth and its latency.

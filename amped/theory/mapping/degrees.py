@@ -16,6 +16,12 @@ GIVEN = tuple(row for row in ROWS if row.name != "data")
 
 
 @family(
+    named=(
+        "tensor_parallel_degree",
+        "pipeline_parallel_degree",
+        "context_parallel_degree",
+        "expert_parallel_degree",
+    ),
     KIND=tuple(row.name for row in GIVEN),
     COUNTED=tuple(row.counted for row in GIVEN),
     SOURCE=tuple(row.source for row in GIVEN),

@@ -46,7 +46,14 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
     return np.minimum(1 + (experts_per_token - shared) / experts, places)
 
 
-@family(PLACES=("accelerators", "nodes"), DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"))
+@family(
+    named=(
+        "destination_accelerators_per_token",
+        "destination_nodes_per_token",
+    ),
+    PLACES=("accelerators", "nodes"),
+    DEGREE=("expert_parallel_degree", "inter_node_expert_parallel_degree"),
+)
 @quantity("count")
 def destination_PLACES_per_token(DEGREE, experts_per_token):
     """The expected number of PLACES that have an expert of a token, if each expert is equally likely.

@@ -20,7 +20,21 @@ GROUPS = {kind: f"{kind}_parallel_degree" for kind in PARALLELISMS if kind not i
 }
 
 
-@family(KIND=tuple(GROUPS), DEGREE=tuple(GROUPS.values()))
+@family(
+    named=(
+        "pipeline_group",
+        "context_group",
+        "expert_group",
+        "row_group",
+        "column_group",
+        "expert_tensor_group",
+        "replica_group",
+        "expert_replica_group",
+        "shard_group",
+    ),
+    KIND=tuple(GROUPS),
+    DEGREE=tuple(GROUPS.values()),
+)
 @records()
 def KIND_group(intra_node_DEGREE, inter_node_DEGREE, *, kind):
     """The KIND group: the number of its accelerators inside a node, and the number of its nodes. Source: definition."""

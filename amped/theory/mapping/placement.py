@@ -199,7 +199,16 @@ def intra_node_KIND_parallel_degree__rest(KIND_parallel_degree, inter_node_KIND_
     return KIND_parallel_degree / inter_node_KIND_parallel_degree
 
 
-@family(KIND=PARALLELISMS)
+@family(
+    named=(
+        "inter_node_tensor_parallel_degree",
+        "inter_node_pipeline_parallel_degree",
+        "inter_node_data_parallel_degree",
+        "inter_node_context_parallel_degree",
+        "inter_node_expert_parallel_degree",
+    ),
+    KIND=PARALLELISMS,
+)
 @quantity("count", category=MAPPING, replaces=("KIND_parallel_degree",))
 def inter_node_KIND_parallel_degree(KIND_parallel_degree, intra_node_KIND_parallel_degree):
     """The part of the KIND-parallel degree across nodes. Source: definition."""

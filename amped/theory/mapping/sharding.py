@@ -61,7 +61,15 @@ def expert_state_replicas(state_replicas, weight_split_degree, expert_split_degr
     return state_replicas * weight_split_degree / expert_split_degree
 
 
-@family(PLACE=("intra_node", "inter_node"), WHAT=("accelerators of a node", "nodes"), KIND=(COPYING, COPYING))
+@family(
+    named=(
+        "intra_node_replicas",
+        "inter_node_replicas",
+    ),
+    PLACE=("intra_node", "inter_node"),
+    WHAT=("accelerators of a node", "nodes"),
+    KIND=(COPYING, COPYING),
+)
 @quantity("count")
 def PLACE_replicas(PLACE_KIND_parallel_degree, PLACE_weight_copies):
     """The number of WHAT that hold copies of the same parameters, except routed experts.
@@ -115,7 +123,18 @@ def expert_sharding_degree(expert_state_replicas, sharding_degree, state_replica
     return np.maximum(expert_state_replicas * sharding_degree / state_replicas, 1)
 
 
-@family(EXPERT_=tuple(prefix for prefix in EXPERT for _ in STATES), STATE=STATES * len(EXPERT))
+@family(
+    named=(
+        "optimizer_state_shards",
+        "gradient_shards",
+        "weight_shards",
+        "expert_optimizer_state_shards",
+        "expert_gradient_shards",
+        "expert_weight_shards",
+    ),
+    EXPERT_=tuple(prefix for prefix in EXPERT for _ in STATES),
+    STATE=STATES * len(EXPERT),
+)
 @quantity("count")
 def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree, *, state):
     """The number of shares into which ZeRO splits a STATE of an accelerator.

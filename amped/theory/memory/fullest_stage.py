@@ -49,7 +49,15 @@ def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
     return at(fullest_stage_index, [held.expert for held in stage_parameters])
 
 
-@family(STATE=("weight", "gradient", "optimizer_state"), STAGE=("3", "2", "1"))
+@family(
+    named=(
+        "weight_bytes",
+        "gradient_bytes",
+        "optimizer_state_bytes",
+    ),
+    STATE=("weight", "gradient", "optimizer_state"),
+    STAGE=("3", "2", "1"),
+)
 @quantity("byte")
 def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states, *, state):
     """The memory of the STATE of all parameters on the fullest stage. ZeRO shards this memory from stage STAGE on.

@@ -54,7 +54,13 @@ def kept_EXPERT_activation_function_input_bytes(
     return np.where(in_place, packed_mask_precision, (1 + GATED + GATED * unfused_gate) * activation_precision)
 
 
-@family(EXPERT_=EXPERT)
+@family(
+    named=(
+        "activation_policy",
+        "expert_activation_policy",
+    ),
+    EXPERT_=EXPERT,
+)
 @records()
 def EXPERT_activation_policy(
     kept_EXPERT_activation_function_input_bytes,

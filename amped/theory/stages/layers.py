@@ -35,7 +35,13 @@ def number_of_END_stage_layers__beside_the_OTHER(layers, pipeline_parallel_degre
     return (layers - number_of_OTHER_stage_layers) / np.maximum(pipeline_parallel_degree - 1, 1)
 
 
-@family(END=ENDS)
+@family(
+    named=(
+        "first_stage_layers",
+        "last_stage_layers",
+    ),
+    END=ENDS,
+)
 @quantity("count")
 def END_stage_layers(layers, pipeline_parallel_degree, number_of_END_stage_layers):
     """The number of layers of the END pipeline stage: all layers if it is the only stage. Source: definition."""
@@ -166,7 +172,13 @@ def added(none, shares):
 # --- kinds of layers, on average over the stages ---------------------------------------------------------------------
 
 
-@family(KIND=KINDS)
+@family(
+    named=(
+        "dense_stage_layers",
+        "MoE_stage_layers",
+    ),
+    KIND=KINDS,
+)
 @quantity("count")
 def KIND_stage_layers(number_of_KIND_layers, multi_token_prediction_KIND_layers, pipeline_parallel_degree):
     """The number of layers with a KIND feed-forward network on one pipeline stage, averaged over the stages.
@@ -194,7 +206,13 @@ def attention_passes(
     return attentions / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
-@family(KIND=KINDS)
+@family(
+    named=(
+        "dense_layer_passes",
+        "MoE_layer_passes",
+    ),
+    KIND=KINDS,
+)
 @quantity("count")
 def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
     """The number of forward passes through a KIND feed-forward network on an accelerator in a step.

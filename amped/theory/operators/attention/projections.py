@@ -37,6 +37,12 @@ def projection_gemms(
 
 
 @family(
+    named=(
+        "query_bytes",
+        "key_bytes",
+        "value_bytes",
+        "attention_output_bytes",
+    ),
     TENSOR=("query", "key", "value", "attention_output"),
     HEADS=("attention_heads", "key_value_heads", "key_value_heads", "attention_heads"),
     WIDTH=("query_key_width", "head_dimension", "value_head_dimension", "value_width"),
