@@ -90,7 +90,7 @@ def of_parallelism(values: Sequence[Any], kind: str) -> Any:
 def overlapped_backward(e: amped.Estimate, kind: str, name: str) -> float:
     """Seconds of a named part of a parallelism's messages that run beside kernels of the pass of gradients."""
     sent = [messages(e, each).gradient for each in BESIDE_KERNELS]
-    beside = beside_kernels(sent, kernels(e).gradient, computed(e).weight_gradient)
+    beside = beside_kernels(sent, kernels(e).gradient, computed(e).weight_gradient)  # type: ignore[no-untyped-call]
     parts = zip(of_parallelism(sent, kind).parts, of_parallelism(beside, kind), strict=True)
     (found,) = (seconds for part, seconds in parts if part.name == name)
     return float(found)
