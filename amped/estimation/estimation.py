@@ -80,7 +80,7 @@ MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
                   *(f"{kind}_durations" for kind in (*BESIDE_KERNELS, "pipeline")), "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
-                  "overlap_pipeline_communication"),
+                  "overlap_pipeline_communication", "layer_time", "layer_activation_bytes"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
               "weight_gathering_time", "multiply_accumulate_time", "layer_products", "layer_durations",

@@ -180,7 +180,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "measured kernels in fp8, scaled in blocks": ("mixtral-8x7b", {**MEASURED, "matrix_precision": "fp8", "fp8_scaling": "blocks"}),
 }  # fmt: skip
 # No result, but a user may have it calculated, or `explain` it.
-ASKED_BY_NAME = ("samples",)
+ASKED_BY_NAME = ("samples", "attention_core_forward_time_per_layer", "repeated_time_per_layer")
 
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 

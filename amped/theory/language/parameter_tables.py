@@ -59,10 +59,9 @@ def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
         for values in zip(*words.values(), strict=True)
     ]
     members = [json.loads(text) for text in texts]
-    if row.get("named") != [member for member, _ in members]:
-        raise WiringError(
-            f"the rows '{name}' name {row.get('named')}, but stand for {[member for member, _ in members]}"
-        )
+    made = [member for member, _ in members]
+    if not set(row.get("named", ())) <= set(made):
+        raise WiringError(f"the rows '{name}' name {row['named']}, but stand for {made}")
     yield from members
 
 

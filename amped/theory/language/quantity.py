@@ -110,8 +110,8 @@ def family(*, named: tuple[str, ...] = (), **words: tuple[Member, ...]) -> Calla
 
     The words in capitals are the columns of the table. In the name, the arguments, the mark and the docstring of the
     function, each word is replaced by its first member for the first formula, by its second member for the second
-    formula, and so on. The code stays as it is: a keyword-only parameter with the name of a word, in small letters, gets
-    the member. `members_of` makes the formulas:
+    formula, and so on. The code stays as it is: a keyword-only parameter with the name of a word, in small letters,
+    gets the member. `members_of` makes the formulas:
 
         @family(named=("intra_node_replicas", "inter_node_replicas"), PLACE=("intra", "inter"))
         @quantity("count")
@@ -149,14 +149,14 @@ def members_of(function: Any) -> list[Any]:
     """The formulas that a marked function defines: one for each row of its table, or the function alone.
 
     Raises:
-        WiringError: if the names that are written out are not those of the formulas.
+        WiringError: if a name that is written out is not that of a formula.
     """
     words: dict[str, tuple[Member, ...]] = getattr(function, "__amped_family__", {})
     if not words:
         return [function]
     members = [_member(function, dict(zip(words, row, strict=True))) for row in zip(*words.values(), strict=True)]
     named, names = getattr(function, "__amped_named__", ()), tuple(member.__name__ for member in members)
-    if named and named != names:
+    if not set(named) <= set(names):
         raise WiringError(f"the family '{function.__name__}' names {', '.join(named)}, but makes {', '.join(names)}")
     return members
 

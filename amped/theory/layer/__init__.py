@@ -10,7 +10,8 @@ Each record of this chapter has a record for each kind of layer, in the order of
 up kernel times; a pass takes at least the time in which the host launches its kernels. `messages` says which messages a
 pass sends, and beside which kernels they may run. `waits` lets each second of kernels hide at most one second of
 messages, puts the remaining messages into the queue of kernels, and lets exchanges of experts run beside another
-micro-batch. `offload` has the copies from and to the host. `times` has the sums. `theory/nouns/resources.py` tells in one place which resources can be busy at once.
+micro-batch. `offload` has the copies from and to the host. `times` has the sums. `theory/nouns/resources.py` tells in
+one place which resources can be busy at once.
 """
 
 PAGES = ("passes", "messages", "waits", "offload", "times")

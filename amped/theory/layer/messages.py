@@ -9,6 +9,7 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePart, Messages
+from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import total
 
 
@@ -43,36 +44,28 @@ def tensor_messages(
 ):
     """The tensor-parallel messages of each pass of a layer of each kind.
 
-    A forward pass hides gathers and scatters in chunks beside its products. A backward pass reduces as much as a forward
-    pass; where the forward pass has scattered, it also gathers gradients, in chunks beside the products that use them.
-    It gathers the inputs of products again beside any of its kernels, and reduces beside weight gradients.
+    A forward pass hides gathers and scatters in chunks beside its products. A backward pass reduces as much as a
+    forward pass; where the forward pass has scattered, it also gathers gradients, in chunks beside the products that
+    use them. It gathers the inputs of products again beside any of its kernels, and reduces beside weight gradients.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2; Megatron-LM,
     LinearWithGradAccumulationAndAsyncCommunication; NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
     """
-    layers = []
+    layers, beside = [], overlap_tensor_communication
+    chunks, in_chunks = overlapped_chunk_fraction, overlap_forward_tensor_communication
     for kind in layer_kinds:
-        durations = kind.durations(tensor_durations)
-        gathers, scatters = (
-            time_of(d for d in durations if d.kind == name) for name in ("all_gather", "reduce_scatter")
-        )
-        once, gradients = time_of(durations), gathers * gathered_gradient_layouts
-        chunks, in_chunks = overlapped_chunk_fraction, overlap_forward_tensor_communication
-        forward = (MessagePart("chunks", (gathers + scatters) * chunks, "products", 1.0, in_chunks),)
+        sent = kind.durations(tensor_durations)
+        gathers, scatters = (time_of(d for d in sent if d.kind == name) for name in ("all_gather", "reduce_scatter"))
+        once, gradients = time_of(sent), gathers * gathered_gradient_layouts
+        reduced = beside * weight_gradients_hide_reductions
         backward = (
-            MessagePart("inputs", gathers, "every", 1.0, overlap_tensor_communication),
+            MessagePart("inputs", gathers, "every", 1.0, beside),
             MessagePart("gradients", gradients * chunks, "products", 1.0, in_chunks),
-            MessagePart(
-                "reductions",
-                once - gathers,
-                "weight_gradients",
-                1.0,
-                overlap_tensor_communication * weight_gradients_hide_reductions,
-                needed_first=True,
-            ),
+            MessagePart("reductions", once - gathers, "weight_gradients", 1.0, reduced, needed_first=True),
         )
-        sent = Messages("tensor", once, forward)
-        layers.append(LayerMessages(kind.name, sent, sent, Messages("tensor", once + gradients, backward)))
+        part = MessagePart("chunks", (gathers + scatters) * chunks, "products", 1.0, in_chunks)
+        forward, again = Messages("tensor", once, (part,)), Messages("tensor", once + gradients, backward)
+        layers.append(LayerMessages(kind.name, forward, forward, again))
     return tuple(layers)
 
 
@@ -132,24 +125,25 @@ def context_overlappable_attention_fraction__ring(context_parallel_degree):
     return (context_parallel_degree - 1) / context_parallel_degree
 
 
+@family(named=("context_messages",), KIND=OF_TOKENS)
 @records()
-def context_messages(
-    context_durations, communication_rounds, context_overlappable_attention_fraction, overlap_context_communication
+def KIND_messages(
+    KIND_durations, communication_rounds, KIND_overlappable_attention_fraction, overlap_KIND_communication, *, kind
 ):
-    """The context-parallel messages of each pass of a layer: keys, values and, in a backward pass, their gradients.
+    """The KIND-parallel messages of each pass of a layer: keys, values and, in a backward pass, their gradients.
 
     They may run beside attention. Gradients make one more step around the ring than keys and values; no attention runs
     beside that step.
 
     Source: arXiv 2310.01889, section 3.
     """
-    gradients = time_of(d for d in context_durations if d.name.endswith("gradients"))
-    keys = time_of(d for d in context_durations if not d.name.endswith("gradients")) / communication_rounds
-    beside = context_overlappable_attention_fraction, overlap_context_communication
-    forward = Messages("context", keys, (MessagePart("keys", keys, "attention_core", *beside),))
-    exchanged = keys + context_overlappable_attention_fraction * gradients
-    backward = Messages("context", keys + gradients, (MessagePart("gradients", exchanged, "attention_core", *beside),))
-    return (LayerMessages("context", forward, forward, backward),)
+    share = KIND_overlappable_attention_fraction
+    gradients = time_of(d for d in KIND_durations if d.name.endswith("gradients"))
+    keys = time_of(d for d in KIND_durations if not d.name.endswith("gradients")) / communication_rounds
+    windows = ("attention_core", share, overlap_KIND_communication)
+    forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
+    backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
+    return (LayerMessages(kind, forward, forward, backward),)
 
 
 # --- grids and experts -----------------------------------------------------------------------------------------------

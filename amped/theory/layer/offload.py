@@ -8,10 +8,11 @@ the link. Both directions, and all accelerators of the host, share the bandwidth
 
 import numpy as np
 
-from amped.theory.language.quantity import family, quantity, records
+from amped.theory.language.quantity import each_of, family, quantity, records
 from amped.theory.nouns.conditions import OFFLOADED
-from amped.theory.nouns.layer_records import HostPath, LayerCopies, mean
-from amped.theory.nouns.records import of_phase
+from amped.theory.nouns.layer_records import HostPath, LayerCopies, OffloadedLayer, mean
+from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.records import of_phase, product
 from amped.theory.nouns.resources import beside
 
 # --- the host's share for one accelerator ----------------------------------------------------------------------------
@@ -96,6 +97,8 @@ def offloaded_STATE_bytes_per_layer(
 
 # The host's memory moves a gradient three times to add it up: it reads the gradient and the sum, and writes the sum.
 ADDING = 3
+# The parallelisms with messages in a layer whose use of the link to the host is counted together.
+BUT_TENSOR = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
 def copy_time(up, down, link, memory, beside=0.0):
@@ -112,19 +115,50 @@ def copy_time(up, down, link, memory, beside=0.0):
 
 
 @records(**OFFLOADED)
-def layer_copies__offloaded(
-    layer_pass_times,
-    layer_computation,
+def offloaded_layers__offloaded(
+    layer_parameters,
+    parameter_groups,
+    model_states,
+    layer_kinds,
     kept_activations,
     activation_offload,
     offloaded_weight_bytes_per_layer,
     offloaded_gradient_bytes_per_layer,
+):
+    """The bytes of a layer of each kind that the host holds for an accelerator.
+
+    A kind has as many bytes more than the average layer as it has parameters more.
+
+    Source: arXiv 2104.07857, sections 5.1.2 and 6.1.
+    """
+    (shared, expert), layers = parameter_groups, []
+    states = {state.name: state for state in model_states}
+    average = mean("network", [kind.share for kind in layer_kinds], layer_parameters)
+    for layer, kept in zip(layer_parameters, kept_activations, strict=True):
+        more = (layer.shared - average.shared) / shared.split_degree
+        experts = (layer.expert - average.expert) / expert.split_degree
+        weights, gradients = (states[name].of(more, experts) * states[name].offload for name in ("weight", "gradient"))
+        offloaded = OffloadedLayer(
+            layer.name,
+            weights=offloaded_weight_bytes_per_layer + weights,
+            gradients=offloaded_gradient_bytes_per_layer + gradients,
+            activations=kept.bytes * activation_offload,
+        )
+        layers.append(offloaded)
+    return tuple(layers)
+
+
+@records(**OFFLOADED)
+def layer_copies__offloaded(
+    layer_pass_times,
+    layer_computation,
+    offloaded_layers,
     number_of_microbatches_per_minibatch,
     host_paths,
-    copies_keep_gradients_waiting,
     overlap_offload_communication,
     achieved_memory_bandwidth,
     copies_run_beside_weight_gradients,
+    copies_keep_gradients_waiting,
 ):
     """The time of the copies from and to the host in a layer of each kind, and of those beside computation.
 
@@ -134,33 +168,27 @@ def layer_copies__offloaded(
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, sections 4.1 and 6.2. Differs: DeepSpeed adds gradients on
     the accelerator; it copies the sum from the host and back.
     """
-    (paths,) = host_paths
-    weights, gradients = offloaded_weight_bytes_per_layer, offloaded_gradient_bytes_per_layer
-    added, layers = ADDING * gradients * (number_of_microbatches_per_minibatch > 1), []
-    for passes, times, kept in zip(layer_pass_times, layer_computation, kept_activations, strict=True):
-        activations = kept.bytes * activation_offload
-        forward = copy_time(weights, activations, paths.link, paths.memory)
-        backward = copy_time(weights + activations, gradients, paths.link, paths.memory, added)
-        free = passes.backward.resident - paths.in_use(passes.backward)
+    (path,), layers = host_paths, []
+    for passes, times, held in zip(layer_pass_times, layer_computation, offloaded_layers, strict=True):
+        forward, backward = copies_of(held, path, number_of_microbatches_per_minibatch)
+        free = passes.backward.resident - path.in_use(passes.backward)
         inputs = free - times.weight_gradient
         window = np.where(copies_run_beside_weight_gradients, free, inputs)
-        there = beside(forward, passes.forward.resident - paths.in_use(passes.forward), overlap_offload_communication)
+        there = beside(forward, passes.forward.resident - path.in_use(passes.forward), overlap_offload_communication)
         back = beside(backward, window, overlap_offload_communication)
         more = beside(backward, inputs + passes.hiding, overlap_offload_communication)
-        moved = 2 * (weights + activations) + gradients
-        copies = LayerCopies(
-            passes.name,
-            forward=forward,
-            backward=backward,
-            overlapped_forward=there,
-            overlapped_backward=back,
-            interference=np.minimum(moved / achieved_memory_bandwidth, there + back),
-            beside_messages=np.maximum(more - back, 0),
-            forward_link=copies_keep_gradients_waiting * forward,
-            backward_link=copies_keep_gradients_waiting * backward,
-        )
-        layers.append(copies)
+        interference = np.minimum(held.moved / achieved_memory_bandwidth, there + back)
+        waiting = (copies_keep_gradients_waiting * forward, copies_keep_gradients_waiting * backward)
+        copies = (forward, backward, there, back, interference, np.maximum(more - back, 0), *waiting)
+        layers.append(LayerCopies(passes.name, *copies))
     return tuple(layers)
+
+
+def copies_of(held, path, microbatches):
+    """The time of the copies of a layer in its forward pass and in its backward pass. Source: as `copy_time`."""
+    added = ADDING * held.gradients * (microbatches > 1)
+    forward = copy_time(held.weights, held.activations, path.link, path.memory)
+    return forward, copy_time(held.weights + held.activations, held.gradients, path.link, path.memory, added)
 
 
 @records()
@@ -172,13 +200,13 @@ def layer_copies(layer_kinds):
     return tuple(LayerCopies(kind.name, *(0.0,) * 8) for kind in layer_kinds)
 
 
+@each_of(OTHER=BUT_TENSOR)
 @records()
 def host_paths(
     host_link_bandwidth_per_accelerator,
     host_memory_bandwidth_per_accelerator,
     inter_node_tensor_parallel_degree,
-    inter_node_context_parallel_degree,
-    inter_node_expert_parallel_degree,
+    inter_node_OTHER_parallel_degree,
     network_cards_share_host_link,
 ):
     """What a copy from and to the host uses, and which messages of a layer use the same link.
@@ -187,7 +215,7 @@ def host_paths(
     parallelism crosses nodes.
     """
     tensor = network_cards_share_host_link * (inter_node_tensor_parallel_degree > 1)
-    leaving = inter_node_context_parallel_degree * inter_node_expert_parallel_degree > 1
+    leaving = product(inter_node_OTHER_parallel_degree) > 1
     bandwidths = host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
     return (HostPath("host", *bandwidths, tensor, network_cards_share_host_link * leaving),)
 

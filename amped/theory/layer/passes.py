@@ -52,10 +52,10 @@ def kind_durations(layer_kinds, layer_durations):
 
 def recorded(layers, is_recorded):
     """The operators of each kind of layer, of which some are recorded in a CUDA graph. Source: definition."""
-    return tuple(
-        LayerDurations(layer.name, tuple(d.recorded() if is_recorded(d.name) else d for d in layer.durations))
-        for layer in layers
-    )
+    graphs = [tuple(d.recorded() for d in layer.durations if is_recorded(d.name)) for layer in layers]
+    others = [tuple(d for d in layer.durations if not is_recorded(d.name)) for layer in layers]
+    parts = zip(layers, graphs, others, strict=True)
+    return tuple(LayerDurations(layer.name, graph + launched) for layer, graph, launched in parts)
 
 
 @records(choice="cuda_graph_scope", value="router")

@@ -10,36 +10,41 @@ pass of gradients; with recomputation it has a repeated forward pass too.
 
 import numpy as np
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.layer_records import Exposure, Exposures, LayerPasses, LayerWaits, PassTime, PassWaits, Wait
-from amped.theory.nouns.records import total
+from amped.theory.nouns.parallelisms import OF_TOKENS
+from amped.theory.nouns.records import least, total
 from amped.theory.nouns.resources import beside, waited
 
 # --- the queue -------------------------------------------------------------------------------------------------------
 
 
+# For each window of messages: the windows whose kernels it takes. Products and attention are kernels of the pass, too.
+WITHIN = {
+    "every": ("every",),
+    "products": ("products", "every"),
+    "attention_core": ("attention_core", "every"),
+    "weight_gradients": ("weight_gradients",),
+}
+
+
 def beside_kernels(messages, kernels, weight_gradients=0.0):
     """For each message, the seconds of each of its parts that run beside kernels of the pass.
 
-    A second of kernels hides one second of messages, of those first that come first. Products and attention are parts
-    of all kernels of the pass, so that what hides beside any kernel leaves less for what must hide beside these.
-    `weight_gradients` are the seconds of the weight gradients that follow a pass of gradients.
+    A second of kernels hides one second of messages, of those first that come first. What hides beside any kernel of
+    the pass leaves less for what must hide beside its products or its attention. `weight_gradients` are the seconds of
+    the weight gradients that follow a pass of gradients.
 
     Source: definition; a kernel hides at most its own time.
     """
-    every, left = kernels.every, {name: getattr(kernels, name) for name in ("products", "attention_core")}
-    weights, overlapped = weight_gradients, []
+    left = {name: getattr(kernels, name) for name in ("every", "products", "attention_core")}
+    left, overlapped = left | {"weight_gradients": weight_gradients}, []
     for message in messages:
         parts = []
         for part in message.parts:
-            in_pass = np.minimum(left.get(part.window, every), every)
-            window = weights if part.window == "weight_gradients" else in_pass
-            time = beside(part.time, window * part.share, part.overlap)
-            if part.window == "weight_gradients":
-                weights = weights - time
-            else:
-                every = every - time
-                left |= {part.window: left[part.window] - time} if part.window in left else {}
+            windows = WITHIN[part.window]
+            time = beside(part.time, least(left[name] for name in windows) * part.share, part.overlap)
+            left |= {name: left[name] - time for name in windows}
             parts.append(time)
         overlapped.append(parts)
     return overlapped
@@ -66,7 +71,7 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
     """
     idle, taken, waits, reductions = computing - kernels.every, 0.0, [], 0.0
     for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
-        overlapped = total(parts)
+        overlapped = total([0.0, *parts])
         queued = message.time - overlapped * (1 - slowdown)
         waits.append(Wait(message.name, message.time, overlapped, queued, waited(queued, waited(idle, taken))))
         first = [time for part, time in zip(message.parts, parts, strict=True) if part.needed_first]
@@ -75,32 +80,32 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
     return PassWaits(kernels.name, idle, tuple(waits), added, reductions)
 
 
+@each_of(KIND=OF_TOKENS)
 @records()
 def layer_waits(
     layer_kernels,
     layer_computation,
     layer_repeats,
     tensor_messages,
-    context_messages,
+    KIND_messages,
     exchange_times,
     communication_rounds,
     overlap_slowdown_fraction,
 ):
-    """What a layer of each kind waits for in its forward pass, in a repeated forward pass, and in the pass of gradients.
+    """What a layer of each kind waits for in its forward pass, in a repeated one, and in the pass of gradients.
 
     Source: arXiv 1909.08053, section 3 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3
     (expert).
     """
-    (context,), layers = context_messages, []
+    layers, others = [], [messages[0] for messages in KIND_messages]
     for kernels, times, repeats, tensor, exchange in zip(
         layer_kernels, layer_computation, layer_repeats, tensor_messages, exchange_times, strict=True
     ):
-        once = exchange.time / communication_rounds
-        how = (once, overlap_slowdown_fraction)
-        forward = pass_waits((tensor.forward, context.forward), kernels.forward, times.forward, *how)
-        again = pass_waits((tensor.repeated, context.repeated), kernels.repeated, repeats.whole, *how)
-        messages = tensor.gradient, context.gradient
-        back = pass_waits(messages, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
+        sent, how = (tensor, *others), (exchange.time / communication_rounds, overlap_slowdown_fraction)
+        forward = pass_waits([m.forward for m in sent], kernels.forward, times.forward, *how)
+        again = pass_waits([m.repeated for m in sent], kernels.repeated, repeats.whole, *how)
+        gradients = [m.gradient for m in sent]
+        back = pass_waits(gradients, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
         layers.append(LayerWaits(kernels.name, forward, again, back))
     return tuple(layers)
 
@@ -142,7 +147,7 @@ def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
         name: the name of the pass.
         computing: its seconds without messages.
         waits: what it waits for.
-        again: for a backward pass with recomputation, the waits of the repeated pass and the share of the layers.
+        again: for a backward pass, the waits of what runs again, and the share of the layers in which it does.
         exchange: the seconds of its exchanges of tokens with experts.
         overlap: the share of an exchange that can run beside another micro-batch.
         slowdown: what computation loses for each second of an exchange beside it.
@@ -150,8 +155,7 @@ def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
     Source: arXiv 2412.19437, section 3.2.1.
     """
     parts, added, sent = [w.exposed for w in waits.messages], waits.exchange, [w.time for w in waits.messages]
-    if again:
-        repeated, share = again
+    for repeated, share in again:
         parts = [own + w.exposed * share for own, w in zip(parts, repeated.messages, strict=True)]
         sent = [own + w.time * share for own, w in zip(sent, repeated.messages, strict=True)]
         added = added + repeated.exchange * share
@@ -178,7 +182,7 @@ def layer_pass_times(
     """
     layers, how = [], (exchange_overlap_fraction, exchange_slowdown_fraction)
     for times, waits, exchange in zip(layer_computation, layer_waits, exchange_times, strict=True):
-        once, again = exchange.time / communication_rounds, (waits.repeated, recomputed_layer_fraction)
+        once, again = exchange.time / communication_rounds, [(waits.repeated, recomputed_layer_fraction)]
         forward = pass_time("forward", times.forward, waits.forward, (), once, *how)
         backward = pass_time("backward", times.backward, waits.gradient, again, exchange.time - once, *how)
         hiding = hiding_time(times, waits.gradient, backward, once, overlap_slowdown_fraction, *how)
@@ -225,22 +229,22 @@ def layer_exposures(
     layers = []
     for passes, waits, exchange in zip(layer_pass_times, layer_waits, exchange_times, strict=True):
         there, back = passes.forward, passes.backward
-        tensor, context = (own + other for own, other in zip(there.exposed, back.exposed, strict=True))
+        tensor, *others = (own + other for own, other in zip(there.exposed, back.exposed, strict=True))
         exchanges = there.exposed_exchange + back.exposed_exchange
         slowed = exchange_slowdown_fraction * (there.exchanged + back.exchanged)
-        in_queue = overlapped_in_queue(waits, recomputed_layer_fraction)
-        hidden = overlapped_context(waits, context, communication_rounds, overlap_slowdown_fraction)
-        costs = (
-            Exposure("tensor", tensor + grid_column_gather_time_per_layer, in_queue),
-            Exposure("context", context, hidden),
-            Exposure("expert", exchanges, unwaited(exchange.time, exchanges, slowed)),
-        )
-        layers.append(Exposures(passes.name, costs))
+        gathered = tensor + grid_column_gather_time_per_layer
+        costs = [Exposure("tensor", gathered, overlapped_in_queue(waits, recomputed_layer_fraction))]
+        for place, exposed in enumerate(others, 1):
+            forward, gradient = waits.forward.messages[place], waits.gradient.messages[place]
+            hidden = overlapped_tokens(forward, gradient, exposed, communication_rounds, overlap_slowdown_fraction)
+            costs.append(Exposure(forward.name, exposed, hidden))
+        costs.append(Exposure("expert", exchanges, unwaited(exchange.time, exchanges, slowed)))
+        layers.append(Exposures(passes.name, tuple(costs)))
     return tuple(layers)
 
 
 def overlapped_in_queue(waits, again):
-    """The time of tensor-parallel messages for which no accelerator waits: beside kernels, or while it waits for the host.
+    """The time of tensor-parallel messages for which no accelerator waits: they run beside kernels, or beside the host.
 
     They are the first in the queue; `again` is the share of the layers whose forward pass runs again.
 
@@ -259,12 +263,11 @@ def unexposed(whole, beside_kernels, while_idle):
     return np.clip(beside_kernels + while_idle, 0, whole)
 
 
-def overlapped_context(waits, exposed, rounds, slowdown):
-    """The context-parallel communication time of a layer for which no accelerator waits.
+def overlapped_tokens(forward, gradient, exposed, rounds, slowdown):
+    """The time of messages of keys and values, in both passes of a layer, for which no accelerator waits.
 
     Source: arXiv 2310.01889, section 3.
     """
-    forward, gradient = waits.forward.messages[1], waits.gradient.messages[1]
     slowed = slowdown * (forward.overlapped * (rounds - 1) + gradient.overlapped)
     return unwaited(forward.time * (rounds - 1) + gradient.time, exposed, slowed)
 

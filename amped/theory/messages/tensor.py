@@ -64,31 +64,24 @@ def tensor_collectives(
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2.
     """
     (rows,), sent, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
-    whole, halves, split = 1 - sequence_parallel, 1.0 * sequence_parallel, tensor_parallel_feedforwards_per_layer
-    own, attentions = ("attention_output",), attentions_per_layer
-    return (
-        Collective("attention_input", "all_gather", narrow, group=rows, count=attentions * halves, after=NORMALIZED),
-        Collective("attention_output", "reduce_scatter", sent, group=rows, count=attentions * halves, after=own),
-        Collective("attention_output", "all_reduce", sent, group=rows, count=attentions * whole, after=own),
-        Collective(
+    whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
+    blocks = (
+        ("attention_input", "attention_output", attentions_per_layer, NORMALIZED, ("attention_output",), ""),
+        (
             "feedforward_input",
-            "all_gather",
-            narrow,
-            group=rows,
-            count=split * halves,
-            after=SUMMED,
-            block=SPLIT_NETWORK,
-        ),
-        Collective(
             "feedforward_down",
-            "reduce_scatter",
-            sent,
-            group=rows,
-            count=split * halves,
-            after=NETWORK,
-            block=SPLIT_NETWORK,
+            tensor_parallel_feedforwards_per_layer,
+            SUMMED,
+            NETWORK,
+            SPLIT_NETWORK,
         ),
-        Collective(
-            "feedforward_down", "all_reduce", sent, group=rows, count=split * whole, after=NETWORK, block=SPLIT_NETWORK
-        ),
+    )
+    return tuple(
+        Collective(name, kind, volume, group=rows, count=calls * share, after=after, block=block)
+        for inputs, outputs, calls, before, behind, block in blocks
+        for name, kind, volume, share, after in (
+            (inputs, "all_gather", narrow, halves, before),
+            (outputs, "reduce_scatter", sent, halves, behind),
+            (outputs, "all_reduce", sent, whole, behind),
+        )
     )

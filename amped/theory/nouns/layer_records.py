@@ -1,4 +1,4 @@
-"""Records of layers: which kinds a network has, the kernels of a pass, the messages beside them, and what is waited for."""
+"""Records of layers: the kinds of a network, the kernels of a pass, the messages beside them, and what is waited for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amped.theory.nouns.records import Duration, Operator, Record, total
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a layer: what some kinds of layers have and others do not. Formulas are written for the rows of `BLOCKS`.
+    """A block of a layer: what some kinds of layers have and others do not. Formulas read the rows of `BLOCKS`.
 
     Attributes:
         name: the block's name, in `Operator.block` and in `KINDS`.
@@ -132,7 +132,7 @@ class LayerDurations(Record):
 
 @dataclass(frozen=True, slots=True)
 class KindTime(Record):
-    """Seconds of a layer of one kind."""
+    """The seconds of something in a layer of one kind."""
 
     time: Any
 
@@ -247,7 +247,7 @@ class Messages(Record):
 
 @dataclass(frozen=True, slots=True)
 class LayerMessages(Record):
-    """The messages of one parallelism in the forward pass of a layer, in a forward pass that runs again, and of gradients."""
+    """The messages of one parallelism in a layer: forward, in a forward pass that runs again, and with gradients."""
 
     forward: Messages
     repeated: Messages
@@ -365,6 +365,20 @@ class HostPath(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class OffloadedLayer(Record):
+    """The bytes of the weights, gradients and activations of a layer that the host holds for an accelerator."""
+
+    weights: Any
+    gradients: Any
+    activations: Any
+
+    @property
+    def moved(self) -> Any:
+        """The bytes that copies move through the accelerator's memory in both passes."""
+        return 2 * (self.weights + self.activations) + self.gradients
+
+
+@dataclass(frozen=True, slots=True)
 class LayerCopies(Record):
     """The seconds of copies from and to the host in a layer; zero if nothing is offloaded.
 
@@ -447,8 +461,8 @@ class LayerWindows(Record):
     Attributes:
         forward, backward: a pass with its waits for messages and copies.
         free_forward, free_backward: the part of it in which the links that gradients use are free, at least.
-        exposed_copies, overlapped_copies: the copies from and to the host that are waited for, and those that run beside
-            computation.
+        exposed_copies, overlapped_copies: the copies from and to the host that are waited for, and those that run
+            beside computation.
     """
 
     forward: Any

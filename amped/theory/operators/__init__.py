@@ -91,6 +91,7 @@ HANDS_ON = (
     "packed_mask_precision",
     # saved_activations
     "kept_activations",
+    "layer_activation_bytes",
     "score_activation_bytes",
     "kept_activation_bytes_per_layer",
     "embedding_activation_bytes",

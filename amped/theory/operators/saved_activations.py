@@ -86,8 +86,16 @@ def softmax_statistic_bytes(microbatch_tokens, attention_heads, tensor_parallel_
 
 
 @records(choice="activation_recomputation", value="alternate_products")
-def kept_activations__alternate_products(
-    layer_kinds,
+def kept_activations__alternate_products(layer_kinds, alternate_product_bytes):
+    """The bytes that one layer of any kind keeps of a micro-batch if every second product with a weight is recomputed.
+
+    Source: torchtitan, parallelize_llama.py (_get_custom_policy).
+    """
+    return tuple(Held(kind.name, alternate_product_bytes) for kind in layer_kinds)
+
+
+@quantity("byte")
+def alternate_product_bytes(
     layer_input_bytes,
     query_bytes,
     value_bytes,
@@ -99,7 +107,7 @@ def kept_activations__alternate_products(
     activation_precision,
     softmax_statistic_bytes,
 ):
-    """The bytes that one layer of any kind keeps of a micro-batch if every second product with a weight is recomputed.
+    """The bytes that one layer keeps of a micro-batch if every second product with a weight is recomputed.
 
     The layer keeps its input, and the outputs of queries, values, attention, up and down projection.
 
@@ -110,7 +118,7 @@ def kept_activations__alternate_products(
     attention = (
         attentions_per_layer * (2 * query_bytes + value_bytes + softmax_statistic_bytes) + score_activation_bytes
     )
-    return tuple(Held(kind.name, 2 * layer_input_bytes + attention + up) for kind in layer_kinds)
+    return 2 * layer_input_bytes + attention + up
 
 
 @quantity("byte")

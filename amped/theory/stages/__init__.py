@@ -36,6 +36,7 @@ HANDS_ON = (
     "model_states",
     "device_states",
     "stage_parameters",
+    "layer_parameters",
     "tied_embedding_parameters",
     "non_expert_parameters_per_accelerator",
     "expert_parameters_per_accelerator",
