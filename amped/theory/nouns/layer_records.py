@@ -1,4 +1,4 @@
-"""Records of layers: the kinds of a network, the kernels of a pass, the messages beside them, and what is waited for."""
+"""Records of layers: the kinds of a network, the kernels of a pass, messages beside them, and what is waited for."""
 
 from __future__ import annotations
 
