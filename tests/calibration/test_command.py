@@ -111,6 +111,7 @@ def test_every_number_is_within_its_bounds(told):
         assert BY_NAME[name].lowest <= value <= BY_NAME[name].highest
 
 
+@pytest.mark.thorough
 def test_the_same_bytes_come_out_every_time(runs, done, tmp_path):
     again = amped("calibrate", "--table", runs, "--accelerator", MACHINE, "--json", folder=tmp_path)
     assert again.stdout == done[0].stdout

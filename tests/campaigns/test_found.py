@@ -189,6 +189,7 @@ FOUND = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", FOUND)
 def test_it_does_not_come_again(what: str) -> None:
     kind, case, results = FOUND[what]

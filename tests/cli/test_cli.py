@@ -110,10 +110,10 @@ def test_explain_shows_value_formula_source_and_origin(amped):
 
 
 def test_explain_says_the_file_and_folds_what_is_inside_a_chapter(amped):
-    folded = amped("explain", "layer_time", "--depth", "1").stdout
-    assert re.search(r"theory/layer/times\.py:\d+", folded)
+    folded = amped("explain", "layer_exposures", "--depth", "1").stdout
+    assert re.search(r"theory/layer/waits\.py:\d+", folded)
     assert re.search(r"\d more inside layer: --inside", folded)
-    whole = amped("explain", "layer_time", "--depth", "1", "--inside").stdout
+    whole = amped("explain", "layer_exposures", "--depth", "1", "--inside").stdout
     assert "--inside" not in whole
     assert json.loads(amped("explain", "step_time", "--json").stdout)["file"].startswith("theory/step/totals.py:")
 

@@ -148,6 +148,7 @@ def test_images_are_trained_with_software_for_them(tmp_path: Path) -> None:
         assert "software PyTorch" in told.replace("\n           ", " "), told
 
 
+@pytest.mark.thorough
 def test_a_closed_output_is_no_traceback(tmp_path: Path) -> None:
     for how in (">&-", "2>&-", ">&- 2>&-"):
         command = f'"{sys.executable}" -m amped estimate minimal --output-dir o {how}'

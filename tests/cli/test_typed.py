@@ -140,6 +140,7 @@ def test_what_amped_alone_shows_runs(folder: Path) -> None:
         typed(command, folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [

@@ -206,6 +206,7 @@ def test_software_is_found_by_word_and_release(written: str, row: str) -> None:
     assert Tables().row("software_specifications", written).name == row
 
 
+@pytest.mark.thorough
 def test_fsdp2_is_never_given_zero_1() -> None:
     for software in ("torchtitan", "PyTorch FSDP2", "torchtitan compiled", "Composer FSDP"):
         assert "ZeRO 1" not in printed("estimate", *MODEL, "--software", software)

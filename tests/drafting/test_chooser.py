@@ -145,6 +145,7 @@ def test_why_marks_a_change_that_the_chooser_does_not_try():
     assert not any("if asked" in line for line in printed("why", "--model", "Llama 3 8B", "--gpus", "64").splitlines())
 
 
+@pytest.mark.thorough
 def test_a_format_has_its_name_wherever_it_is_told():
     asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8")
     told = [printed("estimate", *asked, "--precision", "mxfp8", "--full"), printed("why", *asked, "--precision", "mxfp8"),

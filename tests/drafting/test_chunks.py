@@ -67,6 +67,7 @@ def test_the_chosen_mapping_is_nearly_as_fast_as_the_best_of_an_exploration(mode
     assert chooser.is_tried("pipeline_parallel_degree", 2)
 
 
+@pytest.mark.thorough
 def test_long_sequences_are_split_and_given_degrees_are_kept():
     asked = ("Llama 3 70B", "DGX H100", 256)
     long = {"context": chooser.LONG_CONTEXT, "batch_size": 64}

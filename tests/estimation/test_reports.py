@@ -168,6 +168,7 @@ def test_the_mixture_dispatches_before_its_experts_and_combines_after():
     assert "feedforward_up" not in waits
 
 
+@pytest.mark.thorough
 def test_no_micro_batch_is_said_to_fit_where_the_hosts_memory_does_not_suffice():
     """Below "DOES NOT FIT" of the host stood the largest micro-batch that fits, without the word where."""
     offloaded = {"model": "Llama 3 70B", "system": "DGX H100", "gpus": 64, "optimizer_offload": 1}

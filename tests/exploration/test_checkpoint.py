@@ -148,6 +148,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_finished(folder: Path, kept: Pa
     assert exactly(found_in(search(folder), Run(findings=kept))) == exactly(alone(folder))
 
 
+@pytest.mark.thorough
 def test_wherever_the_file_was_torn_it_goes_on(folder: Path, kept: Path) -> None:
     found_in(search(folder, top=1), Run(findings=kept))
     whole = kept.read_bytes()

@@ -68,6 +68,7 @@ class Notes(Watch):
 # --- the engines ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_two_processes_find_the_same_and_a_worker_that_dies_is_replaced(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ class TestTheBest:
         lines = (tmp_path / "best.csv").read_text().splitlines()
         assert "fits_in_memory" in lines[0]
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("more", [[], ["--vary", "system=DGX A100,DGX H100", "--vary", "memory_bandwidth=1e12,2e12"],
                                       ["--space", "full"], ["--pareto", "training_time,memory", "--each", "zero_stage"],
                                       ["--vary", "batch_size=16,32", "--vary", "inter_node_bandwidth=1e10,2e10,4e10"]])  # fmt: skip

@@ -36,6 +36,7 @@ def test_the_counts_are_those_of_trying_everything() -> None:
     assert len(found.best) == found.feasible
 
 
+@pytest.mark.thorough
 def test_the_ranking_is_that_of_trying_everything() -> None:
     _, kept = tried()
     keys = sorted(tuple(e[name] for name in SAME) for e in kept if e["fits_in_memory"])
@@ -54,6 +55,7 @@ def test_no_mapping_that_leaves_more_places_empty_would_win_where_the_domain_doe
     assert min(e["training_time"] for e in kept if e["fits_in_memory"]) == filled.best[0]["training_time"]
 
 
+@pytest.mark.thorough
 def test_where_formulas_place_the_degrees_the_best_filling_is_that_of_the_estimate() -> None:
     found = amped.explore(SMALL, number_of_accelerators=12, batch_size=36, top=50, attention_heads=24)
     degrees = (*(f"{kind}_parallel_degree" for kind in PLACED), "microbatch_size")

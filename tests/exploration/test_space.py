@@ -337,6 +337,7 @@ def test_every_number_told_is_finite() -> None:
     assert all(math.isfinite(v) for row in small().best for v in row.values() if isinstance(v, float))
 
 
+@pytest.mark.thorough
 def test_where_nothing_fits_offload_and_recomputation_of_modules_are_searched_too() -> None:
     short = {"memory_capacity": "1.5 GB"}
     plain = answer.answer(search := Search(searching(overrides=short)), found_in(search), 0.0)

@@ -108,6 +108,7 @@ def test_a_network_is_one_however_sources_spell_it():
     assert ranked.rank_correlation > 0.9
 
 
+@pytest.mark.thorough
 def test_the_order_of_rows_changes_nothing():
     forward, backward = (accuracy([r for r in rows if r.of_time]) for rows in (shipped(), shipped()[::-1]))
     assert vars(forward) == pytest.approx(vars(backward))

@@ -140,6 +140,7 @@ def mentions(path):
     return [text for text, written in plainly for name in NAMES if name in written]
 
 
+@pytest.mark.thorough
 def test_no_program_mentions_a_network_or_a_measurement():
     for path in sorted((ROOT / "amped").rglob("*.py")):
         assert mentions(path) == [], path

@@ -67,6 +67,7 @@ def test_drift_is_the_geometric_mean_by_family():
     assert comparing.drift(one, two) == {"products float32": (pytest.approx(4.0), 2)}
 
 
+@pytest.mark.thorough
 def test_the_plot_has_a_mark_for_each_record():
     points = [point(10.0**-i, 1.1 * 10.0**-i, flags=("noisy",) if i % 2 else ()) for i in range(1, 8)]
     drawn = kernel_scatter(points, "made up", "svg").decode()

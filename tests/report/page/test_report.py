@@ -164,6 +164,7 @@ def test_the_columns_of_one_unit_share_their_scale() -> None:
     assert [cell.told for cell in made.cells[0]] == ["5", "0.003000"]
 
 
+@pytest.mark.thorough
 def test_a_search_has_its_ranking_and_its_front_before_the_report_of_its_best_mapping(tmp_path: Path) -> None:
     done = amped(
         "explore",
@@ -192,6 +193,7 @@ def test_a_search_has_its_ranking_and_its_front_before_the_report_of_its_best_ma
     assert f"{told['candidates']:,} mappings were tried" in page.text
 
 
+@pytest.mark.thorough
 def test_a_report_of_a_sweep_ranks_all_values_and_of_a_shard_is_refused(tmp_path: Path) -> None:
     done = amped("explore", *LLAMA[:4], "--vary", "gpus=16,32", "--top", "3", "--report", "x.html", folder=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -173,6 +173,7 @@ def powers(most):
     return st.sampled_from([2**n for n in range(most + 1)])
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_drawn_mappings_are_as_counted(data):

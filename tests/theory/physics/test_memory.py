@@ -9,6 +9,7 @@ from tests.helpers.physics import LAYERS, few, mappings, trained
 from tests.helpers.stages import of_stage, working_bytes
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from(["tensor_parallel_degree", "pipeline_parallel_degree"]))
 def test_memory_never_grows_with_sharding(mapping: dict[str, object], kind: str) -> None:
@@ -30,6 +31,7 @@ def test_more_stages_keep_more_masks_of_the_embedding_and_as_much_of_the_layers(
     assert layers == [LAYERS * told[0]["kept_activation_bytes_per_layer"]] * 3
 
 
+@pytest.mark.thorough
 @few
 @given(mappings)
 def test_memory_never_grows_with_the_stage_of_zero(mapping: dict[str, object]) -> None:

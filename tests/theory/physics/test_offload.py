@@ -97,6 +97,7 @@ def test_what_leaves_the_accelerator_is_on_its_host(mapping: dict[str, object], 
     assert activations == pytest.approx(without["activation_bytes"], rel=1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from(KINDS))
 @example({"zero_stage": 0, "tensor_parallel_degree": 8, "pipeline_parallel_degree": 2, "context_parallel_degree": 2,

@@ -96,6 +96,7 @@ def test_unlike_stages_with_empty_chunks_take_as_long_as_executed():
     assert len(misses) <= (1 - EXACT) * NUMBER, misses
 
 
+@pytest.mark.thorough
 def test_no_stage_waits_for_less_than_no_time():
     """The bottleneck stage is not counted with more sends than it has."""
     assert [(idle, step) for step, _, idle in steps() if idle < -1e-9] == []

@@ -183,6 +183,7 @@ def test_closed_forms_of_time_hold_over_500_random_schedules():
     assert sum(exact) == 371
 
 
+@pytest.mark.thorough
 def test_closed_forms_of_memory_are_exact_over_500_random_schedules():
     """What a stage holds follows from the order of its passes alone, however long they take."""
     for pipe, line, found in random_schedules():
