@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from amped.base.record import dataclass
 from amped.theory.nouns.records import Record, total
 
@@ -227,12 +225,16 @@ class Bottleneck(Record):
     has_output_head: Any
     time: Any
 
-    def mean(self, values: Sequence[Any]) -> Any:
-        """The mean over the layers of the stage of a number that each kind of layer has.
 
-        Modules of multi-token prediction count as layers of the last kind. With one kind, it is that kind's number.
-        """
-        return values[0] if len(values) == 1 else of_layers(self.kinds, values) / np.maximum(total(self.kinds), 1)
+@dataclass(frozen=True, slots=True)
+class LayerShares(Record):
+    """The share of a stage's layers that are of each kind; modules of multi-token prediction are of the last kind."""
+
+    shares: tuple[Any, ...]
+
+    def mean(self, values: Sequence[Any]) -> Any:
+        """The mean over the layers of the stage of a number that each kind of layer has; with one kind, its number."""
+        return values[0] if len(values) == 1 else on(self.shares, values)
 
 
 @dataclass(frozen=True, slots=True)

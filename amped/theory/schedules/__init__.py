@@ -32,6 +32,7 @@ HANDS_ON = (
     "pass_times",
     "whole_pass_times",
     "bottleneck_stage",
+    "bottleneck_layer_shares",
     "bottleneck_stage_layer_passes",
     "bottleneck_stage_embedding_passes",
     "bottleneck_stage_output_head_passes",

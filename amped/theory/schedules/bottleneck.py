@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.conditions import LISTED
+from amped.theory.nouns.layer_records import KINDS
 from amped.theory.nouns.records import total
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import Bottleneck, PassTimes, had, of_layers
+from amped.theory.nouns.stage_records import Bottleneck, LayerShares, PassTimes, had, of_layers
 
 
 @records(**LISTED)
@@ -98,6 +99,27 @@ def bottleneck_stage_layer_passes(bottleneck_stage, predictions_in_output_head, 
     (stage,) = bottleneck_stage
     layers = total(stage.kinds) + stage.has_output_head * predictions_in_output_head
     return layers * number_of_microbatches_per_minibatch
+
+
+@records()
+def bottleneck_layer_shares():
+    """The share of the bottleneck stage's layers that are of each kind: all layers are alike. Source: definition."""
+    return (LayerShares("bottleneck stage", (1.0,)),)
+
+
+@family(named=("bottleneck_layer_shares__dense_and_mixture",), CHOICE=tuple(KINDS))
+@records(choice="kinds_of_layers", value="CHOICE")
+def bottleneck_layer_shares__CHOICE(bottleneck_stage, layer_kinds):
+    """The share of the bottleneck stage's layers that are of each kind.
+
+    The layers of multi-token prediction modules count as layers of the last kind.
+
+    Source: definition.
+    """
+    kinds, last = bottleneck_stage[0].kinds, len(layer_kinds) - 1
+    layers = np.maximum(total(kinds), 1)
+    counts = (*kinds[:last], total(kinds[last:]))
+    return (LayerShares("bottleneck stage", tuple(count / layers for count in counts)),)
 
 
 @quantity("count")

@@ -32,7 +32,7 @@ def free_forward_time(
     largest_stage_layer_passes,
     layer_windows,
     layer_computation,
-    bottleneck_stage,
+    bottleneck_layer_shares,
 ):
     """The time of a step's forward passes in which the links that gradients use are free; a lower bound.
 
@@ -41,9 +41,9 @@ def free_forward_time(
 
     Source: definition.
     """
-    (stage,) = bottleneck_stage
-    forward, free = (stage.mean([getattr(w, name) for w in layer_windows]) for name in ("forward", "free_forward"))
-    waits = bottleneck_stage_layer_passes * (forward - stage.mean([passes.forward for passes in layer_computation]))
+    (shares,) = bottleneck_layer_shares
+    forward, free = (shares.mean([getattr(w, name) for w in layer_windows]) for name in ("forward", "free_forward"))
+    waits = bottleneck_stage_layer_passes * (forward - shares.mean([passes.forward for passes in layer_computation]))
     busy = largest_stage_layer_passes * (forward - free)
     return np.maximum(compute_forward_time + waits - busy, 0)
 
@@ -57,7 +57,7 @@ def free_backward_time(
     largest_stage_layer_passes,
     layer_windows,
     layer_computation,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     offload_fill_time,
 ):
     """The time of a step's backward passes in which the links that gradients use are free; a lower bound.
@@ -67,9 +67,9 @@ def free_backward_time(
 
     Source: definition.
     """
-    (stage,), computed = bottleneck_stage, compute_backward_time + weight_update_time + recomputation_time
-    backward, free = (stage.mean([getattr(w, name) for w in layer_windows]) for name in ("backward", "free_backward"))
-    waits = bottleneck_stage_layer_passes * (backward - stage.mean([passes.backward for passes in layer_computation]))
+    (shares,), computed = bottleneck_layer_shares, compute_backward_time + weight_update_time + recomputation_time
+    backward, free = (shares.mean([getattr(w, name) for w in layer_windows]) for name in ("backward", "free_backward"))
+    waits = bottleneck_stage_layer_passes * (backward - shares.mean([passes.backward for passes in layer_computation]))
     busy = largest_stage_layer_passes * (backward - free)
     return np.maximum(computed + waits - busy + offload_fill_time, 0)
 
@@ -116,7 +116,7 @@ def PASS_chunk_window_time(
     WINDOW_time,
     PASS_end_time,
     layer_windows,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     bottleneck_stage_layer_passes,
     largest_stage_layer_passes,
     virtual_pipeline_stages,
@@ -139,7 +139,7 @@ def PASS_chunk_window_time(
     """
     v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
     more = largest_stage_layer_passes - bottleneck_stage_layer_passes
-    time = bottleneck_stage[0].mean([getattr(windows, span) for windows in layer_windows])
+    time = bottleneck_layer_shares[0].mean([getattr(windows, span) for windows in layer_windows])
     ends = np.maximum(PASS_end_time - more * time, 0)
     others = (v - 1) * p * np.maximum(WINDOW_time - ends, 0)
     return (others + WINDOW_time) / (v * m)

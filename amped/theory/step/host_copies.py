@@ -9,7 +9,7 @@ from amped.theory.nouns.conditions import OFFLOADED
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def hidden_offload_communication_time__operators(
     layer_windows,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     bottleneck_stage_layer_passes,
     offload_fill_time,
     overlapped_update_offload_time,
@@ -21,16 +21,15 @@ def hidden_offload_communication_time__operators(
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 6.2.
     """
-    layers = bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
-        [windows.overlapped_copies for windows in layer_windows]
-    )
+    per_layer = bottleneck_layer_shares[0].mean([windows.overlapped_copies for windows in layer_windows])
+    layers = bottleneck_stage_layer_passes * per_layer
     return np.maximum(layers - offload_fill_time, 0) + overlapped_update_offload_time
 
 
 @quantity("s", choice="performance_model", value="operators", **OFFLOADED)
 def exposed_offload_communication_time__operators(
     layer_windows,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     bottleneck_stage_layer_passes,
     offload_fill_time,
     update_offload_time,
@@ -42,8 +41,6 @@ def exposed_offload_communication_time__operators(
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, section 4.1.
     """
-    layers = (
-        bottleneck_stage_layer_passes * bottleneck_stage[0].mean([windows.exposed_copies for windows in layer_windows])
-        + offload_fill_time
-    )
+    per_layer = bottleneck_layer_shares[0].mean([windows.exposed_copies for windows in layer_windows])
+    layers = bottleneck_stage_layer_passes * per_layer + offload_fill_time
     return layers + update_offload_time - overlapped_update_offload_time

@@ -11,7 +11,7 @@ from amped.theory.nouns.shardings import shares
 @quantity("s", choice="performance_model", value="operators")
 def compute_forward_time__operators(
     layer_computation,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     embedding_forward_time,
     output_head_forward_time,
     bottleneck_stage_layer_passes,
@@ -26,16 +26,14 @@ def compute_forward_time__operators(
         bottleneck_stage_embedding_passes * embedding_forward_time
         + bottleneck_stage_output_head_passes * output_head_forward_time
     )
-    return (
-        bottleneck_stage_layer_passes * bottleneck_stage[0].mean([passes.forward for passes in layer_computation])
-        + ends
-    )
+    per_layer = bottleneck_layer_shares[0].mean([passes.forward for passes in layer_computation])
+    return bottleneck_stage_layer_passes * per_layer + ends
 
 
 @quantity("s", choice="performance_model", value="operators")
 def compute_backward_time__operators(
     layer_computation,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     embedding_backward_time,
     output_head_input_gradient_time,
     bottleneck_stage_layer_passes,
@@ -50,17 +48,14 @@ def compute_backward_time__operators(
         bottleneck_stage_embedding_passes * embedding_backward_time
         + bottleneck_stage_output_head_passes * output_head_input_gradient_time
     )
-    return (
-        bottleneck_stage_layer_passes
-        * bottleneck_stage[0].mean([passes.input_gradient for passes in layer_computation])
-        + ends
-    )
+    per_layer = bottleneck_layer_shares[0].mean([passes.input_gradient for passes in layer_computation])
+    return bottleneck_stage_layer_passes * per_layer + ends
 
 
 @quantity("s", choice="performance_model", value="operators")
 def weight_update_time__operators(
     layer_computation,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     output_head_weight_gradient_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_output_head_passes,
@@ -69,19 +64,18 @@ def weight_update_time__operators(
 
     Source: arXiv 2410.00273, section 3.
     """
+    per_layer = bottleneck_layer_shares[0].mean([passes.weight_gradient for passes in layer_computation])
     return (
-        bottleneck_stage_layer_passes
-        * bottleneck_stage[0].mean([passes.weight_gradient for passes in layer_computation])
+        bottleneck_stage_layer_passes * per_layer
         + bottleneck_stage_output_head_passes * output_head_weight_gradient_time
     )
 
 
 @quantity("s", choice="performance_model", value="operators")
-def recomputation_time__operators(layer_computation, bottleneck_stage, bottleneck_stage_layer_passes):
+def recomputation_time__operators(layer_computation, bottleneck_layer_shares, bottleneck_stage_layer_passes):
     """The time to recompute activations in a step, on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
-    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
-        [passes.recomputation for passes in layer_computation]
-    )
+    per_layer = bottleneck_layer_shares[0].mean([passes.recomputation for passes in layer_computation])
+    return bottleneck_stage_layer_passes * per_layer
 
 
 @quantity("s")
@@ -117,7 +111,7 @@ def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_
 @quantity("s", choice="performance_model", value="operators")
 def exposed_tensor_communication_time__operators(
     layer_exposures,
-    bottleneck_stage,
+    bottleneck_layer_shares,
     vocabulary_parallel_communication_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes,
@@ -130,11 +124,8 @@ def exposed_tensor_communication_time__operators(
     ends = (
         bottleneck_stage_embedding_passes + bottleneck_stage_output_head_passes
     ) * vocabulary_parallel_communication_time
-    return (
-        bottleneck_stage_layer_passes
-        * bottleneck_stage[0].mean([messages.of("tensor").exposed for messages in layer_exposures])
-        + ends
-    )
+    per_layer = bottleneck_layer_shares[0].mean([messages.of("tensor").exposed for messages in layer_exposures])
+    return bottleneck_stage_layer_passes * per_layer + ends
 
 
 @family(
@@ -147,16 +138,15 @@ def exposed_tensor_communication_time__operators(
 )
 @quantity("s", choice="performance_model", value="operators")
 def hidden_KIND_communication_time__operators(
-    layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes, *, kind
+    layer_exposures, bottleneck_layer_shares, bottleneck_stage_layer_passes, *, kind
 ):
     """The time in which KIND-parallel communication runs beside computation on the bottleneck stage.
 
     Source: arXiv 2205.05198, section 4.2.2 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2412.19437, section
     3.2.1 (expert).
     """
-    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
-        [messages.of(kind).overlapped for messages in layer_exposures]
-    )
+    per_layer = bottleneck_layer_shares[0].mean([messages.of(kind).overlapped for messages in layer_exposures])
+    return bottleneck_stage_layer_passes * per_layer
 
 
 @family(
@@ -168,15 +158,14 @@ def hidden_KIND_communication_time__operators(
 )
 @quantity("s", choice="performance_model", value="operators")
 def exposed_KIND_communication_time__operators(
-    layer_exposures, bottleneck_stage, bottleneck_stage_layer_passes, *, kind
+    layer_exposures, bottleneck_layer_shares, bottleneck_stage_layer_passes, *, kind
 ):
     """The time in which the bottleneck stage waits for KIND-parallel communication.
 
     Source: arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3 (expert).
     """
-    return bottleneck_stage_layer_passes * bottleneck_stage[0].mean(
-        [messages.of(kind).exposed for messages in layer_exposures]
-    )
+    per_layer = bottleneck_layer_shares[0].mean([messages.of(kind).exposed for messages in layer_exposures])
+    return bottleneck_stage_layer_passes * per_layer
 
 
 @quantity("s", choice="performance_model", value="operators")
