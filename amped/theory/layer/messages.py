@@ -110,7 +110,8 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
 def panel_time(name, messages):
     """The time to send one panel (a part of both operands) of a SUMMA product. Source: arXiv 2410.00273, section 3."""
-    return total(d.time for d in messages if d.name in (f"{name}_inputs", f"{name}_weights"))
+    times = {d.name: d.time for d in messages}
+    return total(times[sent] for sent in (f"{name}_inputs", f"{name}_weights") if sent in times)
 
 
 # --- parallelisms that split the tokens of a sequence ----------------------------------------------------------------
@@ -138,8 +139,8 @@ def KIND_messages(
     Source: arXiv 2310.01889, section 3.
     """
     share = KIND_overlappable_attention_fraction
-    gradients = time_of(d for d in KIND_durations if d.name.endswith("gradients"))
-    keys = time_of(d for d in KIND_durations if not d.name.endswith("gradients")) / communication_rounds
+    gradients = time_of(d for d in KIND_durations if d.part.gradients)
+    keys = time_of(d for d in KIND_durations if not d.part.gradients) / communication_rounds
     windows = ("attention_core", share, overlap_KIND_communication)
     forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
     backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))

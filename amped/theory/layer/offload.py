@@ -87,9 +87,9 @@ def offloaded_STATE_bytes_per_layer(
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4
     (gradients).
     """
-    (state,) = (each for each in model_states if each.name == state)
-    held = state.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
-    return held * state.offload / largest_stage_layers
+    kept = {record.name: record for record in model_states}[state]
+    held = kept.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
+    return held * kept.offload / largest_stage_layers
 
 
 # --- copies beside a layer -------------------------------------------------------------------------------------------

@@ -38,11 +38,6 @@ def pass_time(phase, durations, rates):
 
 # --- the host --------------------------------------------------------------------------------------------------------
 
-# If a mixture layer up to its router is one CUDA graph, the host launches the operators whose names begin with these.
-ROUTED = ("expert_sorting", "experts_", "expert_activation", "expert_weighting", "expert_up_bias", "expert_down_bias")
-# If the router of a mixture layer alone is a CUDA graph, the operators whose names begin with these are in it.
-OF_ROUTER = ("feedforward_norm", "router", "expert_choice", "shared_")
-
 
 @records()
 def kind_durations(layer_kinds, layer_durations):
@@ -66,7 +61,7 @@ def launched_durations__router(kind_durations):
 
     Source: Megatron-LM, --cuda-graph-scope attn moe_router moe_preprocess.
     """
-    return recorded(kind_durations, lambda name: not name.startswith(ROUTED))
+    return recorded(kind_durations, lambda part: part.graph != "experts")
 
 
 @records(choice="cuda_graph_scope", value="router_alone")
@@ -77,7 +72,7 @@ def launched_durations__router_alone(kind_durations):
 
     Source: Megatron-LM, --cuda-graph-scope moe_router moe_preprocess (TransformerLayer._te_cuda_graph_capture).
     """
-    return recorded(kind_durations, lambda name: name.startswith(OF_ROUTER))
+    return recorded(kind_durations, lambda part: part.graph == "router")
 
 
 @records(choice="cuda_graph_scope", value="layer")
@@ -132,8 +127,8 @@ def layer_host_times__router_alone(host_time_per_layer, host_time_factor, expert
     """
     times = []
     for layer, experts in zip(kind_durations, expert_host_times, strict=True):
-        others = [d for d in layer.durations if not d.name.startswith(ROUTED)]
-        outside = [d for d in others if not d.name.startswith(OF_ROUTER)]
+        others = [d for d in layer.durations if d.part.graph != "experts"]
+        outside = [d for d in others if d.part.graph != "router"]
         share = launches_of("forward", outside) / launches_of("forward", others)
         times.append(KindTime(layer.name, host_time_per_layer * host_time_factor * share + experts.time))
     return tuple(times)
@@ -169,7 +164,7 @@ def host_waits_fraction__mixture(host_waits_for_dispatch, overlap_expert_communi
 
 
 @records()
-def layer_kernels(kind_durations, attention_core_operators, recomputation_stops_early):
+def layer_kernels(kind_durations, recomputation_stops_early):
     """The kernels of each pass of a layer of each kind, beside which messages may run.
 
     The time in which the accelerator waits for the host is left out. A recomputed forward pass may stop before the last
@@ -177,22 +172,22 @@ def layer_kernels(kind_durations, attention_core_operators, recomputation_stops_
 
     Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
-    core, layers = {o.name for o in attention_core_operators}, []
+    layers = []
     for layer in kind_durations:
-        forward, gradient = (pass_kernels(phase, layer.durations, core) for phase in ("forward", "input_gradient"))
+        forward, gradient = (pass_kernels(phase, layer.durations) for phase in ("forward", "input_gradient"))
         last = recomputation_stops_early * last_product_time(layer.durations)
         again = PassKernels("repeated", forward.every - last, forward.products - last, forward.attention_core)
         layers.append(LayerKernels(layer.name, forward, again, gradient))
     return tuple(layers)
 
 
-def pass_kernels(phase, durations, core):
-    """The kernels of one pass: all of them, the products with weights, and the attention core with the names `core`.
+def pass_kernels(phase, durations):
+    """The kernels of one pass: all of them, the products with weights, and the attention core.
 
     Source: definition.
     """
     products = of_phase(phase, [d for d in durations if d.kind in WEIGHTED])
-    attention = of_phase(phase, [d for d in durations if d.name in core])
+    attention = of_phase(phase, [d for d in durations if d.part.core])
     return PassKernels(phase, of_phase(phase, durations), products, attention)
 
 
@@ -203,7 +198,7 @@ def last_product_time(durations):
 
     Source: definition.
     """
-    return of_phase("forward", [d for d in durations if d.name == "feedforward_down"])
+    return of_phase("forward", [d for d in durations if d.part.last and d.kind in WEIGHTED])
 
 
 def with_host(launched, hosts, kinds, waits):
@@ -228,7 +223,6 @@ def layer_repeats(
     kind_durations,
     layer_kernels,
     recomputed_product_shares,
-    attention_core_operators,
     kernel_rates,
     layer_host_times,
 ):
@@ -236,11 +230,11 @@ def layer_repeats(
 
     Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
     """
-    core, layers = {o.name for o in attention_core_operators}, []
+    layers = []
     every = zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
     for launched, layer, kernels, host in every:
-        attention = [d for d in layer.durations if d.name in core]
-        streaming = [d for d in layer.durations if d.kind in STREAMING and d.name not in core]
+        attention = [d for d in layer.durations if d.part.core]
+        streaming = [d for d in layer.durations if d.kind in STREAMING and not d.part.core]
         repeats = LayerRepeats(
             layer.name,
             whole=repeated_time(kernels.repeated.every, launched.durations, kernel_rates, host.time),

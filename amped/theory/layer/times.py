@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import LayerTimes, LayerWindows, mean
+from amped.theory.nouns.layer_records import SPLIT_NETWORK, LayerTimes, LayerWindows, mean
 from amped.theory.nouns.records import total
 
 
@@ -86,7 +86,7 @@ def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, seq
     The embedding sends its output, and the output head sends its input gradient. Source: arXiv 1909.08053, section 3.
     Differs: the sums of the loss, a few bytes a token, are left out.
     """
-    once = [d for d in tensor_durations if d.name.startswith("feedforward")]
+    once = [d for d in tensor_durations if d.part.block == SPLIT_NETWORK]
     halves = 2 * total(d.time for d in once if d.kind == "reduce_scatter") * sequence_parallel
     return has_vocabulary * (halves + total(d.time for d in once if d.kind == "all_reduce") * (1 - sequence_parallel))
 

@@ -12,7 +12,7 @@ from amped.theory.nouns.parallelisms import OF_A_STAGE, PARALLELISMS, PLACED, RO
 from amped.theory.nouns.records import product
 
 # The rows whose degree is 1 unless it is given; data parallelism takes the accelerators that the others leave.
-GIVEN = tuple(row for row in ROWS if row.name != "data")
+GIVEN = tuple(row for row in ROWS if row.splits != "sequences")
 
 
 @family(

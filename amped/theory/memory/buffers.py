@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity
 from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.layer_records import DENSE, MIXTURE
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import latest, total
 
@@ -39,8 +40,7 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
 
     Source: arXiv 2205.05198, eq. 1.
     """
-    branches = {o.name for o in feedforward_operators + expert_operators}
-    others = [o for o in layer_operators if o.name not in branches and o.phase == "forward"]
+    others = [o for o in layer_operators if o.part.block not in (DENSE, MIXTURE) and o.phase == "forward"]
     dense = total([0.0, *(o.stash * (o.count > 0) for o in feedforward_operators if o.phase == "forward")])
     mixture = total([0.0, *(o.stash * (o.count > 0) for o in expert_operators if o.phase == "forward")])
     whole = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
@@ -104,7 +104,7 @@ def KIND_buffer_bytes(KIND_collectives, KIND_parallel_degree):
     Source: arXiv 2310.01889, section 3; arXiv 2407.21783, section 3.3.2; arXiv 2309.14509, section 3.
     """
     blocks = {"send_receive": 2}
-    held = [c.volume * blocks.get(c.kind, 1) for c in KIND_collectives if not c.name.endswith("gradients")]
+    held = [c.volume * blocks.get(c.kind, 1) for c in KIND_collectives if not c.part.gradients]
     return total(held) * (KIND_parallel_degree > 1)
 
 

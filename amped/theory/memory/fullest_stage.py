@@ -64,7 +64,7 @@ def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards this memory.
     """
-    (kept,) = (own for own in model_states if own.name == state)
+    kept = {record.name: record for record in model_states}[state]
     return kept.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - kept.offload)
 
 

@@ -4,6 +4,7 @@ On a tensor-parallel grid each column has other tokens, so that its columns gath
 """
 
 from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.layer_records import OF_GRADIENTS
 from amped.theory.nouns.records import Collective
 
 # What the exchange of keys waits for: their rotation and norm, and on a grid the gathering between its columns.
@@ -46,7 +47,7 @@ def context_collectives__ring(
     home = context_parallel_degree * attentions_per_layer
     return (
         Collective("keys_and_values", "send_receive", volume=sent, group=group, count=steps, after=COLUMNS),
-        Collective("key_and_value_gradients", "send_receive", volume=sent, group=group, count=home),
+        Collective("key_and_value_gradients", "send_receive", volume=sent, group=group, count=home, part=OF_GRADIENTS),
     )
 
 
@@ -62,7 +63,14 @@ def context_collectives__all_gather(
     calls = attentions_per_layer * communication_rounds
     return (
         Collective("keys_and_values", "all_gather", volume=sent, group=group, count=calls, after=COLUMNS),
-        Collective("key_and_value_gradients", "reduce_scatter", volume=sent, group=group, count=attentions_per_layer),
+        Collective(
+            "key_and_value_gradients",
+            "reduce_scatter",
+            volume=sent,
+            group=group,
+            count=attentions_per_layer,
+            part=OF_GRADIENTS,
+        ),
     )
 
 
@@ -113,5 +121,12 @@ def grid_column_collectives(
     every = gradients * communication_rounds
     return (
         Collective("grid_column_keys_and_values", "all_gather", volume=sent, group=group, count=every, after=KEYS),
-        Collective("grid_column_key_and_value_gradients", "reduce_scatter", volume=sent, group=group, count=gradients),
+        Collective(
+            "grid_column_key_and_value_gradients",
+            "reduce_scatter",
+            volume=sent,
+            group=group,
+            count=gradients,
+            part=OF_GRADIENTS,
+        ),
     )

@@ -1,7 +1,7 @@
 """Expert parallelism: tokens that are sent to their experts and back, and collectives of expert tensor parallelism."""
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import MIXTURE
+from amped.theory.nouns.layer_records import IN_MIXTURE
 from amped.theory.nouns.records import Collective
 
 
@@ -47,7 +47,7 @@ def expert_collectives(
             crossing=inter_node_dispatch_fraction,
             forwarded=deduplicated_dispatch,
             after=after,
-            block=MIXTURE,
+            part=IN_MIXTURE,
         )
         for name, count, after in messages
     )
@@ -80,7 +80,7 @@ def expert_tensor_collectives(
     )
     visit, output = {"volume": visits, "group": shares, "count": calls}, {"volume": microbatch_bytes, "group": rows}
     return (
-        Collective("expert_tensor", "all_gather", **visit, after=sent, block=MIXTURE),
-        Collective("expert_tensor", "reduce_scatter", **visit, after=computed, block=MIXTURE),
-        Collective("expert_output", "all_gather", **output, count=whole, after=combined, block=MIXTURE),
+        Collective("expert_tensor", "all_gather", **visit, after=sent, part=IN_MIXTURE),
+        Collective("expert_tensor", "reduce_scatter", **visit, after=computed, part=IN_MIXTURE),
+        Collective("expert_output", "all_gather", **output, count=whole, after=combined, part=IN_MIXTURE),
     )

@@ -3,8 +3,8 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import SPLIT_NETWORK
-from amped.theory.nouns.records import Collective
+from amped.theory.nouns.layer_records import IN_SPLIT_NETWORK
+from amped.theory.nouns.records import ANY_PART, Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
 NORMALIZED, SUMMED = ("attention_norm", "embedding_dropout"), ("feedforward_norm", "attention_residual")
@@ -66,19 +66,19 @@ def tensor_collectives(
     (rows,), sent, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
     whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
     blocks = (
-        ("attention_input", "attention_output", attentions_per_layer, NORMALIZED, ("attention_output",), ""),
+        ("attention_input", "attention_output", attentions_per_layer, NORMALIZED, ("attention_output",), ANY_PART),
         (
             "feedforward_input",
             "feedforward_down",
             tensor_parallel_feedforwards_per_layer,
             SUMMED,
             NETWORK,
-            SPLIT_NETWORK,
+            IN_SPLIT_NETWORK,
         ),
     )
     return tuple(
-        Collective(name, kind, volume, group=rows, count=calls * share, after=after, block=block)
-        for inputs, outputs, calls, before, behind, block in blocks
+        Collective(name, kind, volume, group=rows, count=calls * share, after=after, part=part)
+        for inputs, outputs, calls, before, behind, part in blocks
         for name, kind, volume, share, after in (
             (inputs, "all_gather", narrow, halves, before),
             (outputs, "reduce_scatter", sent, halves, behind),

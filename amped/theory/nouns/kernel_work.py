@@ -11,7 +11,7 @@ from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 from amped.base.record import dataclass
-from amped.theory.nouns.records import WEIGHTED, Gemm, Operator, Record
+from amped.theory.nouns.records import ANY_PART, WEIGHTED, Gemm, Operator, Part, Record
 
 
 class Traffic(NamedTuple):
@@ -170,7 +170,7 @@ def operator(
     count: Any = 1.0,
     panels: Any = 1.0,
     after: tuple[str, ...] = (),
-    block: str = "",
+    part: Part = ANY_PART,
 ) -> Operator:
     """An operator in one pass, with the given work for each call.
 
@@ -178,7 +178,7 @@ def operator(
     product arrives; one kernel runs for each part. The other arguments are fields of `Operator`.
     """
     own = (work.flops, work.read, work.written)
-    more = {"functions": work.functions, "drawn": work.drawn, "after": after, "block": block}
+    more = {"functions": work.functions, "drawn": work.drawn, "after": after, "part": part}
     return Operator(name, kind, phase, *sides, *own, stash, panels, count, panels, **more)
 
 
@@ -190,7 +190,7 @@ def contraction(
     count: Any = 1.0,
     kind: str = "contraction",
     after: tuple[str, ...] = (),
-    block: str = "",
+    part: Part = ANY_PART,
 ) -> tuple[Operator, ...]:
     """A matrix product, and the two products that compute the gradients of its operands.
 
@@ -210,7 +210,7 @@ def contraction(
     else:
         added = right * cost.gradient
         phase, of_right = "weight_gradient", Traffic(flops, (left + out) * entry + added, added)
-    own: dict[str, Any] = {"count": count, "panels": panels, "block": block}
+    own: dict[str, Any] = {"count": count, "panels": panels, "part": part}
     after = (f"{gemm.name}_casts", *after)
     return (
         operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=stash, after=after, **own),
@@ -228,7 +228,7 @@ def streamed(
     *,
     count: Any = 1.0,
     after: tuple[str, ...] = (),
-    block: str = "",
+    part: Part = ANY_PART,
 ) -> tuple[Operator, ...]:
     """The operators that read and write `rows` × `width` entries once, in one pass or in both passes.
 
@@ -236,7 +236,7 @@ def streamed(
     """
     passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
     return tuple(
-        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after, block=block)
+        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after, part=part)
         for phase, traffic, kept in passes
         if traffic is not None
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from amped.base.record import dataclass
-from amped.theory.nouns.records import Duration, Operator, Record, total
+from amped.theory.nouns.records import Duration, Operator, Part, Record, total
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Block:
     """A block of a layer: what some kinds of layers have and others do not. Formulas read the rows of `BLOCKS`.
 
     Attributes:
-        name: the block's name, in `Operator.block` and in `KINDS`.
+        name: the block's name, in `Part.block` and in `KINDS`.
         layers: the quantity that counts the layers with this block.
         parameters: the quantity that gives the parameters of one block; routed experts are counted apart.
         operators: the records of its operators in an average layer.
@@ -34,6 +34,10 @@ class Block:
 ATTENTION, DENSE, MIXTURE = "attention", "dense", "mixture"
 # What tensor parallelism splits beside attention: a dense feed-forward network, or the shared experts of a mixture.
 SPLIT_NETWORK = "split network"
+# Parts of a layer that several pages name: of both feed-forward networks, and of the two halves of a mixture.
+IN_DENSE, LAST_IN_DENSE = Part(DENSE), Part(DENSE, last=True)
+IN_MIXTURE, IN_ROUTER, IN_EXPERTS = Part(MIXTURE), Part(MIXTURE, graph="router"), Part(MIXTURE, graph="experts")
+ROUTER_NORM, IN_SPLIT_NETWORK, OF_GRADIENTS = Part(graph="router"), Part(SPLIT_NETWORK), Part(gradients=True)
 BLOCKS = (
     Block(
         ATTENTION,
@@ -114,12 +118,13 @@ class LayerKind(Record):
     def stash(self, operators: Iterable[Operator]) -> Any:
         """The bytes that a layer of this kind keeps for the backward pass, from the operators of the average layer."""
         forward = (o for o in operators if o.phase == "forward")
-        return total([0.0, *(o.stash * o.count * self.multiple(o.block) for o in forward)])
+        return total([0.0, *(o.stash * o.count * self.multiple(o.part.block) for o in forward)])
 
     def durations(self, durations: Iterable[Duration]) -> tuple[Duration, ...]:
         """The operators or collectives of a layer of this kind, from those of the average layer."""
         return tuple(
-            replace(d, count=d.count * self.multiple(d.block)) if d.block in self.blocks else d for d in durations
+            replace(d, count=d.count * self.multiple(d.part.block)) if d.part.block in self.blocks else d
+            for d in durations
         )
 
 
@@ -436,7 +441,7 @@ class Exposures(Record):
 
     def of(self, kind: str) -> Exposure:
         """What the messages of one parallelism cost."""
-        return next(exposure for exposure in self.exposures if exposure.name == kind)
+        return {exposure.name: exposure for exposure in self.exposures}[kind]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,29 @@ import numpy as np
 
 from amped.base.record import dataclass
 
-# The types of fields that are no arrays: texts, switches, tables and equations.
-STRUCTURE = (str, bool, Mapping, FunctionType)
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of a layer an operator or a message is; it is structure, and no number.
+
+    Attributes:
+        block: the block to which it belongs, if not every kind of layer has the block (a name of `BLOCKS`).
+        graph: "router" if a CUDA graph of the router alone holds it, "experts" if a CUDA graph up to the router does not.
+        core: whether it is an operator of the attention core: scores, softmax, dropout and weighted values.
+        last: whether it is the last product of the layer, whose output no backward pass needs.
+        gradients: whether it is a message of gradients, which only a backward pass sends.
+    """
+
+    block: str = ""
+    graph: str = ""
+    core: bool = False
+    last: bool = False
+    gradients: bool = False
+
+
+ANY_PART = Part()
+# The types of fields that are no arrays: texts, switches, tables, equations and parts of a layer.
+STRUCTURE = (str, bool, Mapping, FunctionType, Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +115,7 @@ class Collective(Record):
             accelerator on another node received its own copy.
         forwarded: for an all-to-all: 1 if messages from other nodes also pass over the links inside the node, else 0.
         after: the operators and collectives of the forward pass for which this one waits, as in `Operator`.
-        block: as in `Operator`.
+        part: the part of the layer that it is.
     """
 
     kind: str
@@ -104,7 +125,7 @@ class Collective(Record):
     crossing: Any = 1.0
     forwarded: Any = 0.0
     after: tuple[str, ...] = ()
-    block: str = ""
+    part: Part = ANY_PART
 
     @property
     def intra(self) -> Any:
@@ -148,7 +169,7 @@ class Operator(Record):
         held: bytes that a shared cache holds from an earlier run of a benchmark, so that memory does not move them.
         after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
             If a network does not have one of them, the operator waits for what that one would wait for.
-        block: the block of a layer to which it belongs, if not every kind of layer has the block.
+        part: the part of the layer that it is.
     """
 
     kind: str
@@ -173,7 +194,7 @@ class Operator(Record):
     drawn: Any = 0.0
     after: tuple[str, ...] = ()
     held: Any = 0.0
-    block: str = ""
+    part: Part = ANY_PART
 
     @property
     def bytes(self) -> Any:
@@ -186,7 +207,11 @@ class Operator(Record):
 
     def within(self, block: str) -> Operator:
         """A copy of this operator that belongs to a block of a layer."""
-        return replace(self, block=block)
+        return replace(self, part=replace(self.part, block=block))
+
+    def in_core(self) -> Operator:
+        """A copy of this operator that belongs to the attention core."""
+        return replace(self, part=replace(self.part, core=True))
 
     def again(self, share: Any) -> Operator:
         """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
@@ -210,7 +235,7 @@ class Duration(Record):
         count: the number of calls in a layer, on average over the layers.
         distance: the distance of the measured shape whose time this is: 0 if this shape was measured, infinite if the
             time is that of the law.
-        block: as in `Operator`.
+        part: the part of the layer that it is.
     """
 
     kind: str
@@ -219,7 +244,7 @@ class Duration(Record):
     kernels: Any
     count: Any
     distance: Any = np.inf
-    block: str = ""
+    part: Part = ANY_PART
 
     def recorded(self) -> Duration:
         """This operator as a part of a CUDA graph, for which the host launches no kernels."""

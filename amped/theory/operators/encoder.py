@@ -6,7 +6,7 @@ of activations, the words that move are those of the paper's table.
 
 from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import ACTIVATION, Traffic, Work, streamed
-from amped.theory.nouns.layer_records import DENSE
+from amped.theory.nouns.layer_records import IN_DENSE
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE, SCORED
 
 
@@ -64,7 +64,7 @@ def activation_function_operators__post(
     kept, bits = entries * policy.kept, entries * policy.mask
     forward = function + Traffic(read=bias, written=kept + mask)
     backward = gradient + function * policy.again + Traffic(read=bits + mask, written=bias)
-    work, own = Work(forward, backward, kept), {"count": dense_fraction, "after": ("feedforward_up",), "block": DENSE}
+    work, own = Work(forward, backward, kept), {"count": dense_fraction, "after": ("feedforward_up",), "part": IN_DENSE}
     return streamed("activation_function", "element_wise", down.m, up.n, work, **own)
 
 

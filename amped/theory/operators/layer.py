@@ -9,7 +9,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, records
 from amped.theory.nouns.kernel_work import NORM, Traffic, Work, operator, streamed
-from amped.theory.nouns.layer_records import ATTENTION, OPERATORS
+from amped.theory.nouns.layer_records import ATTENTION, OPERATORS, ROUTER_NORM
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.nouns.records import total
 
@@ -33,7 +33,7 @@ def norm_operators(
     before_attention = ("norm_statistics all_reduce", "embedding_dropout")
     return (
         *streamed("attention_norm", *own, count=norms_per_layer / 2, after=before_attention),
-        *streamed("feedforward_norm", *own, count=norms_per_layer / 2, after=("attention_residual",)),
+        *streamed("feedforward_norm", *own, count=norms_per_layer / 2, after=("attention_residual",), part=ROUTER_NORM),
     )
 
 
@@ -104,7 +104,7 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
             (o.m, o.n, 0.0, o.batch),
             each * (o.m * o.n * o.batch),
             count=o.count,
-            block=o.block,
+            part=o.part,
         )
         for o in product_operators
         if o.phase == "weight_gradient"

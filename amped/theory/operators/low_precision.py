@@ -73,7 +73,7 @@ def casts(operators, cast, rows, columns):
             o.k,
             Work(cast * ((o.m / rows + o.n / columns) * o.k * o.batch), cast * (o.m * o.n * o.batch)),
             count=o.count,
-            block=o.block,
+            part=o.part,
             after=tuple(node for node in o.after if node != f"{o.name}_casts"),
         )
     )

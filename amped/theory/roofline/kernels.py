@@ -259,7 +259,7 @@ def kernel_durations(operators, kernels):
     """The time of one call of each operator. Source: `kernel_time`."""
     (rates,) = kernels
     return tuple(
-        Duration(o.name, o.kind, o.phase, kernel_time(o, rates), o.kernels, o.count, block=o.block) for o in operators
+        Duration(o.name, o.kind, o.phase, kernel_time(o, rates), o.kernels, o.count, part=o.part) for o in operators
     )
 
 

@@ -90,7 +90,7 @@ def duration(o, rates, full, every, most, share):
     near = distance <= most
     time = kernel_time(o, rates) * np.where(near, factor, 1.0)
     reached = np.where(near, distance, np.inf)
-    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, reached, o.block)
+    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, reached, o.part)
 
 
 def serving(every, narrow, wide):

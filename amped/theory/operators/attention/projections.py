@@ -156,7 +156,7 @@ def attention_core_operators(unfused_attention_operators, fused_attention_operat
 
     Source: arXiv 2205.05198, section 5.
     """
-    return unfused_attention_operators + fused_attention_operators
+    return tuple(o.in_core() for o in unfused_attention_operators + fused_attention_operators)
 
 
 @records()

@@ -2,7 +2,7 @@
 
 from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import activation_work, contraction, streamed
-from amped.theory.nouns.layer_records import DENSE
+from amped.theory.nouns.layer_records import IN_DENSE, LAST_IN_DENSE
 from amped.theory.nouns.places import NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
@@ -51,11 +51,10 @@ def feedforward_operators(
     kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.again)
     before_up = (*NETWORK_INPUTS, "feedforward_up_inputs broadcast", "feedforward_up_weights broadcast")
     before_down = ("activation_function", "feedforward_down_inputs broadcast", "feedforward_down_weights broadcast")
-    own = {"count": dense_fraction, "block": DENSE}
     return (
-        *contraction(up, cost, stash=linear_input_bytes, after=before_up, **own),
+        *contraction(up, cost, stash=linear_input_bytes, count=dense_fraction, after=before_up, part=IN_DENSE),
         *activation_function_operators,
-        *contraction(down, cost, stash=kept, after=before_down, **own),
+        *contraction(down, cost, stash=kept, count=dense_fraction, after=before_down, part=LAST_IN_DENSE),
     )
 
 
@@ -69,5 +68,5 @@ def activation_function_operators(
     """
     (up, down), units = feedforward_gemms, feedforward_gemms[1].k / output_width_split_degree
     work = activation_work(up, down.m * units, entry_costs[0], activation_policy[0], mlp_bias)
-    own = {"count": dense_fraction, "after": ("feedforward_up",), "block": DENSE}
+    own = {"count": dense_fraction, "after": ("feedforward_up",), "part": IN_DENSE}
     return streamed("activation_function", "element_wise", down.m, units, work, **own)

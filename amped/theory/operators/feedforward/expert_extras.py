@@ -2,7 +2,7 @@
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
-from amped.theory.nouns.layer_records import MIXTURE
+from amped.theory.nouns.layer_records import IN_EXPERTS, IN_MIXTURE
 
 
 @records()
@@ -16,7 +16,7 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     rows, width = up.m * up.batch, up.n + down.n
     sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * width)
-    own = {"count": expert_bias * MoE_fraction, "block": MIXTURE}
+    own = {"count": expert_bias * MoE_fraction, "part": IN_MIXTURE}
     return streamed("expert_bias", "element_wise", rows, width, Work(backward=sums), **own)
 
 
@@ -31,7 +31,7 @@ def expert_bias_operators__separate_output(expert_gemms, routing_precision, expe
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     rows, calls = up.m * up.batch, expert_bias * MoE_fraction
     sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * up.n)
-    own = {"count": calls, "block": MIXTURE}
+    own = {"count": calls, "part": IN_EXPERTS}
     summed = streamed("expert_up_bias", "element_wise", rows, up.n, Work(backward=sums), **own)
     return summed + output_bias_operators(down, cost, routing_precision, calls)
 
@@ -69,7 +69,7 @@ def added_bias(name, gemm, there, back, calls, after):
     """The operators of a bias that kernels of their own add to the rows that a grouped product writes."""
     rows = gemm.m * gemm.batch
     work = Work(there * (rows * gemm.n), back * (rows * gemm.n))
-    own = {"count": calls, "after": (after,), "block": MIXTURE}
+    own = {"count": calls, "after": (after,), "part": IN_EXPERTS}
     return streamed(name, "single_kernel", rows, gemm.n, work, **own)
 
 
@@ -89,8 +89,10 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
     back = Traffic(3 * flop / 5, (2 * narrow + 4 * wide) / 5, (3 * wide + narrow) / 5) * (rows * down.k)
     shape, kept = ("expert_weighting", "single_kernel", rows, down.k), rows * down.k * narrow / 2
     return (
-        *streamed(*shape, Work(there, kept=kept), count=2 * MoE_fraction, after=("expert_activation",), block=MIXTURE),
-        *streamed(*shape, Work(backward=back), count=5 * MoE_fraction, block=MIXTURE),
+        *streamed(
+            *shape, Work(there, kept=kept), count=2 * MoE_fraction, after=("expert_activation",), part=IN_EXPERTS
+        ),
+        *streamed(*shape, Work(backward=back), count=5 * MoE_fraction, part=IN_EXPERTS),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
-from amped.theory.nouns.layer_records import MIXTURE
+from amped.theory.nouns.layer_records import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
 from amped.theory.nouns.places import DISPATCHED, NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
@@ -101,7 +101,7 @@ def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_f
 
     Source: arXiv 2101.03961, section 2.2.
     """
-    router, (cost,), calls = expert_gemms[0], entry_costs, {"count": MoE_fraction, "block": MIXTURE}
+    router, (cost,), calls = expert_gemms[0], entry_costs, {"count": MoE_fraction, "part": IN_ROUTER}
     choice = cost.of(ROUTING, router.m * router.n, routing_precision)
     return (
         *contraction(router, cost, stash=linear_input_bytes, after=NETWORK_INPUTS, **calls),
@@ -126,12 +126,12 @@ def routed_expert_operators(
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
     (_, up, down, *_), (cost,), (policy,) = expert_gemms, entry_costs, expert_activation_policy
-    rows, own, again = up.m * up.batch, {"block": MIXTURE}, 2 * MoE_fraction
+    rows, own, again = up.m * up.batch, {"part": IN_EXPERTS}, 2 * MoE_fraction
     calls = {"count": MoE_fraction, **own}
     inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
     sent = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
     sorted_rows, activated = cost.of(MOVE, inputs), activation_work(up, hidden, cost, policy)
-    to_send = {"count": again * (1 - deduplicated_dispatch), "after": ("expert_choice",), **own}
+    to_send = {"count": again * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
     to_sort = {"count": again, "after": DISPATCHED, **own}
     before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
     kept, kind = hidden * cost.operand * (1 - policy.again), "element_wise"
@@ -153,7 +153,7 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
     Source: arXiv 2401.06066, section 3.2.
     """
     (*_, up, down), (cost,), (policy,) = expert_gemms, entry_costs, activation_policy
-    hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction, "block": MIXTURE}
+    hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction, "part": IN_ROUTER}
     activated = activation_work(up, hidden, cost, policy)
     kept, before = hidden * cost.operand * (1 - policy.again), ("shared_experts_up",)
     return (
