@@ -127,21 +127,20 @@ def offloaded_layers__offloaded(
 ):
     """The bytes of a layer of each kind that the host holds for an accelerator.
 
-    A kind has as many bytes more than the average layer as it has parameters more.
+        bytes = bytes of the average layer · (bytes of the kind's parameters / bytes of an average layer's parameters)
 
     Source: arXiv 2104.07857, sections 5.1.2 and 6.1.
     """
     (shared, expert), layers = parameter_groups, []
-    states = {state.name: state for state in model_states}
+    weight, gradient, _ = model_states
     average = mean("network", [kind.share for kind in layer_kinds], layer_parameters)
+    means = (average.shared / shared.split_degree, average.expert / expert.split_degree)
     for layer, kept in zip(layer_parameters, kept_activations, strict=True):
-        more = (layer.shared - average.shared) / shared.split_degree
-        experts = (layer.expert - average.expert) / expert.split_degree
-        weights, gradients = (states[name].of(more, experts) * states[name].offload for name in ("weight", "gradient"))
+        own = (layer.shared / shared.split_degree, layer.expert / expert.split_degree)
         offloaded = OffloadedLayer(
             layer.name,
-            weights=offloaded_weight_bytes_per_layer + weights,
-            gradients=offloaded_gradient_bytes_per_layer + gradients,
+            weights=offloaded_weight_bytes_per_layer * (weight.of(*own) / weight.of(*means)),
+            gradients=offloaded_gradient_bytes_per_layer * (gradient.of(*own) / gradient.of(*means)),
             activations=kept.bytes * activation_offload,
         )
         layers.append(offloaded)

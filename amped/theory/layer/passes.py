@@ -47,8 +47,8 @@ def kind_durations(layer_kinds, layer_durations):
 
 def recorded(layers, is_recorded):
     """The operators of each kind of layer, of which some are recorded in a CUDA graph. Source: definition."""
-    graphs = [tuple(d.recorded() for d in layer.durations if is_recorded(d.name)) for layer in layers]
-    others = [tuple(d for d in layer.durations if not is_recorded(d.name)) for layer in layers]
+    graphs = [tuple(d.recorded() for d in layer.durations if is_recorded(d.part)) for layer in layers]
+    others = [tuple(d for d in layer.durations if not is_recorded(d.part)) for layer in layers]
     parts = zip(layers, graphs, others, strict=True)
     return tuple(LayerDurations(layer.name, graph + launched) for layer, graph, launched in parts)
 

@@ -24,7 +24,7 @@ class Part:
 
     Attributes:
         block: the block to which it belongs, if not every kind of layer has the block (a name of `BLOCKS`).
-        graph: "router" if a CUDA graph of the router alone holds it, "experts" if a CUDA graph up to the router does not.
+        graph: "router" if a CUDA graph of the router alone holds it, "experts" if a graph up to the router does not.
         core: whether it is an operator of the attention core: scores, softmax, dropout and weighted values.
         last: whether it is the last product of the layer, whose output no backward pass needs.
         gradients: whether it is a message of gradients, which only a backward pass sends.
