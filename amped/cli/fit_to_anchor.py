@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amped.base.commands import command
+from amped.base.commands import typed
 from amped.cli import options
 from amped.tables.table_files import HERE, LookupTables, table_paths
 
@@ -29,4 +29,4 @@ def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: L
         given = table_paths(lookup_tables)
         tables = options.table_words(given if path.parent == HERE else (*given, path))
         rows = ("--accelerator", content["accelerator"], "--software", found.rows["software_specifications"])
-        options.tell(f"use it: {command('estimate', *tables, *rows)}")
+        options.tell(f"add it to a question: {typed(*tables, *rows)}")

@@ -337,10 +337,10 @@ def test_a_hostile_address_is_text(seen: Opened, served: Served) -> None:
 
 def test_any_other_value_is_set_and_removed(seen: Opened) -> None:
     page, before = seen.page, step_time(seen.page)
-    page.fill("#other", "flash_attention=false")
+    page.fill("#other", "overlap_data_communication=false")  # it changes no memory: the page keeps the mapping it chose
     page.keyboard.press("Enter")
     settled(page)
-    assert page.locator("#chips").inner_text().startswith("flash_attention=false")
+    assert page.locator("#chips").inner_text().startswith("overlap_data_communication=false")
     assert step_time(page) != before
     page.click("#chips button")
     settled(page)
