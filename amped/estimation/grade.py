@@ -1,9 +1,10 @@
 """The grade of an estimate: how near the validated runs are to it.
 
 `measured`: a validated run has the same accelerators, their number, network, software, precision, sequence and degrees of
-parallelism. `validated near`: runs on accelerators of the same generation have each of its properties. `validated far`: only runs on others have one of them. `by law only`: no
-run has one of them, and nothing but the equations speaks for it. `not modelled`: what amped leaves out may move it by more than a quarter.
-The grade is that of the property with the least evidence.
+parallelism. `validated near`: runs on accelerators of the same generation have each of its properties. `validated far`: only
+runs on others have one of them. `by law only`: no run has one of them, and nothing but the equations speaks for it.
+`not modelled`: what amped leaves out may move it by more than a quarter. The grade is that of the property with the least
+evidence.
 """
 
 from __future__ import annotations

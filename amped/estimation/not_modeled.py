@@ -14,7 +14,8 @@ top of all that is counted, its own size: its share is b. Both are shares of wha
 | held | parts of an accelerator's memory that it may save | parts that it may add once more; its bytes |
 
 Time has the largest bound of products, bytes and parameters (which are gathered and reduced), beside that of the step; memory
-that of parameters and of what is kept, beside that of what is held. Several entries add up. Assumes that what is not modeled runs as efficiently as what is.
+that of parameters and of what is kept, beside that of what is held. Several entries add up. Assumes that what is not modeled
+runs as efficiently as what is.
 """
 
 from __future__ import annotations

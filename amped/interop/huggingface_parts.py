@@ -14,7 +14,7 @@ from typing import Any
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
 from amped.interop.records import Reading, Told
-from amped.interop.sizes import INTO, total
+from amped.interop.sizes import INTO, sum_of
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
@@ -87,7 +87,7 @@ def number_of_layers(own: Reading, row: Mapping[str, Any]) -> float:
     """In how many layers a part is: in all, or in as many as the file says; in none where it does not say it."""
     if "if" in row and own.keys.raw.get(row["if"]) is not True:
         return 0.0
-    return (total(own, row["in"]) or 0.0) if "in" in row else float(own.values["layers"])
+    return (sum_of(own, row["in"]) or 0.0) if "in" in row else float(own.values["layers"])
 
 
 def tell_part(own: Reading, name: str, key: str, layers: float, before: str = "") -> None:
@@ -97,8 +97,8 @@ def tell_part(own: Reading, name: str, key: str, layers: float, before: str = ""
     for other in own.keys.raw:
         if keys.fullmatch(other) and other not in own.keys.taken:
             own.keys.get(other, INTO)
-    sizes = {size: total(own, row.get(size, ())) for size in SIZES if size != "layers"}
-    once = total(own, row.get("once", ()))
+    sizes = {size: sum_of(own, row.get(size, ())) for size in SIZES if size != "layers"}
+    once = sum_of(own, row.get("once", ()))
     if None in (*sizes.values(), once):
         own.unsupported(key, f"{what}; the file does not say its sizes")
         return

@@ -13,7 +13,7 @@ from typing import Any
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.huggingface_parts import rows
 from amped.interop.records import Keys, Reading, Report, Told
-from amped.interop.sizes import total
+from amped.interop.sizes import sum_of
 
 # Sections that have sizes of layers, and those that say something else of the same layers.
 SECTIONS, NO_LAYERS = (
@@ -34,7 +34,7 @@ def sections(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield key, value
 
 
-def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, float] | None:
+def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, Any] | None:
     """The sizes of a network or a tower with all its sections, at most; None where a size is not said.
 
     Args:
@@ -55,9 +55,9 @@ def _row_of(raw: Mapping[str, Any]) -> str:
     return next((name for name, keys in own if any(re.fullmatch(keys, key) for key in raw)), TOWER)
 
 
-def _sizes(own: Reading, name: str) -> dict[str, float] | None:
+def _sizes(own: Reading, name: str) -> dict[str, Any] | None:
     """The sizes of a row; None where the file does not say one of them."""
-    sums = {size: total(own, rows()[name].get(size, ())) for size in OF_NETWORK}
+    sums = {size: sum_of(own, rows()[name].get(size, ())) for size in OF_NETWORK}
     return None if None in sums.values() else {size: value or 0.0 for size, value in sums.items()}
 
 
@@ -66,7 +66,7 @@ def tower(key: str, raw: Mapping[str, Any], outer: float = 0.0) -> Told:
     what, sizes = rows()[TOWER]["what"], at_most(raw, outer)
     if sizes is None or not any(sizes.values()):
         return Told(key, f"{what}; its section does not say its sizes")
-    return Told(key, what, _of_sizes(f"{key}: {what}", sizes))
+    return Told(key, what, NotModeled(f"{key}: {what}", **sizes))
 
 
 def told_size(raw: Mapping[str, Any]) -> str:
@@ -80,8 +80,8 @@ def unknown_network(own: Reading, key: str, what: str) -> Told:
     sizes, whole = _sizes(own, "unknown_network"), at_most(own.keys.raw)
     if whole is None or sizes is None:
         return Told(key, what)
-    numbers = {size: max(whole[size], sizes[size]) for size in OF_NETWORK}
-    return Told(key, what, _of_sizes(f"{key}: {what}", numbers))
+    numbers: dict[str, Any] = {size: max(whole[size], sizes[size]) for size in OF_NETWORK}
+    return Told(key, what, NotModeled(f"{key}: {what}", **numbers))
 
 
 def unknown_keys(own: Reading, told: Told) -> Told:
@@ -98,22 +98,10 @@ def _with_keys(own: Reading, told: Told, name: str) -> Told:
     """A line about keys that amped does not know, with the sizes that a row says of each of them; none for experts."""
     if told.entry or "expert" in told.key or not own.values.get("dimensionality"):
         return told
-    numbers = dict.fromkeys(OF_NETWORK, 0.0)
+    numbers: dict[str, Any] = dict.fromkeys(OF_NETWORK, 0.0)
     for key in told.key.split(", "):
         value = own.keys.raw.get(key)
         width = value if isinstance(value, int) and value > 1 else 0
         sizes = _sizes(Reading(own.keys, {**own.values, "value": width}, own.report), name)
         numbers = {size: number + (sizes or {}).get(size, 0.0) for size, number in numbers.items()}
-    return Told(told.key, told.what, _of_sizes(str(told), numbers))
-
-
-def _of_sizes(what: str, sizes: Mapping[str, float]) -> NotModeled:
-    """Something that is not modeled, with the sizes of the whole of it."""
-    return NotModeled(
-        what,
-        parameters=sizes["parameters"],
-        products_of_a_token=sizes["products_of_a_token"],
-        products_of_a_pair=sizes["products_of_a_pair"],
-        values_of_a_token=sizes["values_of_a_token"],
-        bytes_of_an_accelerator=sizes["bytes_of_an_accelerator"],
-    )
+    return Told(told.key, told.what, NotModeled(str(told), **numbers))

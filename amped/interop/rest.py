@@ -11,7 +11,7 @@ from amped.base.errors import quoted
 from amped.configuring.not_modeled import SHARES, SIZES, NotModeled
 from amped.interop.fields import table
 from amped.interop.records import Reading, Told
-from amped.interop.sizes import total
+from amped.interop.sizes import sum_of
 
 OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
 
@@ -78,13 +78,13 @@ def tell_rest(
 def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> Told:
     """Something that amped does not model, with its sizes if its row has some and the file says what they need."""
     what = f"{row['what']}, which amped does not model"
-    sizes = {name: _size(reading, row[name]) for name in SIZES if name in row}
+    sizes: dict[str, Any] = {name: _size(reading, row[name]) for name in SIZES if name in row}
     shares = {name: {part: _size(reading, of) for part, of in row[name].items()} for name in SHARES if name in row}
     if not (sizes or shares) or None in (*sizes.values(), *(of for each in shares.values() for of in each.values())):
         return Told(keys, what)
-    return Told(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes, **shares))  # type: ignore[arg-type]
+    return Told(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes | shares))
 
 
 def _size(reading: Reading, written: Any) -> float | None:
     """A number, or a sum of products of numbers, keys and quantities."""
-    return float(written) if isinstance(written, int | float) else total(reading, written)
+    return float(written) if isinstance(written, int | float) else sum_of(reading, written)

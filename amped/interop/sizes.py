@@ -11,7 +11,7 @@ from amped.interop.records import LARGEST, Reading
 INTO = "not_modeled"
 
 
-def total(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
+def sum_of(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
     """A sum of products of numbers, keys and quantities; None if one of them is not known.
 
     A factor is a number, a name, "1/name", a list of factors, "@size" (a row of the sizes of `not_modeled.json`), or
@@ -34,7 +34,7 @@ def _factor(own: Reading, written: Any) -> float | None:
     if isinstance(written, int | float):
         return float(written)
     if isinstance(written, list):
-        return total(own, [written])
+        return sum_of(own, [written])
     if written.startswith("1/"):
         divisor = _factor(own, written.removeprefix("1/"))
         return 1 / divisor if divisor else None

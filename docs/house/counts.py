@@ -128,7 +128,7 @@ def users() -> Mapping[str, set[str]]:
         mark = formula.mark
         asked = (*mark.when_given, *mark.when_any_given, *mark.even_with, *mark.replaces, mark.choice, mark.constrains)
         for name in (*formula.arguments, *filter(None, asked)):
-            by_name.setdefault(name.partition("__")[0], set()).add(chapter(formula))
+            by_name.setdefault(name, set()).add(chapter(formula))
     return by_name
 
 

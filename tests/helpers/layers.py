@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import amped
 from amped.theory.layer import offload
 from amped.theory.layer.waits import beside_kernels
 from amped.theory.nouns.layer_records import (
     Exposure,
+    Exposures,
     LayerComputation,
     LayerCopies,
     LayerKernels,
@@ -22,64 +23,68 @@ from amped.theory.nouns.layer_records import (
     PassWaits,
 )
 from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS
+from amped.theory.nouns.stage_records import Held
 from amped.theory.schedules.timeline import Work
 from tests.helpers.formulas import module_of, page
 
+Kind = TypeVar("Kind")
 
-def of_layer(e: amped.Estimate, name: str) -> Any:
+
+def of_layer(e: amped.Estimate, name: str, kind: type[Kind]) -> Kind:
     """The record of the only kind of layer that a network has."""
     (layer,) = e.results.records(name)
+    assert isinstance(layer, kind)
     return layer
 
 
 def computed(e: amped.Estimate) -> LayerComputation:
     """Seconds of the passes without messages: of kernels or of the host."""
-    return of_layer(e, "layer_computation")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_computation", LayerComputation)
 
 
 def with_waits(e: amped.Estimate) -> LayerTimes:
     """Seconds of the passes with their waits."""
-    return of_layer(e, "layer_times")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_times", LayerTimes)
 
 
 def repeats(e: amped.Estimate) -> LayerRepeats:
     """Seconds of what may run again."""
-    return of_layer(e, "layer_repeats")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_repeats", LayerRepeats)
 
 
 def whole_bytes(e: amped.Estimate) -> float:
     """Bytes kept for the backward pass where nothing runs again."""
-    return float(of_layer(e, "whole_activations").bytes)
+    return float(of_layer(e, "whole_activations", Held).bytes)
 
 
 def kernels(e: amped.Estimate) -> LayerKernels:
     """Kernels beside which messages may run."""
-    return of_layer(e, "layer_kernels")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_kernels", LayerKernels)
 
 
 def whole_passes(e: amped.Estimate) -> LayerPasses:
     """Both passes with their messages."""
-    return of_layer(e, "layer_pass_times")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_pass_times", LayerPasses)
 
 
 def waits(e: amped.Estimate) -> LayerWaits:
     """What each pass waits for."""
-    return of_layer(e, "layer_waits")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_waits", LayerWaits)
 
 
 def copies(e: amped.Estimate) -> LayerCopies:
     """Copies from and to the host."""
-    return of_layer(e, "layer_copies")  # type: ignore[no-any-return]
+    return of_layer(e, "layer_copies", LayerCopies)
 
 
 def messages(e: amped.Estimate, kind: str) -> LayerMessages:
     """The messages of a parallelism in each pass."""
-    return of_layer(e, f"{kind}_messages")  # type: ignore[no-any-return]
+    return of_layer(e, f"{kind}_messages", LayerMessages)
 
 
 def exposure(e: amped.Estimate, kind: str) -> Exposure:
     """What the messages of a parallelism cost in both passes."""
-    return of_layer(e, "layer_exposures").of(kind)  # type: ignore[no-any-return]
+    return of_layer(e, "layer_exposures", Exposures).of(kind)
 
 
 def of_parallelism(values: Sequence[Any], kind: str) -> Any:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
-from amped.theory.nouns.layer_records import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
+from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
 
 
 @quantity("count", category=NETWORK)

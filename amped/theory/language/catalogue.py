@@ -212,14 +212,12 @@ class Catalogue(Mapping[str, Quantity]):
     def _problems(self, quantity: Quantity) -> Iterator[Problem]:
         if len({f.mark.unit for f in quantity.formulas}) > 1:
             yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
-        needed = (
-            (f, name.partition("__")[0]) for f in quantity.formulas for name in f.arguments if name not in self._plain
-        )
+        needed = ((f, name) for f in quantity.formulas for name in f.arguments if name not in self._plain)
         for formula, argument in needed:
             if argument not in self:
                 hint = did_you_mean(argument, self)
                 yield Problem(f"'{_title(formula)}' needs '{argument}', which nothing gives", advice=hint)
-            elif argument not in self._plain:
+            else:
                 yield Problem(
                     f"'{_title(formula)}' takes the selector '{argument}' as an argument",
                     advice="make an alternative for each choice",

@@ -38,5 +38,5 @@ def near(name: str, known: Catalogue) -> list[str]:
 def _users(name: str, known: Catalogue) -> Iterator[str]:
     """The quantities with a formula that takes a name."""
     for user, quantity in known.items():
-        if any(argument.partition("__")[0] == name for formula in quantity.formulas for argument in formula.arguments):
+        if any(name in formula.arguments for formula in quantity.formulas):
             yield user

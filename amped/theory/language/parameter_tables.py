@@ -12,7 +12,8 @@ be given; - `value` instead of `default`: the row is then a quantity that no con
 value of this other quantity. Without a `unit` the row gives records; an empty list means none; - `choices`: the row is
 a selector, and `default` is one of the choices; - `when`: {selector: choice} for which the alternative applies;
 `when_given`, `even_with`, … as in `Mark`; - `family`: {WORD: [members]}: the row stands for several rows, in which a
-member replaces the word; instead of the members may stand the name of a list in `parallelisms.py`.
+member replaces the word; instead of the members may stand the name of a list in `parallelisms.py`; - `named`: the names
+of these rows, written out so that a search of the text finds them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity, records
 from amped.theory.nouns.conditions import OFFLOADED
-from amped.theory.nouns.layer_records import HostPath, LayerCopies, OffloadedLayer, mean
+from amped.theory.nouns.layer_kinds import average_layer
+from amped.theory.nouns.layer_records import HostPath, LayerCopies, OffloadedLayer
 from amped.theory.nouns.parallelisms import IN_LAYERS
 from amped.theory.nouns.records import of_phase, product
 from amped.theory.nouns.resources import beside
@@ -133,7 +134,7 @@ def offloaded_layers__offloaded(
     """
     (shared, expert), layers = parameter_groups, []
     weight, gradient, _ = model_states
-    average = mean("network", [kind.share for kind in layer_kinds], layer_parameters)
+    average = average_layer(layer_kinds, layer_parameters)
     means = (average.shared / shared.split_degree, average.expert / expert.split_degree)
     for layer, kept in zip(layer_parameters, kept_activations, strict=True):
         own = (layer.shared / shared.split_degree, layer.expert / expert.split_degree)
@@ -330,7 +331,7 @@ def offload_fill_time__offloaded(
     bandwidths = host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
     first = copy_time(weights, 0.0 * weights, *bandwidths)
     last = copy_time(0.0 * gradients, gradients, *bandwidths)
-    copies = mean("network", [kind.share for kind in layer_kinds], layer_copies)
+    copies = average_layer(layer_kinds, layer_copies)
     gained = copies.overlapped - copies.interference
     hidden = np.minimum(first, copies.overlapped_forward) + np.minimum(last, copies.overlapped_backward)
     return np.minimum(hidden, gained)

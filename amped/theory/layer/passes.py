@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import shares_of_products
+from amped.theory.nouns.layer_kinds import average_layer
 from amped.theory.nouns.layer_records import (
     KindTime,
     LayerComputation,
@@ -12,7 +13,6 @@ from amped.theory.nouns.layer_records import (
     LayerRepeats,
     PassKernels,
     ProductShares,
-    mean,
 )
 from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
 from amped.theory.nouns.resources import beside
@@ -75,20 +75,12 @@ def launched_durations__router_alone(kind_durations):
     return recorded(kind_durations, lambda part: part.graph == "router")
 
 
-@records(choice="cuda_graph_scope", value="layer")
-def launched_durations__layer(kind_durations):
-    """The operators of a layer of each kind. The host launches none of their kernels: a layer is one CUDA graph.
+@family(named=("launched_durations__layer", "launched_durations__step"), SCOPE=("layer", "step"))
+@records(choice="cuda_graph_scope", value="SCOPE")
+def launched_durations__SCOPE(kind_durations):
+    """The operators of a layer of each kind. The host launches none of their kernels: a SCOPE is one CUDA graph.
 
-    Source: NVIDIA Transformer Engine, make_graphed_callables.
-    """
-    return recorded(kind_durations, lambda _: True)
-
-
-@records(choice="cuda_graph_scope", value="step")
-def launched_durations__step(kind_durations):
-    """The operators of a layer of each kind. The host launches none of their kernels: a step is one CUDA graph.
-
-    Source: Megatron-LM, --cuda-graph-scope full_iteration.
+    Source: NVIDIA Transformer Engine, make_graphed_callables; Megatron-LM, --cuda-graph-scope full_iteration.
     """
     return recorded(kind_durations, lambda _: True)
 
@@ -202,7 +194,10 @@ def last_product_time(durations):
 
 
 def with_host(launched, hosts, kinds, waits):
-    """For each kind of layer: its operators, the host's time, and the share of this time that kernels do not hide."""
+    """For each kind of layer: its operators, the host's time, and the share of this time that kernels do not hide.
+
+    Source: definition.
+    """
     return [(layer, host, waits * kind.mixtures) for layer, host, kind in zip(launched, hosts, kinds, strict=True)]
 
 
@@ -335,7 +330,7 @@ def attention_core_forward_time_per_layer(layer_repeats, layer_kinds):
 
     Source: arXiv 2205.05198, section 5.
     """
-    return mean("network", [kind.share for kind in layer_kinds], layer_repeats).attention_core
+    return average_layer(layer_kinds, layer_repeats).attention_core
 
 
 @quantity("s")
@@ -344,7 +339,7 @@ def repeated_time_per_layer(layer_repeats, layer_kinds):
 
     Source: arXiv 2205.05198, section 5.
     """
-    return mean("network", [kind.share for kind in layer_kinds], layer_repeats).whole
+    return average_layer(layer_kinds, layer_repeats).whole
 
 
 # --- the ends of the network -----------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import SPLIT_NETWORK, LayerTimes, LayerWindows, mean
+from amped.theory.nouns.layer_kinds import SPLIT_NETWORK, average_layer
+from amped.theory.nouns.layer_records import LayerTimes, LayerWindows
 from amped.theory.nouns.records import total
 
 
@@ -76,7 +77,7 @@ def layer_time(layer_times, layer_kinds):
 
     It contains all passes, recomputation, and the communication for which the layer waits. Source: definition.
     """
-    return mean("network", [kind.share for kind in layer_kinds], layer_times).whole
+    return average_layer(layer_kinds, layer_times).whole
 
 
 @quantity("s")

@@ -259,7 +259,10 @@ def overlapped_in_queue(waits, again):
 
 
 def unexposed(whole, beside_kernels, while_idle):
-    """The time of messages beside kernels or while the accelerator waits for the host, and at most all of it."""
+    """The time of messages beside kernels or while the accelerator waits for the host, and at most all of it.
+
+    Source: definition.
+    """
     return np.clip(beside_kernels + while_idle, 0, whole)
 
 

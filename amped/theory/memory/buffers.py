@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity
 from amped.theory.nouns.conditions import OFFLOADED
-from amped.theory.nouns.layer_records import DENSE, MIXTURE
+from amped.theory.nouns.layer_kinds import DENSE, MIXTURE
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import latest, total
 

@@ -4,7 +4,7 @@ On a tensor-parallel grid each column has other tokens, so that its columns gath
 """
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import OF_GRADIENTS
+from amped.theory.nouns.layer_kinds import OF_GRADIENTS
 from amped.theory.nouns.records import Collective
 
 # What the exchange of keys waits for: their rotation and norm, and on a grid the gathering between its columns.

@@ -1,7 +1,7 @@
 """Expert parallelism: tokens that are sent to their experts and back, and collectives of expert tensor parallelism."""
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import IN_MIXTURE
+from amped.theory.nouns.layer_kinds import IN_MIXTURE
 from amped.theory.nouns.records import Collective
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import IN_SPLIT_NETWORK
+from amped.theory.nouns.layer_kinds import IN_SPLIT_NETWORK
 from amped.theory.nouns.records import ANY_PART, Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.

@@ -1,131 +1,11 @@
-"""Records of layers: the kinds of a network, the kernels of a pass, messages beside them, and what is waited for."""
+"""Records of a layer: the kernels of its passes, the messages beside them, what is waited for, and how long it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from amped.base.record import dataclass
-from amped.theory.nouns.records import Duration, Operator, Part, Record, total
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of a layer: what some kinds of layers have and others do not. Formulas read the rows of `BLOCKS`.
-
-    Attributes:
-        name: the block's name, in `Part.block` and in `KINDS`.
-        layers: the quantity that counts the layers with this block.
-        parameters: the quantity that gives the parameters of one block; routed experts are counted apart.
-        operators: the records of its operators in an average layer.
-        gemms: the records of its matrix products with weights.
-        passes: the quantity that counts the forward passes through the block in a step, averaged over the stages.
-    """
-
-    name: str
-    layers: str
-    parameters: str
-    operators: str
-    gemms: str
-    passes: str
-
-
-ATTENTION, DENSE, MIXTURE = "attention", "dense", "mixture"
-# What tensor parallelism splits beside attention: a dense feed-forward network, or the shared experts of a mixture.
-SPLIT_NETWORK = "split network"
-# Parts of a layer that several pages name: of both feed-forward networks, and of the two halves of a mixture.
-IN_DENSE, LAST_IN_DENSE = Part(DENSE), Part(DENSE, last=True)
-IN_MIXTURE, IN_ROUTER, IN_EXPERTS = Part(MIXTURE), Part(MIXTURE, graph="router"), Part(MIXTURE, graph="experts")
-ROUTER_NORM, IN_SPLIT_NETWORK, OF_GRADIENTS = Part(graph="router"), Part(SPLIT_NETWORK), Part(gradients=True)
-BLOCKS = (
-    Block(
-        ATTENTION,
-        layers="number_of_attention_layers",
-        parameters="attention_parameters",
-        operators="attention_operators",
-        gemms="projection_gemms",
-        passes="attention_passes",
-    ),
-    Block(
-        DENSE,
-        layers="number_of_dense_layers",
-        parameters="feedforward_parameters",
-        operators="feedforward_operators",
-        gemms="feedforward_gemms",
-        passes="dense_layer_passes",
-    ),
-    Block(
-        MIXTURE,
-        layers="number_of_MoE_layers",
-        parameters="router_and_shared_expert_parameters",
-        operators="expert_operators",
-        gemms="expert_gemms",
-        passes="MoE_layer_passes",
-    ),
-)
-COUNTS = tuple(block.layers for block in BLOCKS)
-PARAMETERS = tuple(block.parameters for block in BLOCKS)
-OPERATORS = tuple(block.operators for block in BLOCKS)
-GEMMS = tuple(block.gemms for block in BLOCKS)
-PASSES = tuple(block.passes for block in BLOCKS)
-
-
-@dataclass(frozen=True)
-class KindRow:
-    """A kind of layer in a network whose layers are not alike.
-
-    Attributes:
-        name: the kind's name.
-        blocks: the blocks that a layer of this kind has.
-        counted: the block whose number of layers is the number of layers of this kind.
-    """
-
-    name: str
-    blocks: tuple[str, ...]
-    counted: str
-
-
-# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout.
-KINDS = {
-    "dense_and_mixture": (
-        KindRow("dense", (ATTENTION, DENSE), counted=DENSE),
-        KindRow("mixture", (ATTENTION, MIXTURE), counted=MIXTURE),
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class LayerKind(Record):
-    """A kind of layer, described by what it has more or less of than the average layer of the network.
-
-    Attributes:
-        share: the share of the network's layers that are of this kind.
-        mixtures: the number of mixtures of experts in a layer of this kind.
-        blocks: the blocks of operators and messages of which a layer of this kind has not as many as the average layer.
-        multiples: for each of these blocks, how many of it the layer has, as a multiple of the average layer.
-    """
-
-    share: Any
-    mixtures: Any
-    blocks: tuple[str, ...] = ()
-    multiples: tuple[Any, ...] = ()
-
-    def multiple(self, block: str) -> Any:
-        """How many of a block a layer of this kind has, as a multiple of the average layer."""
-        return self.multiples[self.blocks.index(block)] if block in self.blocks else 1.0
-
-    def stash(self, operators: Iterable[Operator]) -> Any:
-        """The bytes that a layer of this kind keeps for the backward pass, from the operators of the average layer."""
-        forward = (o for o in operators if o.phase == "forward")
-        return total([0.0, *(o.stash * o.count * self.multiple(o.part.block) for o in forward)])
-
-    def durations(self, durations: Iterable[Duration]) -> tuple[Duration, ...]:
-        """The operators or collectives of a layer of this kind, from those of the average layer."""
-        return tuple(
-            replace(d, count=d.count * self.multiple(d.part.block)) if d.part.block in self.blocks else d
-            for d in durations
-        )
+from amped.theory.nouns.records import Duration, Record, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,23 +356,3 @@ class LayerWindows(Record):
     free_backward: Any
     exposed_copies: Any
     overlapped_copies: Any
-
-
-def mean(name: str, shares: Sequence[Any], records: Sequence[Any]) -> Any:
-    """A record of the mean of each number of several records, weighted by the shares; one record is its own mean."""
-    if len(records) == 1:
-        return records[0].named(name)
-    return _mean(shares, [record.named(name) for record in records])
-
-
-def _mean(shares: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The weighted mean of several values, or of each value in several tuples or records of the same form."""
-    first = values[0]
-    if isinstance(first, Record):
-        fields = first.__match_args__
-        return type(first)(*(_mean(shares, [getattr(value, field) for value in values]) for field in fields))
-    if isinstance(first, tuple):
-        return tuple(_mean(shares, members) for members in zip(*values, strict=True))
-    if isinstance(first, str):
-        return first
-    return total(share * value for share, value in zip(shares, values, strict=True))

@@ -202,13 +202,14 @@ def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
     return total(count * value for count, value in zip(kinds, values, strict=True))
 
 
-def of_layers(kinds: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The sum over some layers of a number that each kind of layer has.
+def modules_as_layers(counts: Sequence[Any], kinds: int) -> tuple[Any, ...]:
+    """The number of layers of each of some kinds; modules of multi-token prediction count as layers of the last kind.
 
-    `kinds` is the number of layers of each kind; modules of multi-token prediction count as layers of the last kind.
+    Args:
+        counts: the number of layers of each kind, and after it that of modules, if any.
+        kinds: the number of kinds.
     """
-    last = len(values) - 1
-    return on((*kinds[:last], total(kinds[last:])), values)
+    return (*counts[: kinds - 1], total(counts[kinds - 1 :]))
 
 
 @dataclass(frozen=True, slots=True)

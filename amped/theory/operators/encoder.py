@@ -6,7 +6,7 @@ of activations, the words that move are those of the paper's table.
 
 from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import ACTIVATION, Traffic, Work, streamed
-from amped.theory.nouns.layer_records import IN_DENSE
+from amped.theory.nouns.layer_kinds import IN_DENSE
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE, SCORED
 
 

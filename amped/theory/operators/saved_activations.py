@@ -8,7 +8,7 @@ width, as many key heads as query heads, 2-byte activations and dropout:
 """
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_records import mean
+from amped.theory.nouns.layer_kinds import average_layer
 from amped.theory.nouns.records import stash_of
 from amped.theory.nouns.stage_records import Held
 
@@ -32,7 +32,7 @@ def layer_activation_bytes(whole_activations, layer_kinds):
 
     Source: arXiv 2205.05198, eq. 1 and section 4.2.
     """
-    return mean("network", [kind.share for kind in layer_kinds], whole_activations).bytes
+    return average_layer(layer_kinds, whole_activations).bytes
 
 
 @quantity("byte")
@@ -53,7 +53,7 @@ def kept_activation_bytes_per_layer(kept_activations, layer_kinds):
 
     Source: arXiv 2205.05198, section 5.
     """
-    return mean("network", [kind.share for kind in layer_kinds], kept_activations).bytes
+    return average_layer(layer_kinds, kept_activations).bytes
 
 
 @records()

@@ -4,10 +4,10 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.conditions import LISTED
-from amped.theory.nouns.layer_records import KINDS
+from amped.theory.nouns.layer_kinds import KINDS
 from amped.theory.nouns.records import total
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import Bottleneck, LayerShares, PassTimes, had, of_layers
+from amped.theory.nouns.stage_records import Bottleneck, LayerShares, PassTimes, had, modules_as_layers, on
 
 
 @records(**LISTED)
@@ -116,9 +116,8 @@ def bottleneck_layer_shares__CHOICE(bottleneck_stage, layer_kinds):
 
     Source: definition.
     """
-    kinds, last = bottleneck_stage[0].kinds, len(layer_kinds) - 1
-    layers = np.maximum(total(kinds), 1)
-    counts = (*kinds[:last], total(kinds[last:]))
+    counts = modules_as_layers(bottleneck_stage[0].kinds, len(layer_kinds))
+    layers = np.maximum(total(counts), 1)
     return (LayerShares("bottleneck stage", tuple(count / layers for count in counts)),)
 
 
@@ -159,7 +158,8 @@ def free_stage_forward_time(bottleneck_stage, layer_windows, embedding_forward_t
     """
     (stage,) = bottleneck_stage
     ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
-    return of_layers(stage.kinds, [layer.free_forward for layer in layer_windows]) + ends
+    layers = modules_as_layers(stage.kinds, len(layer_windows))
+    return on(layers, [windows.free_forward for windows in layer_windows]) + ends
 
 
 @quantity("s")

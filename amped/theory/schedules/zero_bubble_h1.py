@@ -7,7 +7,7 @@ from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import SendHold, alike, had, of_layers
+from amped.theory.nouns.stage_records import SendHold, alike, had, modules_as_layers, on
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
@@ -67,7 +67,7 @@ def stage_send_holds__zero_bubble_h1(
     sends, found = np.maximum(handovers_per_microbatch, 1), []
     for s in pipeline_stages:
         ends = had(s.has_embedding, embedding_forward_time) + had(s.has_output_head, output_head_forward_time)
-        window = (of_layers(s.kinds, free) + ends) / sends
+        window = (on(modules_as_layers(s.kinds, len(free)), free) + ends) / sends
         hidden = beside(stage_send_time, window, overlap_pipeline_communication)
         found.append(SendHold(s.name, stage_send_time - hidden))
     return tuple(found)

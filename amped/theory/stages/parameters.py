@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.conditions import LISTED
-from amped.theory.nouns.layer_records import BLOCKS, COUNTS, PARAMETERS
+from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, PARAMETERS
 from amped.theory.nouns.records import latest, total
 from amped.theory.nouns.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
 

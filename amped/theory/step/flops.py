@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity
-from amped.theory.nouns.layer_records import GEMMS, PASSES
+from amped.theory.nouns.layer_kinds import GEMMS, PASSES
 from amped.theory.nouns.records import total
 
 

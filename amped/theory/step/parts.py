@@ -8,47 +8,30 @@ from amped.theory.nouns.records import total
 from amped.theory.nouns.shardings import shares
 
 
+@family(
+    named=("compute_forward_time__operators", "compute_backward_time__operators"),
+    PASS=("forward", "backward"),
+    PHASE=("forward", "input_gradient"),
+    WHAT=("The forward time of all micro-batches", "The time of the gradients of all activations"),
+)
 @quantity("s", choice="performance_model", value="operators")
-def compute_forward_time__operators(
+def compute_PASS_time__operators(
     layer_computation,
     bottleneck_layer_shares,
-    embedding_forward_time,
-    output_head_forward_time,
+    embedding_PASS_time,
+    output_head_PHASE_time,
     bottleneck_stage_layer_passes,
     bottleneck_stage_embedding_passes,
     bottleneck_stage_output_head_passes,
+    *,
+    phase,
 ):
-    """The forward time of all micro-batches in a step, on the bottleneck stage.
-
-    Source: arXiv 2410.00273, section 3.
-    """
+    """WHAT in a step, on the bottleneck stage. Source: arXiv 2410.00273, section 3."""
     ends = (
-        bottleneck_stage_embedding_passes * embedding_forward_time
-        + bottleneck_stage_output_head_passes * output_head_forward_time
+        bottleneck_stage_embedding_passes * embedding_PASS_time
+        + bottleneck_stage_output_head_passes * output_head_PHASE_time
     )
-    per_layer = bottleneck_layer_shares[0].mean([passes.forward for passes in layer_computation])
-    return bottleneck_stage_layer_passes * per_layer + ends
-
-
-@quantity("s", choice="performance_model", value="operators")
-def compute_backward_time__operators(
-    layer_computation,
-    bottleneck_layer_shares,
-    embedding_backward_time,
-    output_head_input_gradient_time,
-    bottleneck_stage_layer_passes,
-    bottleneck_stage_embedding_passes,
-    bottleneck_stage_output_head_passes,
-):
-    """The time of the gradients of all activations in a step, on the bottleneck stage.
-
-    Source: arXiv 2410.00273, section 3.
-    """
-    ends = (
-        bottleneck_stage_embedding_passes * embedding_backward_time
-        + bottleneck_stage_output_head_passes * output_head_input_gradient_time
-    )
-    per_layer = bottleneck_layer_shares[0].mean([passes.input_gradient for passes in layer_computation])
+    per_layer = bottleneck_layer_shares[0].mean([getattr(passes, phase) for passes in layer_computation])
     return bottleneck_stage_layer_passes * per_layer + ends
 
 

@@ -7,7 +7,7 @@ tensor-parallel degree.
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
-from amped.theory.nouns.layer_records import ATTENTION
+from amped.theory.nouns.layer_kinds import ATTENTION
 from amped.theory.nouns.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
 from amped.theory.nouns.records import Gemm
 

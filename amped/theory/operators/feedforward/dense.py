@@ -2,7 +2,7 @@
 
 from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import activation_work, contraction, streamed
-from amped.theory.nouns.layer_records import IN_DENSE, LAST_IN_DENSE
+from amped.theory.nouns.layer_kinds import IN_DENSE, LAST_IN_DENSE
 from amped.theory.nouns.places import NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 

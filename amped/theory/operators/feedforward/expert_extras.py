@@ -2,7 +2,7 @@
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
-from amped.theory.nouns.layer_records import IN_EXPERTS, IN_MIXTURE
+from amped.theory.nouns.layer_kinds import IN_EXPERTS, IN_MIXTURE
 
 
 @records()

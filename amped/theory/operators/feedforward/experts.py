@@ -9,7 +9,7 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
-from amped.theory.nouns.layer_records import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
+from amped.theory.nouns.layer_kinds import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
 from amped.theory.nouns.places import DISPATCHED, NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
