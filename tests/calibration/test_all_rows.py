@@ -88,6 +88,7 @@ def test_what_is_behind_a_number_survives_its_file(found):
     assert [n.fitted for n in again] == pytest.approx(found.values, rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_the_command_writes_rows_that_amped_then_uses(runs, tmp_path):
     done = amped("calibrate", "--all", "--table", runs, "-o", tmp_path / "own.json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -100,6 +101,7 @@ def test_the_command_writes_rows_that_amped_then_uses(runs, tmp_path):
     assert len(read_csv((tmp_path / "own.csv").read_text("utf-8"))) == 2
 
 
+@pytest.mark.thorough
 def test_the_command_that_leaves_out_tells_errors_of_what_was_not_seen(runs, tmp_path):
     done = amped("validate", "--leave-out", "source", "--table", runs, "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr

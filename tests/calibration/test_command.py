@@ -149,6 +149,7 @@ def test_amped_uses_the_row_in_that_folder_and_wherever_it_is_named(done, runs, 
     assert "fitted" in amped("show", MACHINE, folder=done[1]).stdout
 
 
+@pytest.mark.thorough
 def test_the_table_fits_the_page(tmp_path, tmp_path_factory):
     two_networks = measured(tmp_path_factory.mktemp("few"), 0.01, RUNS[:8], **TRUTH)
     printed = amped("calibrate", "--table", two_networks, "--dry-run", folder=tmp_path)
@@ -165,6 +166,7 @@ def test_a_fit_at_its_bound_and_far_from_what_was_known_says_so(tmp_path):
     assert "warning: moved by more than 2 standard deviations" in printed
 
 
+@pytest.mark.thorough
 def test_one_network_tells_nothing_of_others(tmp_path):
     few = [run for run in RUNS if run["network"] == "a"]
     found = calibrated(measured(tmp_path, runs=few, **TRUTH), MACHINE)
@@ -184,6 +186,7 @@ def test_what_is_known_badly_or_not_modeled_is_left_out_and_told(tmp_path):
     assert found.left_out[RUNS[2]["id"]] == "no time was measured"
 
 
+@pytest.mark.thorough
 def test_all_accelerators_of_a_table_at_once(tmp_path):
     rows = [run | {"id": f"{run['id']} {machine}", "accelerator": machine, "measured_step_time": 5.0}
             for machine in (MACHINE, "H100 SXM") for run in RUNS[:4]]  # fmt: skip

@@ -68,11 +68,13 @@ def test_one_accelerator_has_no_kin(tmp_path):
 
 
 class TestTheCommand:
+    @pytest.mark.thorough
     def test_it_says_what_error_means(self, folder):
         told = amped("validate", "--kernels", ".", "--leave-out", "accelerator", folder=folder).stdout
         assert "that no fit has seen" in " ".join(told.split())
         assert "GB200" in told
 
+    @pytest.mark.thorough
     def test_as_json(self, folder):
         told = amped("validate", "--kernels", ".", "--leave-out", "accelerator", "--json", folder=folder).stdout
         assert {e["accelerator"] for e in json.loads(told)["kernels"]} == {"B200 SXM", "GB200", "H100 SXM"}

@@ -5,6 +5,8 @@ import shlex
 import time
 from random import Random
 
+import pytest
+
 from tests.campaigns.kinds import KINDS
 from tests.campaigns.limits import GENEROUS
 from tests.campaigns.records import Case, Kind, Seen
@@ -29,6 +31,7 @@ def run(case: Case) -> Seen:
 PLANTED = Kind("planted", draw, run, hourly=100, slice=1, seconds=0.1)
 
 
+@pytest.mark.thorough
 def test_every_planted_failure_is_found_once_and_made_small() -> None:
     told: list[str] = []
     tally = Tally()

@@ -24,6 +24,7 @@ def test_a_row_that_stands_for_a_config_is_told(typed, told):
     assert told in error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [

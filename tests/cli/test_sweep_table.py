@@ -61,6 +61,7 @@ def test_csv_has_a_line_for_each_value() -> None:
     assert all(float(line["training_time"]) > 0 for line in lines)
 
 
+@pytest.mark.thorough
 def test_a_value_that_does_not_fit_has_a_row_that_says_so() -> None:
     told = printed("compare", "--model", "Llama 3 70B", "--vary", "gpus=8,64", "--system", "DGX H100")
     assert "DOES NOT FIT" in told

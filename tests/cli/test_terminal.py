@@ -40,6 +40,7 @@ def run(words: tuple[str, ...], folder: Path, **variables: str) -> subprocess.Co
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=50, check=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("line", "offered"), LINES, ids=lambda each: str(each)[:40])
 def test_bash_completes_verbs_options_and_choices(line: tuple[str, ...], offered: list[str], tmp_path: Path) -> None:
     program = tmp_path / "amped"
@@ -159,6 +160,7 @@ def test_a_closed_output_is_no_traceback(tmp_path: Path) -> None:
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
+@pytest.mark.thorough
 def test_a_folder_that_takes_no_file_costs_no_number(tmp_path: Path) -> None:
     (tmp_path / "output_files").write_text("a file, where a folder would be made")
     done = run(("estimate", "minimal"), tmp_path)

@@ -162,6 +162,7 @@ def test_printed_options_are_taken_by_the_same_command(words: tuple[object, ...]
         assert done.returncode == 0 or given_twice, f"{each}\n{done.stderr}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", sorted({answer.options for answer in answers().values() if answer.options}))
 def test_what_a_word_leads_to_runs(options: str, folder: Path) -> None:
     if options.startswith("amped "):

@@ -132,6 +132,7 @@ def test_the_schema_and_the_glossary_are_printed(amped):
     assert "ring" in told["context_parallel_kind"]["choices"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "flags", "told"),
     [

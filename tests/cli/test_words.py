@@ -59,6 +59,7 @@ def test_an_answer_is_for_words_that_amped_has_not() -> None:
     assert did_you_mean("sft", ["sft "]) == "did you mean 'sft '?"
 
 
+@pytest.mark.thorough
 def test_words_with_one_meaning_are_read() -> None:
     plain = json.loads(printed("estimate", *MODEL, "--set", "number_of_microbatches_per_minibatch=4", "--json"))
     assert json.loads(printed("estimate", *MODEL, "--grad-accum", 4, "--json")) == plain
@@ -74,6 +75,7 @@ def test_words_with_one_meaning_are_read() -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("word", "written", "option"),
     [
@@ -219,6 +221,7 @@ def test_no_name_of_a_row_has_a_comma_or_a_quote() -> None:
     assert not [name for table in LISTED for name in tables.names(table) if set(name) & set(",\"'`$")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("money", ["5M USD", "5 M USD", "$5M", "$5 million", "5 million dollars", "5000000 USD"])
 def test_money_is_read_as_it_is_written(money: str) -> None:
     words = ("recommend", "--model", "Llama 3 8B", "--system", "DGX H100", "--json", "--budget")

@@ -45,6 +45,7 @@ WRONG_DEGREES = [
 class TestAbsurdSizes:
     """A count without end is refused or computed; it never takes the machine's memory."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("value", [1e15, 1e300])
     @pytest.mark.parametrize(
         "name",

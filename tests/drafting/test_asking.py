@@ -35,6 +35,7 @@ def test_an_estimate_says_what_it_is_of():
     assert repr(amped.estimate(**ROWS, gpus=8)).startswith("<Estimate of Llama 3 8B on DGX H100: step ")
 
 
+@pytest.mark.thorough
 def test_an_accelerator_alone_leaves_the_rest_open_too(told):
     ours = amped.estimate(accelerator="V100", number_of_accelerators=8, model="BERT large").to_dict()
     theirs = told("estimate", "--accelerator", "V100", "--gpus", "8", "--model", "BERT large")

@@ -32,6 +32,7 @@ def test_a_first_question_is_answered_as_an_expert_would(asked, published):
     assert e.scenario.sources.rows.keys() >= {"neural_network_training_parameters", "system_architecture_parameters"}
 
 
+@pytest.mark.thorough
 def test_short_sequences_get_larger_micro_batches_and_every_batch_divides():
     e = estimated(completed({"model": "ViT-L/16", "number_of_accelerators": 8}))
     assert e["microbatch_size"] > 4
@@ -80,6 +81,7 @@ SCREENS = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("asked", SCREENS, ids=" ".join)
 def test_the_answer_is_one_plain_screen(asked):
     lines = printed("estimate", *asked).splitlines()
@@ -158,6 +160,7 @@ def test_a_format_has_its_name_wherever_it_is_told():
         assert not re.search(r"(?<!mx)fp8", screen)
 
 
+@pytest.mark.thorough
 def test_why_says_what_the_host_copies_slice_by_slice():
     """nanotron with ZeRO 1 over 128 replicas: 32 layers of 6 tensors, 10 us each, is 245.8 ms."""
     asked = (

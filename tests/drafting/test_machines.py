@@ -11,6 +11,7 @@ from tests.helpers.cli import printed, refused
 LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("accelerator", "system"),
     [

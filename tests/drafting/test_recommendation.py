@@ -81,6 +81,7 @@ def test_without_a_limit_or_a_price_nothing_is_recommended() -> None:
         recommended([asked()], Limits(None, None))
 
 
+@pytest.mark.thorough
 def test_the_command_prints_a_screen_and_json() -> None:
     words = [
         "recommend",

@@ -38,6 +38,7 @@ def sampled() -> Iterator[tuple[int, int]]:
     yield from ((int(draw.integers(TUPLES)), int(draw.integers(3))) for _ in range(SAMPLED))
 
 
+@pytest.mark.thorough
 def test_every_sampled_cell_of_a_grid_is_bit_for_bit_a_run_of_its_own() -> None:
     chosen, values, grid = the_run()
     assert grid.shape == (TUPLES, 3)
@@ -156,6 +157,7 @@ def weighed(axis: JointAxis, names: list[str]) -> tuple[np.ndarray, int]:
     return sum(data * 10.0**place for place, data in enumerate(values)), mask  # type: ignore[return-value]
 
 
+@pytest.mark.thorough
 @given(ROWS, st.data())
 @settings(deadline=None)
 def test_what_is_computed_for_distinct_combinations_is_gathered_as_by_direct_indexing(

@@ -198,6 +198,7 @@ def combined(axis: JointAxis | JointBlock, names: list[str]) -> tuple[np.ndarray
     return np.stack([gathered(axis, data, own, mask) * np.ones(axis.length(mask)) for data, own in held]), mask
 
 
+@pytest.mark.thorough
 @given(columns(), st.sampled_from([0.0, 0.1, 0.5, 1.0]), st.data())
 @settings(max_examples=200, deadline=None)
 def test_rows_gathered_from_distinct_combinations_are_the_rows_themselves(
@@ -215,6 +216,7 @@ def test_rows_gathered_from_distinct_combinations_are_the_rows_themselves(
         np.testing.assert_array_equal(gathered(axis, values, mask, axis.full), expected)
 
 
+@pytest.mark.thorough
 @given(columns(), st.sampled_from([0.0, 0.1, 0.5, 1.0]), st.data())
 @settings(max_examples=200, deadline=None)
 def test_no_more_is_told_apart_than_is_worthwhile_and_each_combination_once(

@@ -46,6 +46,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_run_gives_the_same_bits_whatever_ran_before_it(change: dict[str, Any]) -> None:
     known = Known()

@@ -84,6 +84,7 @@ def test_networks_whose_layers_do_not_divide_run_without_a_layout(base, stages, 
     assert again["step_time"] == e["step_time"]
 
 
+@pytest.mark.thorough
 def test_no_layout_of_one_chunk_a_stage_has_a_shorter_step():
     """7 layers in 3 stages: all ways to cut them, none with a shorter step than the one that amped finds."""
     toy = {
@@ -115,6 +116,7 @@ def test_what_is_done_once_a_step_has_a_part_in_the_layout():
     assert max(mixtures for _, mixtures in has(of(SPLIT, **SLOW_HOST))) == 15
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [{}, SLOW_HOST])
 def test_no_layout_near_the_one_that_is_found_has_a_shorter_step(more):
     found = of(SPLIT, **more)
@@ -125,6 +127,7 @@ def test_no_layout_near_the_one_that_is_found_has_a_shorter_step(more):
         assert found["step_time"] <= of(SPLIT, **more, pipeline_layout=layout)["step_time"] * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "switch", ["overlap_expert_communication", "overlap_data_communication", "overlap_pipeline_communication"]
 )

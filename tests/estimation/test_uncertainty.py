@@ -224,6 +224,7 @@ def test_what_no_validated_run_has_is_told(other, told):
 # --- the shipped errors -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_every_step_is_there_and_no_single_layer():
     compared = {r.measurement.id: r.measurement.kind for r in shipped() if r.of_time and not r.missed}
     assert {r.id for r in of(TIME_LAW)} == {name for name, kind in compared.items() if kind == "training_step"}
@@ -404,6 +405,7 @@ def known_machines():
     return {n: run.ground for run in of(TIME_LAW) if (n := run.ground.accelerator) not in doubtful}
 
 
+@pytest.mark.thorough
 def test_an_accelerator_without_a_run_has_a_wider_band_than_each_with_some():
     """Of the same kind of network; and what is known of a software is not forgotten on a new accelerator."""
     for run in [run for run in of(TIME_LAW) if run.confidence != "low"]:

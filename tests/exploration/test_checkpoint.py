@@ -257,6 +257,7 @@ def test_a_file_that_cannot_be_made_is_told(folder: Path, path: str) -> None:
         found_in(search(folder), Run(findings=Path(path)))
 
 
+@pytest.mark.thorough
 def test_every_change_of_a_byte_is_noticed(folder: Path, tmp_path: Path) -> None:
     """A line that was changed is refused, or computed again if it is the last; it is never believed."""
     kept = tmp_path / "kept.jsonl"

@@ -73,6 +73,7 @@ class TestTheBest:
         assert told["best"] == amped.explore(SMALL).best
         assert all(isinstance(count, int) for count in told["removed"].values())
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("suffix", ["csv", "json", "parquet", "txt"])
     def test_the_format_is_what_the_file_s_name_says(self, small, tmp_path, suffix):
         path = tmp_path / f"best.{suffix}"
@@ -119,6 +120,7 @@ class TestEveryCandidate:
             single = amped.estimate(SMALL, **{name: row[name] for name in told.swept if row[name] is not None})
             assert [n for n in ("step_time", "memory_per_accelerator_bytes") if single[n] != row[n]] == []
 
+    @pytest.mark.thorough
     def test_both_formats_have_the_same(self, tmp_path, small):
         for kind in ("csv", "parquet"):
             verb("explore", "-c", small, "--keep-all", "--output", tmp_path / f"every.{kind}")

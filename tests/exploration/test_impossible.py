@@ -59,5 +59,6 @@ def test_the_rules_have_the_sizes_and_degrees_that_the_sentence_names():
         assert {total, degree} <= set(known[rule].formulas[0].arguments)
 
 
+@pytest.mark.thorough
 def test_the_batch_that_is_chosen_divides_by_the_micro_batch_that_is_given():
     assert amped.estimate(**DENSE, gpus=64, mbs=3)["microbatch_size"] == 3

@@ -76,6 +76,7 @@ def golden(top: dict[str, dict[str, float]]) -> tuple[float, ...]:
     )
 
 
+@pytest.mark.thorough
 @every_size
 def test_the_space_has_as_many_candidates_as_that_of_the_tool(number: int) -> None:
     assert explored(number).candidates == OPTIMA[number]["candidates"]

@@ -47,6 +47,7 @@ def test_rows_with_a_layout_are_bit_for_bit_the_estimate_that_they_say() -> None
             }
 
 
+@pytest.mark.thorough
 def test_a_winner_with_a_layout_is_saved_as_a_config_that_runs(tmp_path: Path) -> None:
     asked = read_scenario(network(), question("DGX H100"))
     found = amped.explore(network(), **question("DGX H100"), top=1)
@@ -92,6 +93,7 @@ def test_a_layout_in_letters_that_no_pipeline_has_is_refused(stages: int, told: 
         amped.estimate(**V3, pipeline_parallel_degree=stages, pipeline_layout=IN_LETTERS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("other", ["4*13,3,4,2", "4*15,1", "6,4*10,3,4,2,3*2"])
 def test_the_layout_of_a_named_model_suits_the_degrees_that_are_given(other: str) -> None:
     """The last one is best with a tensor degree of 8: it was taken, and the step was a quarter longer."""

@@ -45,6 +45,7 @@ def test_merged_shards_are_one_run_in_any_order(folder: Path, shards: list[Path]
         assert seconds > 0
 
 
+@pytest.mark.thorough
 def test_the_verbs_do_the_same(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,6 +225,7 @@ def test_a_part_of_a_pickled_request_is_the_same_part() -> None:
     assert evaluated(pickle.dumps(asked), fingerprint(asked), part)[0] == search.evaluate(part)
 
 
+@pytest.mark.thorough
 def test_each_group_has_its_own_best() -> None:
     listed = {"memory_bandwidth": [1e12, 2e12], "batch_size": [16, 32]}
     found = amped.explore(SMALL, vary=listed, each=["memory_bandwidth", "batch_size"], top=2)
@@ -240,6 +241,7 @@ def test_each_group_has_its_own_best() -> None:
 # --- wishes, objectives, fronts --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wish", "holds"),
     [
@@ -283,6 +285,7 @@ def test_a_wrong_wish_is_refused_with_what_to_do(wish: str, told: str) -> None:
         amped.explore(SMALL, where=wish)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("objective", "name", "sign"),
     [
@@ -350,6 +353,7 @@ def test_where_nothing_fits_offload_and_recomputation_of_modules_are_searched_to
     assert (again["step_time"], again["fits_in_memory"]) == (row["step_time"], True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("space", ["quick", "degrees", "default"])
 def test_the_columns_of_a_grid_are_searched_in_every_space(space: str) -> None:
     line, grid = (

@@ -34,6 +34,7 @@ def test_a_sweep_of_an_open_axis_multiplies_the_candidates() -> None:
     assert unequal_rows(found.best[::3], "memory_bandwidth") == []
 
 
+@pytest.mark.thorough
 def test_two_open_axes_and_the_batch_are_swept_together() -> None:
     swept = {"memory_bandwidth": [1e12, 2e12], "context": [512, 1024, 2048], "batch_size": [16, 32]}
     found = explore(SMALL, vary=swept, top=EVERYTHING)

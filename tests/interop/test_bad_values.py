@@ -78,6 +78,7 @@ def checked(example: Example, place: Place, value: Any, file: Path) -> Imported 
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_wrong_value_is_read_or_refused_with_its_place(name: str, tmp_path: Path) -> None:
     """Each place has a third of the values, by turns."""
@@ -87,6 +88,7 @@ def test_a_wrong_value_is_read_or_refused_with_its_place(name: str, tmp_path: Pa
             checked(example, place, value, file)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_wrong_value_of_any_key_that_an_importer_knows(name: str, tmp_path: Path) -> None:
     """Keys that the example has not are added to it; where they stand in the file is what the importer says."""
@@ -98,6 +100,7 @@ def test_a_wrong_value_of_any_key_that_an_importer_knows(name: str, tmp_path: Pa
             checked(example, place, value, file)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if not name.startswith(("Megatron-LM", "Slurm"))])
 def test_a_count_and_a_switch_take_nothing_else(name: str, tmp_path: Path) -> None:
     """Where the right file has a whole number or a switch that amped uses, nothing of another kind is taken for it."""

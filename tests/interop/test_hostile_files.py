@@ -82,6 +82,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("more", [(), ("-o", "my.json"), ("--json",)], ids=["printed", "written", "json"])
 def test_a_terminal_gets_no_escapes_of_a_file(name: str, more: tuple[str, ...], tmp_path: Path) -> None:

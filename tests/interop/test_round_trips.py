@@ -16,6 +16,7 @@ READ_BACK = ("megatron", "slurm", "bridge", "torchtitan", "deepspeed", "automode
 DRAWN = 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", READ_BACK)
 def test_shipped_configs_come_back(form: str) -> None:
     shipped = [estimated(read_scenario(name)) for name in shipped_configs()]

@@ -29,6 +29,7 @@ def test_published_batches_are_within_one_sequence(each):
     assert each.predicted == pytest.approx(each.published, abs=1)
 
 
+@pytest.mark.thorough
 def test_all_figures_are_there_and_the_verb_prints_them(capsys):
     assert [sum(f.source == s for f in FIGURES) for s in ("Transformer Engine", "Substation", "Tempo")] == [6, 4, 12]
     verb("bench", "published", "--json")

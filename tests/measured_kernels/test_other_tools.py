@@ -306,6 +306,7 @@ def test_a_folder_has_files_of_several_tools_and_others_are_told(tmp_path: Path)
     assert "notes.txt: not read" in done.stderr
 
 
+@pytest.mark.thorough
 def test_coefficients_are_fitted_to_another_tool_s_table(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
     of, rows = machine("H100 SXM", "bfloat16", Tables()), []

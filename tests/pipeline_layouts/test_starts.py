@@ -42,6 +42,7 @@ def test_a_better_machine_and_less_work_are_never_slower_with_layouts_found_anew
         assert amped.estimate(**asked | {name: base[name] * times})["step_time"] <= base["step_time"] * (1 + 1e-9), name
 
 
+@pytest.mark.thorough
 def test_the_search_goes_on_from_layouts_that_are_not_the_best_so_far():
     """From the best layout alone no move makes this step shorter, and a slower machine's layout was 0.7 % better."""
     given = {"model": "gpt-oss-20b", "system": "DGX H100", "tensor_parallel_degree": 1, "data_parallel_degree": 1,

@@ -18,6 +18,7 @@ DELAYS = ("inter_accelerator_latency", "inter_node_latency", "kernel_overhead_ti
           "collective_overhead_time", "tile_latency", "split_product_time")  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", shipped_configs())
 def test_what_is_varied_is_the_configuration_as_it_is(name):
     found = sensitivity(name)
@@ -25,6 +26,7 @@ def test_what_is_varied_is_the_configuration_as_it_is(name):
     assert len({effect.name for effect in found.effects}) == len(found.effects) > 100
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "every"), [("default", 5), ("mixtral-8x7b", 7)])
 def test_trials_equal_estimates_of_that_value_alone(name, every):
     # Beyond the mixtures, layers are dense; a row of a system is scaled to a node of another size.
@@ -35,6 +37,7 @@ def test_trials_equal_estimates_of_that_value_alone(name, every):
     assert unequal == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("of", ["memory_per_accelerator_bytes", "cost", "model_flops_utilization"])
 def test_elasticities_are_the_finite_differences_of_two_estimates(of):
     found = amped.sensitivity(of=of, step=0.01)
@@ -47,6 +50,7 @@ def test_elasticities_are_the_finite_differences_of_two_estimates(of):
 # --- physics --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", shipped_configs())
 def test_a_time_is_made_of_times_and_of_rates(name):
     effects = [e for e in amped.sensitivity(name, step=FINE).effects if e.elasticity and not e.replaces]
@@ -64,6 +68,7 @@ def test_a_time_does_not_change_with_what_a_byte_is(name):
     assert changed == pytest.approx(0, abs=5e-5)  # a step of 1 % on a curve: finer ones would round some bytes away
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["default", "electrical-glam-1.2T"])
 def test_memory_is_made_of_bytes_and_energy_of_power(name):
     memory = sensitivity(name, "memory_per_accelerator_bytes")

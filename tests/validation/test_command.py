@@ -59,6 +59,7 @@ def test_every_row_is_modeled_and_every_number_finite(printed):
     assert told["reasons"].keys() == {entry["id"] for entry in printed["rows"] if entry["predicted"] is None}
 
 
+@pytest.mark.thorough
 def test_each_measured_column_is_one_entry_in_si_units(printed):
     expected = []
     for m in read_measurements():
@@ -147,6 +148,7 @@ def test_memory_that_nothing_was_fitted_to_is_predicted_as_well_as_it_was():
     assert accuracy(held_out).mean_absolute_error_fraction < 0.025
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", list(By))
 def test_groups_hold_each_row_once_and_low_confidence_apart(by):
     found = list(groups(shipped(), by))
@@ -231,6 +233,7 @@ def test_the_plot_has_a_point_for_each_row_and_lines_of_equal_error(monkeypatch)
     assert len({p.get_marker() for p in points}) == len({(p.get_color(), p.get_marker()) for p in points}) == len(kinds)
 
 
+@pytest.mark.thorough
 def test_names_and_titles_of_the_plot_collide_with_nothing(monkeypatch):
     """The boxes of all texts as matplotlib draws them: names of outliers apart, titles as wide as their panel at most."""
     drawn = []

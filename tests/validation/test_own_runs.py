@@ -128,6 +128,7 @@ def test_a_row_is_predicted_as_the_same_words_are_estimated(tmp_path):
     assert row["error_fraction"] > 0.3  # nobody is told that all is well
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", [(), ("--json",), ("--csv",), ("--rows",)])
 def test_what_is_assumed_is_told_without_a_prediction(tmp_path, form):
     slow, fast = (

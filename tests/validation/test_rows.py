@@ -54,6 +54,7 @@ def test_repeats_of_a_configuration_share_a_group_and_its_config():
         }
 
 
+@pytest.mark.thorough
 def test_nothing_depends_on_the_name_of_a_network_or_of_a_row(tmp_path):
     own = {"id": "a", "network": "GPT-3", "layers": 8, "dimensionality": 1024, "attention_heads": 16, "context": 1024,
            "vocabulary_size": 50000, "system": "DGX A100", "number_of_accelerators": 8, "batch_size": 8,

@@ -44,6 +44,7 @@ def told(answer: Any) -> dict[str, Any]:
     return {row[2][2]: json.loads(row[2][1]) for row in every["tables"][0]["rows"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("state", DRAWN, ids=str)
 def test_the_numbers_are_those_of_the_command_that_the_page_shows(desk: Desk, state: dict[str, str]) -> None:
     answer = desk.estimate({"state": state})
@@ -90,6 +91,7 @@ def test_what_is_wrong_names_its_controls() -> None:
     assert controls.concerned("nothing of all this") == []
 
 
+@pytest.mark.thorough
 def test_a_slider_that_moves_searches_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     state = desk.estimate({"state": {**LLAMA, "pp": "2"}})["state"]
     tried: list[int] = []

@@ -158,6 +158,7 @@ def _until_it_ends(served: Served, state: dict[str, str]) -> None:
         served.ask("best", state=state)
 
 
+@pytest.mark.thorough
 def test_options_are_what_the_page_shows_first() -> None:
     with serving("--model", "Llama 3 8B", "--gpus", "8", "--tp", "2") as one:
         assert one.address.endswith("#model=Llama+3+8B&gpus=8&tp=2")

@@ -88,6 +88,7 @@ def measured(tmp_path, monkeypatch):
     return path
 
 
+@pytest.mark.thorough
 def test_a_fitted_row_predicts_better_than_the_shipped_one(measured, capsys):
     verb("bench", "compare", measured, "--json")
     before = json.loads(capsys.readouterr().out)["families"]
@@ -103,6 +104,7 @@ def test_a_fitted_row_predicts_better_than_the_shipped_one(measured, capsys):
     assert after[0]["mape"] < before[0]["mape"]
 
 
+@pytest.mark.thorough
 def test_an_estimate_uses_the_row(measured, capsys):
     from amped.library import estimate
 
@@ -114,6 +116,7 @@ def test_an_estimate_uses_the_row(measured, capsys):
     assert used["step_time"] != estimate(accelerator="H100 SXM")["step_time"]
 
 
+@pytest.mark.thorough
 def test_a_table_a_csv_and_plots(measured, capsys):
     verb("bench", "compare", measured, "--plot", "--output-dir", "out")
     told = capsys.readouterr()

@@ -39,6 +39,7 @@ def measured_by_hand(ranks, kinds=TRUTH, sizes=SIZES, noise=0.02):
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_planted_latencies_and_rates_come_back(ranks):
     found = linked(result(measured_by_hand(ranks)), collectives())
@@ -88,6 +89,7 @@ def test_a_row_of_links_has_what_each_kind_reaches():
     assert as_json(found)["network"]["rates"]["all_reduce"] == pytest.approx(2e9, rel=0.05)
 
 
+@pytest.mark.thorough
 def test_an_estimate_takes_the_rows_that_were_written(tmp_path, capsys):
     kernels = [record("copy", seconds=1e-3, rows=1024, columns=1024), record("gemm", seconds=1e-3, m=256, n=256, k=256)]
     path, folder = tmp_path / "r.json", tmp_path / "t"

@@ -47,6 +47,7 @@ def test_kernels_of_a_gpu_are_predicted_as_the_documentation_says():
     assert errors["products float8_e4m3fn", "all"] < 0.06
 
 
+@pytest.mark.thorough
 def test_its_products_are_fitted_as_well_as_the_documentation_says():
     found = read_result(shipped("xeon_2.5ghz_1thread"))
     told = calibrated(found, machine_of(found, Tables()), DEFAULTS)
@@ -57,6 +58,7 @@ def test_its_products_are_fitted_as_well_as_the_documentation_says():
     assert 1e6 < told.values["cached_operand_bytes"] < 4e6  # a core of it has 2 MiB
 
 
+@pytest.mark.thorough
 def test_kernels_of_a_processor_that_work_row_by_row_are_fitted_as_well_as_the_documentation_says():
     found = read_result(shipped("xeon_2.5ghz_1thread"))
     told = calibrated(found, machine_of(found, Tables()), DEFAULTS)

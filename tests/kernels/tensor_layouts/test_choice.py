@@ -52,6 +52,7 @@ def test_shortest_paths_are_never_faster():
     assert all(best <= time * (1 + 1e-12) < float("inf") for time in found.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("split", PUBLISHED_SPLITS, ids=" ".join)
 @pytest.mark.parametrize("strategy", ["bp_first", "fp_first"])
 def test_published_strategies_run_with_their_own_names_of_tensors(strategy, split):
@@ -61,6 +62,7 @@ def test_published_strategies_run_with_their_own_names_of_tensors(strategy, spli
     assert best <= time_of(given, solve_by_paths(given, strategy, split)) * (1 + 1e-12) < 1.2 * best
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2))
 def test_a_forward_path_is_exact_once_what_it_skips_is_split(seed):
     """Residual connections and values bypass the chain: with their layouts bound, nothing is left to be forgotten."""

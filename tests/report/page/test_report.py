@@ -86,6 +86,7 @@ def test_every_number_of_configs_that_chance_draws_is_that_of_json() -> None:
         compared += 1
 
 
+@pytest.mark.thorough
 def test_a_whole_page_names_at_least_forty_numbers_and_each_is_that_of_json() -> None:
     found, told = read(page_of("default")).named, json.loads(printed("estimate", "default", "--json"))
     assert len({name for (_, name), values in found.items() if isinstance(values[0], float)}) >= 40
@@ -116,6 +117,7 @@ def test_the_words_are_those_of_the_screen() -> None:
     assert training in told
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("config", "values"), [*DRAWN, (None, OPEN), (None, OPEN | {"tensor_parallel_degree": 4})])
 def test_the_config_of_a_page_gives_the_same_numbers(
     config: str | None, values: dict[str, object], tmp_path: Path
@@ -221,6 +223,7 @@ def test_a_hostile_name_is_text(name: str) -> None:
     assert page.text.count(name) >= 5
 
 
+@pytest.mark.thorough
 def test_a_hostile_config_makes_a_page_of_text(tmp_path: Path) -> None:
     config = json.loads(shipped_text("configs", "default.json")) | {"description": "".join(HOSTILE[:-1])}
     (tmp_path / "c.json").write_text(json.dumps(config), "utf-8")
@@ -248,6 +251,7 @@ def test_an_existing_file_too_many_configs_and_a_missing_engine_are_told(
 # --- one file ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_page_is_one_small_file_that_fetches_nothing(tmp_path: Path) -> None:
     done = amped("report", *LLAMA, "-o", "llama.html", folder=tmp_path)
     assert done.returncode == 0, done.stderr

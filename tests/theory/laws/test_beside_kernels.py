@@ -42,6 +42,7 @@ def longer(kernels: PassKernels, seconds: float, field: str) -> PassKernels:
     return replace(kernels, **grown)
 
 
+@pytest.mark.thorough
 @many
 @given(sent, kernels_of(), seconds)
 def test_a_message_hides_at_most_its_own_seconds(sent: list[Messages], kernels: PassKernels, weights: float) -> None:

@@ -61,6 +61,7 @@ def ratios(drawn: Drawn, changes: list[Values]) -> list[Array]:
     return [(steps[n] / steps[0])[valid[0] & valid[n]] for n in range(1, len(changes))]
 
 
+@pytest.mark.thorough
 def test_a_better_machine_is_never_slower() -> None:
     asked = dict.fromkeys(RATES, 0)
     for drawn in drawn_configs(SEED):
@@ -74,6 +75,7 @@ def test_a_better_machine_is_never_slower() -> None:
     assert min(asked["host_link_bandwidth"], asked["host_memory_bandwidth"]) > LEAST / 4  # of those that offload
 
 
+@pytest.mark.thorough
 def test_more_work_and_heavier_burdens_are_never_faster() -> None:
     asked = dict.fromkeys(BURDENS, 0)
     for drawn in drawn_configs(SEED):
@@ -85,6 +87,7 @@ def test_more_work_and_heavier_burdens_are_never_faster() -> None:
     assert asked["expert_feedforward_dimension"] > LEAST / 8  # of mixtures
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("interferes", [False, True])
 def test_a_switch_never_costs_time(interferes: bool) -> None:
     """Or no more than what interferes says: hand-overs that had no computation beside them slow some when they have.

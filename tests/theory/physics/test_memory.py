@@ -88,6 +88,7 @@ def test_the_largest_micro_batch_fits_and_one_more_sequence_does_not(mapping: di
     assert told["fits_in_memory"] == (largest >= told["microbatch_size"])
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from([0, 1e9, 5e9]))
 def test_what_is_needed_fits_where_as_much_is_left_and_nowhere_else(

@@ -33,6 +33,7 @@ def run(mapping: dict[str, object], offload: dict[str, object], **more: object) 
     return trained(**mapping | own | offload | more)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, offloads, st.sampled_from((*HOST, *BETTER)), st.sampled_from([2, 16]))
 def test_a_faster_part_is_never_slower(
@@ -44,6 +45,7 @@ def test_a_faster_part_is_never_slower(
     assert faster["step_time"] <= base["step_time"] * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, offloads, st.sampled_from(SHARES), st.floats(0.05, 1), st.floats(0.05, 1))
 def test_a_better_used_host_is_never_slower(
@@ -63,6 +65,7 @@ def test_parts_sum_to_the_step_and_none_is_negative(mapping: dict[str, object], 
     assert e["step_time"] == pytest.approx(sum(e[name] for name in STEP_PARTS), rel=1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, offloads)
 @example({"zero_stage": 0}, ALL)
@@ -73,6 +76,7 @@ def test_overlap_never_costs_time(mapping: dict[str, object], offload: dict[str,
     assert beside["hidden_offload_communication_time"] <= moved * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, offloads)
 @example({"zero_stage": 0}, ALL)
@@ -84,6 +88,7 @@ def test_the_accelerator_never_needs_more_but_for_buffers(
     assert e["memory_per_accelerator_bytes"] <= (without["memory_per_accelerator_bytes"] + buffers) * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, offloads)
 @example({"zero_stage": 0}, ALL)
@@ -117,6 +122,7 @@ def test_the_more_leaves_the_less_stays(mapping: dict[str, object], kind: str) -
         assert all(one <= other * (1 + 1e-12) for one, other in pairwise(times))
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, offloads)
 def test_the_largest_micro_batch_fits_and_a_larger_one_does_not(

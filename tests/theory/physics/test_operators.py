@@ -64,6 +64,7 @@ def hidden(kind: str) -> str:
 # --- what is better never costs time --------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from(RATES), st.sampled_from([2, 16]))
 @example(ALL_HIDDEN, "bf16_peak_flop_rate", 2)
@@ -73,6 +74,7 @@ def test_a_faster_part_is_never_slower(mapping: dict[str, object], name: str, ti
     assert faster["training_time"] <= base["training_time"] * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from(SHARES), st.floats(0.1, 1), st.floats(0.1, 1))
 @example(ALL_HIDDEN, "attention_forward_efficiency", 0.4, 0.8)
@@ -86,6 +88,7 @@ def test_a_better_used_part_is_never_slower(mapping: dict[str, object], name: st
     assert better <= worse * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from(LOSSES), st.floats(0, 1))
 @example(ALL_HIDDEN, "wave_quantization", 0.5)
@@ -111,6 +114,7 @@ def test_no_part_is_negative_and_all_sum_to_the_step(mapping: dict[str, object],
     assert hides <= computed * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings)
 def test_products_are_shared_out_and_none_is_lost(mapping: dict[str, object]) -> None:

@@ -92,6 +92,7 @@ def test_sharded_weights_and_gradients_hide_behind_the_same_work(reached: float)
     assert_hidden_behind_work(trained(**sharded, inter_node_efficiency=reached))
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from([1.0, 0.1, 0.01]))
 def test_no_more_is_hidden_than_there_is_to_hide_and_to_hide_it_behind(
@@ -106,6 +107,7 @@ def test_no_more_is_hidden_than_there_is_to_hide_and_to_hide_it_behind(
         assert told[f"exposed_{kind}_communication_time"] <= whole * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from([2, 3, 8]))
 def test_compute_is_linear_in_the_batch(mapping: dict[str, object], times: int) -> None:
@@ -115,6 +117,7 @@ def test_compute_is_linear_in_the_batch(mapping: dict[str, object], times: int) 
     assert many["optimizer_time"] == one["optimizer_time"]
 
 
+@pytest.mark.thorough
 @few
 @given(mappings)
 def test_work_is_shared_out_and_none_is_lost(mapping: dict[str, object]) -> None:

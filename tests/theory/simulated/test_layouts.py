@@ -102,6 +102,7 @@ def test_no_stage_waits_for_less_than_no_time():
     assert [(idle, step) for step, _, idle in steps() if idle < -1e-9] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v"])
 def test_each_schedule_is_drawn_with_empty_chunks_and_with_many_micro_batches(schedule):
     own = [step for step, *_ in steps() if step.schedule == schedule]

@@ -54,6 +54,7 @@ def of_the_closed_form(e: amped.Estimate) -> float:
     return LAYERS * MICROBATCHES * computing + e["exposed_offload_communication_time"] - around_the_update
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(shares, shares, shares, st.sampled_from([2e9, 8e9, 31.5e9, 450e9]), st.sampled_from([20e9, 409.6e9]),
        st.sampled_from(["none", "selective", "full"]))  # fmt: skip
