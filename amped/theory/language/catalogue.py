@@ -27,6 +27,7 @@ CHAPTERS = (
     "stages",
     "roofline",
     "messages",
+    "optimizer",
     "links",
     "layer",
     "schedules",

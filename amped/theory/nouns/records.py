@@ -414,6 +414,7 @@ class Kernels(Record):
         products, attention, streams: the coefficients of matrix products, of fused attention, and of all other kernels.
         overhead: seconds between two kernels on the device.
         launch_time: seconds in which the host launches a kernel.
+        time: the function that computes the time of one call of an operator from these rates.
     """
 
     products: Any
@@ -421,6 +422,13 @@ class Kernels(Record):
     streams: Any
     overhead: Any
     launch_time: Any
+    time: Callable[[Any, Any], Any]
+
+    def durations(self, operators: Iterable[Operator]) -> tuple[Duration, ...]:
+        """The time of one call of each operator."""
+        return tuple(
+            Duration(o.name, o.kind, o.phase, self.time(o, self), o.kernels, o.count, part=o.part) for o in operators
+        )
 
     def at_full_clock(self, clock: Any) -> Kernels:
         """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""

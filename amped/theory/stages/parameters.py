@@ -1,4 +1,4 @@
-"""Parameters and their states: of each stage, of the fullest accelerator, and those that one accelerator updates."""
+"""Parameters: of a layer of each kind, of each stage, and of the accelerator that has most of them."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.conditions import LISTED
 from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, PARAMETERS
 from amped.theory.nouns.records import latest, total
-from amped.theory.nouns.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
+from amped.theory.nouns.stage_records import ParameterGroup, Parameters, had, lacked, on
 
 
 @quantity("count")
@@ -39,57 +39,6 @@ def parameter_groups(
         ParameterGroup("shared", weight_split_degree, *shards),
         ParameterGroup("expert", expert_split_degree, *expert_shards),
     )
-
-
-@quantity("byte")
-def optimizer_bytes_per_parameter(optimizer_states_per_parameter, optimizer_state_precision):
-    """The bytes of the optimizer states of one parameter, unsharded. Source: arXiv 1910.02054, section 3.1."""
-    return optimizer_states_per_parameter * optimizer_state_precision
-
-
-@records()
-def model_states(
-    parameter_groups,
-    weight_precision,
-    weight_copy_bytes_per_parameter,
-    gradient_precision,
-    whole_gradient_bytes_per_parameter,
-    gradient_copy_bytes_per_parameter,
-    optimizer_bytes_per_parameter,
-    weight_offload,
-    gradient_offload,
-    optimizer_offload,
-):
-    """The bytes of the weight, the gradient and the optimizer states of one parameter in the shard of an accelerator.
-
-    Each of the three also has the share that is offloaded to the host.
-
-    Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
-    """
-    whole = whole_gradient_bytes_per_parameter
-
-    def held(group):
-        gradient = np.where(whole > 0, whole, gradient_precision / group.gradient_shards)
-        return {
-            "weight": weight_precision / group.weight_shards + weight_copy_bytes_per_parameter,
-            "gradient": gradient + gradient_copy_bytes_per_parameter,
-            "optimizer_state": optimizer_bytes_per_parameter / group.optimizer_state_shards,
-        }
-
-    shared, expert = map(held, parameter_groups)
-    offloads = {"weight": weight_offload, "gradient": gradient_offload, "optimizer_state": optimizer_offload}
-    return tuple(ModelState(name, shared[name], expert[name], offload) for name, offload in offloads.items())
-
-
-@records()
-def device_states(model_states):
-    """The bytes of one parameter on the accelerator: weight, gradient and optimizer states together, without offload.
-
-    Source: arXiv 1910.02054, section 5.
-    """
-    kept = [(state.shared, state.expert, 1 - state.offload) for state in model_states]
-    shared, expert = total(s * here for s, _, here in kept), total(e * here for _, e, here in kept)
-    return (ModelState("all", shared, expert, 0.0),)
 
 
 @each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
@@ -211,20 +160,3 @@ def expert_parameters_per_accelerator__of_layout(stage_parameters):
     Source: arXiv 2006.16668, section 3.
     """
     return latest(held.expert for held in stage_parameters)
-
-
-@quantity("count")
-def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_groups):
-    """The parameters whose optimizer states one accelerator holds, in its own memory or in its host's memory.
-
-    Source: arXiv 1910.02054, section 5.1.
-    """
-    shared, expert = parameter_groups
-    experts = expert_parameters_per_accelerator / expert.optimizer_state_shards
-    return non_expert_parameters_per_accelerator / shared.optimizer_state_shards + experts
-
-
-@quantity("count")
-def device_updated_parameters(updated_parameters, optimizer_offload):
-    """The parameters that the accelerator itself updates. Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow)."""
-    return updated_parameters * (1 - optimizer_offload)

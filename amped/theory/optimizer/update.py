@@ -1,16 +1,7 @@
-"""The optimizer step in mixed precision: the kernels that every optimizer runs around the update of its states."""
+"""The optimizer step in mixed precision: its kernels with their times, and its messages."""
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import ADAM, Traffic, operator
-
-
-@quantity("count")
-def full_precision_copies(weight_precision, optimizer_state_precision):
-    """The number of copies of a weight that the optimizer keeps: 1, or 0 if the weight is as precise as the states.
-
-    Source: arXiv 1710.03740, section 3.1.
-    """
-    return 1.0 * (weight_precision < optimizer_state_precision)
 
 
 @records()
@@ -48,3 +39,12 @@ def optimizer_operators(
         operator(name, "element_wise", "update", sides, each * device_updated_parameters, count=used * calls)
         for name, each, calls in parts
     )
+
+
+@records()
+def optimizer_durations(optimizer_operators, kernel_rates):
+    """The time of each kernel of the optimizer step by the roofline model.
+
+    Source: Williams et al., CACM 52(4), 2009; the equations of the page `roofline/kernels`.
+    """
+    return kernel_rates[0].durations(optimizer_operators)
