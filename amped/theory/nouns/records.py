@@ -68,6 +68,10 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     return value if isinstance(value, STRUCTURE) else function(value)
 
 
+# The class of parameters to which the weights of most products belong; the other classes are in `parameter_classes`.
+MATRICES = "matrices"
+
+
 @dataclass(frozen=True, slots=True)
 class Gemm(Record):
     """A matrix product: `batch` times an m × k matrix with a k × n matrix.
@@ -76,6 +80,7 @@ class Gemm(Record):
         count: the number of calls in a layer, on average over the layers.
         panels: the number of parts in which the inner dimension k arrives. The product of each part is added to the
             output before the next part arrives.
+        weights: the class of parameters to which the k × n matrix belongs, if it is a weight.
     """
 
     m: Any
@@ -84,6 +89,7 @@ class Gemm(Record):
     batch: Any = 1.0
     count: Any = 1.0
     panels: Any = 1.0
+    weights: str = MATRICES
 
     @property
     def multiply_accumulates(self) -> Any:

@@ -19,7 +19,6 @@ HANDS_ON = (
     "optimizer_states_per_parameter",
     "optimizer_bytes_per_parameter",
     "model_states",
-    "device_states",
     "updated_parameters",
     "device_updated_parameters",
     # update

@@ -3,8 +3,8 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.records import total
-from amped.theory.nouns.stage_records import ModelState
+from amped.theory.nouns.parameter_classes import ModelState
+from amped.theory.nouns.stage_records import Held
 
 
 @quantity("count")
@@ -23,59 +23,59 @@ def optimizer_bytes_per_parameter(optimizer_states_per_parameter, optimizer_stat
 
 
 @records()
+def optimizer_states_by_class(parameter_classes, optimizer_bytes_per_parameter):
+    """The bytes of the optimizer states of one parameter of each class, unsharded; none for what is not trained.
+
+    Source: arXiv 1910.02054, section 3.1.
+    """
+    return tuple(Held(c.name, c.changes * optimizer_bytes_per_parameter) for c in parameter_classes)
+
+
+@records()
 def model_states(
+    parameter_classes,
     parameter_groups,
-    weight_precision,
+    optimizer_states_by_class,
     weight_copy_bytes_per_parameter,
     gradient_precision,
     whole_gradient_bytes_per_parameter,
     gradient_copy_bytes_per_parameter,
-    optimizer_bytes_per_parameter,
     weight_offload,
     gradient_offload,
     optimizer_offload,
 ):
     """The bytes of the weight, the gradient and the optimizer states of one parameter in the shard of an accelerator.
 
-    Each of the three also has the share that is offloaded to the host.
+    They are given for each class of parameters. Each of the three also has the share that is offloaded to the host.
 
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
     """
-    whole = whole_gradient_bytes_per_parameter
-
-    def held(group):
+    states, whole = [], whole_gradient_bytes_per_parameter
+    for c, kept in zip(parameter_classes, optimizer_states_by_class, strict=True):
+        group = c.among(parameter_groups)
         gradient = np.where(whole > 0, whole, gradient_precision / group.gradient_shards)
-        return {
-            "weight": weight_precision / group.weight_shards + weight_copy_bytes_per_parameter,
-            "gradient": gradient + gradient_copy_bytes_per_parameter,
-            "optimizer_state": optimizer_bytes_per_parameter / group.optimizer_state_shards,
-        }
-
-    shared, expert = map(held, parameter_groups)
-    offloads = {"weight": weight_offload, "gradient": gradient_offload, "optimizer_state": optimizer_offload}
-    return tuple(ModelState(name, shared[name], expert[name], offload) for name, offload in offloads.items())
-
-
-@records()
-def device_states(model_states):
-    """The bytes of one parameter on the accelerator: weight, gradient and optimizer states together, without offload.
-
-    Source: arXiv 1910.02054, section 5.
-    """
-    kept = [(state.shared, state.expert, 1 - state.offload) for state in model_states]
-    shared, expert = total(s * here for s, _, here in kept), total(e * here for _, e, here in kept)
-    return (ModelState("all", shared, expert, 0.0),)
+        weight = c.precision / group.weight_shards + weight_copy_bytes_per_parameter
+        gradient = c.changes * (gradient + gradient_copy_bytes_per_parameter)
+        states.append((weight, gradient, kept.bytes / group.optimizer_state_shards))
+    weights, gradients, optimizer_states = zip(*states, strict=True)
+    return (
+        ModelState("weight", weights, weight_offload),
+        ModelState("gradient", gradients, gradient_offload),
+        ModelState("optimizer_state", optimizer_states, optimizer_offload),
+    )
 
 
 @quantity("count")
-def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_groups):
+def updated_parameters(
+    trained_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_classes, parameter_groups
+):
     """The parameters whose optimizer states one accelerator holds, in its own memory or in its host's memory.
 
     Source: arXiv 1910.02054, section 5.1.
     """
-    shared, expert = parameter_groups
-    experts = expert_parameters_per_accelerator / expert.optimizer_state_shards
-    return non_expert_parameters_per_accelerator / shared.optimizer_state_shards + experts
+    (shared, expert), (routed,) = parameter_groups, [c for c in parameter_classes if c.routed]
+    experts = routed.changes * expert_parameters_per_accelerator / expert.optimizer_state_shards
+    return trained_parameters_per_accelerator / shared.optimizer_state_shards + experts
 
 
 @quantity("count")
