@@ -3,9 +3,9 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
-from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, PARAMETERS, VECTOR_PARAMETERS
-from amped.theory.nouns.parameter_classes import CLASSES, VECTORS, counted
-from amped.theory.nouns.records import MATRICES, total
+from amped.theory.nouns.layer_kinds import COUNTS, PARAMETERS
+from amped.theory.nouns.parameter_classes import CLASSES
+from amped.theory.nouns.records import total
 
 
 @quantity("count")
@@ -237,31 +237,6 @@ def parameter_classes(weight_precision):
     Source: arXiv 1910.02054, section 3.1.
     """
     return tuple(parameters.at(weight_precision) for parameters in CLASSES)
-
-
-@each_of(PARAMETERS=PARAMETERS, BIASES=VECTOR_PARAMETERS)
-@records()
-def block_parameters(
-    PARAMETERS,
-    BIASES,
-    parameter_classes,
-    layers,
-    norm_parameters,
-    cross_attention_parameters,
-    relative_position_parameters,
-):
-    """The parameters of each block of a layer by class, without routed experts, and what a layer has beside its blocks.
-
-    Beside its blocks a layer has norms, and on average a share of cross-attentions and of tables of relative positions.
-
-    Source: definition. Differs: the vectors of cross-attentions count as matrices.
-    """
-    blocks = [
-        counted(block.name, parameter_classes, {MATRICES: whole - vectors, VECTORS: vectors})
-        for block, whole, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
-    ]
-    matrices = (cross_attention_parameters + relative_position_parameters) / layers
-    return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------

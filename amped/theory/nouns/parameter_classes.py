@@ -18,11 +18,13 @@ class ParameterClass(Record):
         precision: the bytes of a weight.
         routed: whether they are parameters of routed experts, which are split and sharded in their own way.
         trained: whether training changes them. Parameters that are frozen have no gradients and no optimizer states.
+        whole: whether model parallelism splits them; adapters are counted as one accelerator has them.
     """
 
     precision: Any = 0.0
     routed: bool = False
     trained: bool = True
+    whole: bool = True
 
     @property
     def changes(self) -> float:
@@ -37,10 +39,15 @@ class ParameterClass(Record):
         """The group of this class, of the groups of all other parameters and of the routed experts."""
         return groups[self.routed]
 
+    def split_degree(self, groups: Sequence[ParameterGroup]) -> Any:
+        """The number of shares into which model parallelism splits the parameters that `Parameters` counts."""
+        return self.among(groups).split_degree if self.whole else 1.0
 
-VECTORS, EMBEDDINGS, EXPERTS = "vectors", "embedding", "experts"
+
+VECTORS, EMBEDDINGS, EXPERTS, ADAPTERS = "vectors", "embedding", "experts", "adapters"
 # The classes of a training that changes all parameters: weights of products in layers; biases and norms in layers; both
-# ends of the network; routed experts. The order is that of the numbers in `Parameters` and in `ModelState`.
+# ends of the network; routed experts. The order is that of the numbers in `Parameters` and in `ModelState`. A training
+# with adapters has the class `ADAPTERS` too.
 CLASSES = (
     ParameterClass(MATRICES),
     ParameterClass(VECTORS),
@@ -89,11 +96,11 @@ class Parameters(Record):
 
     def whole(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Any:
         """The number of parameters before model parallelism splits them, if these counts are those after the split."""
-        return total(n * c.among(groups).split_degree for c, n in zip(classes, self.counts, strict=True))
+        return total(n * c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
 
     def split(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Parameters:
         """The numbers on one accelerator, if these counts are those before model parallelism splits them."""
-        counts = (n / c.among(groups).split_degree for c, n in zip(classes, self.counts, strict=True))
+        counts = (n / c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
         return Parameters(self.name, tuple(counts))
 
 

@@ -71,6 +71,7 @@ HANDS_ON = (
     "norm_operators",
     "product_operators",
     "layer_operators",
+    "adapter_gemms",
     # embedding_and_output_head
     "embedding_operators",
     "output_head_gemms",

@@ -14,12 +14,13 @@ def optimizer_operators(
     full_precision_copies,
     gradient_clipping,
     entry_costs,
+    optimizer_products,
 ):
-    """The kernels of an optimizer step in mixed precision.
+    """The kernels of an optimizer step in mixed precision, and the products of an optimizer that has some.
 
-    They unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the result to
-    the weights, and reset the gradients. If there is no copy of the weights in full precision, the update reads and
-    writes the weights themselves.
+    The kernels unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the
+    result to the weights, and reset the gradients. If there is no copy of the weights in full precision, the update
+    reads and writes the weights themselves.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
     """
@@ -35,10 +36,11 @@ def optimizer_operators(
         ("gradient_reset", Traffic(0 * flop, written=g), 1.0),
     )
     sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_states_per_parameter > 0)
-    return tuple(
+    kernels = tuple(
         operator(name, "element_wise", "update", sides, each * device_updated_parameters, count=used * calls)
         for name, each, calls in parts
     )
+    return kernels + optimizer_products
 
 
 @records()

@@ -4,9 +4,17 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.conditions import LISTED
-from amped.theory.nouns.layer_kinds import COUNTS
-from amped.theory.nouns.parameter_classes import EMBEDDINGS, EXPERTS, VECTORS, ParameterGroup, Parameters, counted
-from amped.theory.nouns.records import MATRICES, latest
+from amped.theory.nouns.layer_kinds import ATTENTION, BLOCKS, COUNTS, PARAMETERS, VECTOR_PARAMETERS
+from amped.theory.nouns.parameter_classes import (
+    ADAPTERS,
+    EMBEDDINGS,
+    EXPERTS,
+    VECTORS,
+    ParameterGroup,
+    Parameters,
+    counted,
+)
+from amped.theory.nouns.records import MATRICES, latest, total
 from amped.theory.nouns.shardings import shards
 from amped.theory.nouns.stage_records import had, lacked, on
 
@@ -25,6 +33,37 @@ def parameter_groups(weight_split_degree, expert_split_degree, zero_stage, shard
         ParameterGroup(name, split, *(shards(state, zero_stage, degree) for state in STATES))
         for name, split, degree in groups
     )
+
+
+@each_of(PARAMETERS=PARAMETERS, BIASES=VECTOR_PARAMETERS)
+@records()
+def block_parameters(
+    PARAMETERS,
+    BIASES,
+    parameter_classes,
+    layers,
+    norm_parameters,
+    cross_attention_parameters,
+    relative_position_parameters,
+    adapter_gemms,
+):
+    """The parameters of each block of a layer by class, without routed experts, and what a layer has beside its blocks.
+
+    Beside its blocks a layer has norms, and on average a share of cross-attentions and of tables of relative positions.
+
+    Source: definition. Differs: the vectors of cross-attentions count as matrices.
+    """
+    beside = {ATTENTION: total([0.0, *(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)])}
+    blocks = [
+        counted(
+            block.name,
+            parameter_classes,
+            {MATRICES: whole - vectors, VECTORS: vectors, ADAPTERS: beside.get(block.name, 0.0)},
+        )
+        for block, whole, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
+    ]
+    matrices = (cross_attention_parameters + relative_position_parameters) / layers
+    return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))
 
 
 @each_of(COUNTS=COUNTS)

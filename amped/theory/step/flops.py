@@ -15,15 +15,17 @@ def all_of(gemms):
 
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
-def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates):
+def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, adapter_gemms, attention_passes):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
 
-    They are those of the products with weights of each block of a layer, and those of scores and weighted values.
+    They are those of the products with weights of each block of a layer and of adapters, and those of scores and
+    weighted values.
 
     Source: AMPeD, computation time.
     """
     blocks = total(all_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
-    return blocks + attention_multiply_accumulates
+    adapters = total([0.0, *(gemm.multiply_accumulates * attention_passes for gemm in adapter_gemms)])
+    return blocks + attention_multiply_accumulates + adapters
 
 
 @quantity("count")
