@@ -19,7 +19,9 @@ def stage_states(stage_parameters, model_states):
     stages = []
     for stage in stage_parameters:
         kept = [state.of(stage) * (1 - state.offload) for state in model_states]
-        stages.append(HeldStates(stage.name, *kept, total(kept)))
+        weight, gradient, states = kept
+        held = HeldStates(stage.name, weight=weight, gradient=gradient, optimizer_state=states, bytes=total(kept))
+        stages.append(held)
     return tuple(stages)
 
 

@@ -12,19 +12,20 @@ from amped.theory.nouns.records import MATRICES, Record, total
 
 @dataclass(frozen=True, slots=True)
 class ParameterClass(Record):
-    """Parameters that are split, kept, sent and trained in the same way.
+    """A class of parameters: all that are split, kept, sent and trained in the same way.
 
     Attributes:
         precision: the bytes of a weight.
         routed: whether they are parameters of routed experts, which are split and sharded in their own way.
         trained: whether training changes them. Parameters that are frozen have no gradients and no optimizer states.
-        whole: whether model parallelism splits them; adapters are counted as one accelerator has them.
+        is_split: whether model parallelism splits the number of them that `Parameters` has; that of adapters is already
+            the number on one accelerator.
     """
 
     precision: Any = 0.0
     routed: bool = False
     trained: bool = True
-    whole: bool = True
+    is_split: bool = True
 
     @property
     def changes(self) -> float:
@@ -41,7 +42,7 @@ class ParameterClass(Record):
 
     def split_degree(self, groups: Sequence[ParameterGroup]) -> Any:
         """The number of shares into which model parallelism splits the parameters that `Parameters` counts."""
-        return self.among(groups).split_degree if self.whole else 1.0
+        return self.among(groups).split_degree if self.is_split else 1.0
 
 
 VECTORS, EMBEDDINGS, EXPERTS, ADAPTERS = "vectors", "embedding", "experts", "adapters"
