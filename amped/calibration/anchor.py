@@ -215,10 +215,9 @@ def _value(e: Estimation, name: str) -> float:
 def _solved(
     told: MeasuredPart, start: float, estimate: Callable[[Mapping[str, float]], Estimation]
 ) -> tuple[float, bool]:
-    """The value with which the predicted time is the measured one, and whether none is: a limit prevents it, or a
-    time that the coefficient does not change.
+    """The value with which the predicted time is the measured one, and whether there is none.
 
-    A time grows with traffic, or with the inverse of a rate: in lines that get steeper, since something else limits a
+    There is none beyond a limit of the coefficient, or below a time that the coefficient does not change. A time grows with traffic, or with the inverse of a rate: in lines that get steeper, since something else limits a
     kernel at first. So each step takes the line through the last two values, and twice the value where that is level.
     """
     power = -1 if told.table == KERNELS else 1
