@@ -31,6 +31,8 @@ class TestNamesThatDoNotExist:
             ("dimensionalty", "dimensionality"),
             ("hiden_size", "hidden_size"),
             ("LAYERS", "layers"),
+            ("kernel_dispatch_time", "kernel_launch_time"),
+            ("normalisation_bandwidth_fraction", "normalization_bandwidth_fraction"),
         ],
     )
     def test_a_parameter(self, name, meant):

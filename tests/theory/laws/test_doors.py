@@ -18,8 +18,8 @@ KNOWN = catalogue()
 MOST_PUBLIC = 680
 KEPT = {name for name, quantity in KNOWN.items() if not quantity.is_public}
 THEORY = ROOT / "amped" / "theory"
-# Made by a command from the catalogue, or names that nobody uses any more.
-GENERATED = ("config.schema.json", "glossary.md", "former_names.json")
+# Made by a command from the catalogue.
+GENERATED = ("config.schema.json", "glossary.md")
 # What an estimate computes for its results and its screens, where names are put together from words.
 ASKED = {
     *RESULTS,
