@@ -11,7 +11,7 @@ from amped.cli import options
 
 
 def parameters(
-    markdown: Annotated[bool, Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the glossary, in Markdown.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
     equations: Annotated[bool, Option("--equations", help="Print every equation, as code in Markdown.")] = False,
 ) -> None:

@@ -19,7 +19,7 @@ MOST_PUBLIC = 680
 KEPT = {name for name, quantity in KNOWN.items() if not quantity.is_public}
 THEORY = ROOT / "amped" / "theory"
 # Made by a command from the catalogue.
-GENERATED = ("config.schema.json", "glossary.md")
+GENERATED = ("config.schema.json",)
 # What an estimate computes for its results and its screens, where names are put together from words.
 ASKED = {
     *RESULTS,
