@@ -33,6 +33,7 @@ FOR_USERS = {
     "average_power_per_accelerator",
     "fullest_stage_parameters",
     "offload_interference_time_per_layer",
+    "sustained_matrix_fraction",
     "tied_embedding_communication_time",
 }
 
