@@ -12,6 +12,7 @@ import amped
 from amped.estimation.estimation import DETAILS, MAPPING_ECHO, MODEL_DETAILS, OPTIONAL_RESULTS, RESULTS
 from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue, handed_on
 from amped.theory.language.doors import near
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 
 KNOWN = catalogue()
@@ -81,7 +82,7 @@ def named_elsewhere() -> dict[str, set[str]]:
     return files
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@for_each(CHAPTERS)
 def test_a_chapter_hands_on_its_own_names_and_each_once(chapter: str) -> None:
     names = importlib.import_module(f"amped.theory.{chapter}").HANDS_ON
     assert len(set(names)) == len(names)
@@ -89,7 +90,7 @@ def test_a_chapter_hands_on_its_own_names_and_each_once(chapter: str) -> None:
     assert [name for name in names if KNOWN[name].category] == [], "a config lists it, so that it is public"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@for_each(CHAPTERS)
 def test_a_chapter_hands_on_nothing_that_nobody_else_uses(chapter: str) -> None:
     used = {*from_other_chapters(), *named_elsewhere(), *ASKED, *FOR_USERS}
     assert handed_on(chapter) - used == set()
