@@ -75,7 +75,7 @@ class Anchored:
         values: the fitted value of each coefficient, by table and column.
         before: the value of each before.
         parts: for each part of the step and each kind of kernels the measured seconds, and those predicted before and now.
-        held: the coefficients that their limits hold, so that the time is not met.
+        held: the coefficients whose limits, or a time that they do not change, keep the measured time from being met.
     """
 
     content: Content
@@ -215,10 +215,10 @@ def _value(e: Estimation, name: str) -> float:
 def _solved(
     told: MeasuredPart, start: float, estimate: Callable[[Mapping[str, float]], Estimation]
 ) -> tuple[float, bool]:
-    """The value with which the predicted time is the measured one, and whether a limit of the coefficient prevents it.
+    """The value with which the predicted time is the measured one, and whether there is none.
 
-    A time grows with traffic, or with the inverse of a rate: linearly, but for kernels that something else limits. So
-    each step takes the line through the last two values.
+    There is none beyond a limit of the coefficient, or below a time that the coefficient does not change. A time grows with traffic, or with the inverse of a rate: in lines that get steeper, since something else limits a
+    kernel at first. So each step takes the line through the last two values, and twice the value where that is level.
     """
     power = -1 if told.table == KERNELS else 1
     low, high = sorted(limit**power for limit in _limits(told.column))
@@ -230,14 +230,17 @@ def _solved(
     x = before / 2 if before / 2 >= low else low if before > low else min(2 * before, high)
     time_before, time = time_at(before), time_at(x)
     for _ in range(MOST_STEPS):
-        if abs(time / told.seconds - 1) < CLOSE or time == time_before:
+        if abs(time / told.seconds - 1) < CLOSE:
             return x**power, False
-        wanted = x + (told.seconds - time) * (x - before) / (time - time_before)
-        before, time_before, x = x, time, min(max(wanted, low), high)
+        level = time == time_before
+        if level and time > told.seconds:
+            break
+        steeper = 2 * max(x, before) if level else x + (told.seconds - time) * (x - before) / (time - time_before)
+        before, time_before, x = x, time, min(max(steeper, low), high)
         if x == before:
             break
         time = time_at(x)
-    return x**power, x in (low, high)
+    return x**power, True
 
 
 def _limits(name: str) -> tuple[float, float]:

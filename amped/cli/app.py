@@ -21,7 +21,6 @@ from amped.base.errors import AmpedError, WrongResultError
 from amped.base.files import NO_SPACE
 from amped.base.printable import printable
 from amped.base.version import __version__
-from amped.cli import options
 from amped.cli.help import Page
 from amped.cli.reading import read_plainly
 from amped.cli.visible import visible
@@ -145,7 +144,6 @@ def _top(
     ] = False,
 ) -> None:
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
-    options.print_old_names(False)  # until a verb turns it on
 
 
 @lru_cache(maxsize=2)

@@ -97,14 +97,16 @@ class JointAxis:
         """For each row of a quantity with mask `wanted`, the row that belongs to it in a quantity with mask `held`."""
         key = (held, wanted)
         if key not in self._between:
-            inverse, rows = self._distinct[held][1], self._distinct[wanted][0]
-            each: Index = np.arange(self.size) if inverse is None else inverse
-            steady = inverse is not None and not held & ~self._steady
-            if rows is None:
-                self._between[key] = np.repeat(each, self._lengths) if steady else each
-            else:
-                self._between[key] = each[self._run_of(rows) if steady else rows]
+            rows = self._distinct[wanted][0]
+            self._between[key] = self.places(held, np.arange(self.size) if rows is None else rows)
         return self._between[key]
+
+    def places(self, held: int, rows: Index) -> Index:
+        """For each of some rows of the axis, the row that belongs to it in a quantity with mask `held`."""
+        inverse = self._distinct[held][1]
+        if inverse is None:
+            return rows
+        return inverse[rows if held & ~self._steady else self._run_of(rows)].astype(np.intp)
 
     def _run_of(self, rows: Index) -> Index:
         """The run of steady values that each row lies in."""
@@ -162,8 +164,10 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
     if width * space > 2**40:  # renumber before the codes become too large for their integers
         levels, first = np.unique(first, return_inverse=True)
         space = len(levels)
-    fitting: Index = first.astype(np.int32 if width * space < 2**31 else np.int64, copy=False)
-    return fitting * fitting.dtype.type(width) + second, width * space
+    fitting: Index = first.astype(np.min_scalar_type(width * space))
+    fitting *= fitting.dtype.type(width)
+    fitting += second.astype(fitting.dtype, copy=False)
+    return fitting, width * space
 
 
 def gathered(joint: JointAxis | JointBlock, data: Any, held: int, wanted: int) -> Any:
@@ -175,17 +179,17 @@ def gathered(joint: JointAxis | JointBlock, data: Any, held: int, wanted: int) -
 
 
 def distinct(code: Index, space: int) -> tuple[Index, Index]:
-    """The place of one of each distinct code; and for each code, its number.
+    """The place of one of each distinct code; and for each code, its number, in as few bytes as the numbers need.
 
     A small space of codes is counted, not sorted.
     """
     if space > 8 * len(code) + 1024:
         _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)
-        return rows, inverse
+        return rows, inverse.astype(np.min_scalar_type(len(rows)))
     seen = np.full(space, -1, dtype=np.int32)
     seen[code] = np.arange(len(code), dtype=np.int32)
     present = np.flatnonzero(seen >= 0)
-    number = np.empty(space, dtype=np.intp)
+    number = np.empty(space, dtype=np.min_scalar_type(len(present)))
     number[present] = np.arange(len(present))
     return seen[present], number[code]
 
@@ -196,7 +200,7 @@ def _levels(column: NDArray[np.float64]) -> tuple[Index, int]:
     whole: Index = column.astype(np.intp) if 0 <= largest <= 8 * len(column) + 1024 else np.empty(0, dtype=np.intp)
     is_whole = len(whole) and column.min() >= 0 and np.array_equal(whole, column)
     rows, number = distinct(whole, largest + 1) if is_whole else np.unique(column, return_inverse=True)
-    return number.astype(np.int32), len(rows)
+    return number.astype(np.min_scalar_type(len(rows)), copy=False), len(rows)
 
 
 class JointBlock:
@@ -205,6 +209,7 @@ class JointBlock:
     def __init__(self, whole: JointAxis, start: int, stop: int) -> None:
         self.whole, self.rows = whole, slice(start, min(stop, whole.size))
         self.size, self.full, self.settled = self.rows.stop - start, whole.full, whole.settled
+        self._between: dict[int, Index] = {}
 
     def length(self, mask: int) -> int:
         """The number of rows of a quantity with this mask."""
@@ -212,5 +217,8 @@ class JointBlock:
 
     def index(self, held: int, wanted: int) -> Index:
         """For each row of a quantity with mask `wanted`, the row that belongs to it in a quantity with mask `held`."""
-        index = self.whole.index(held, wanted)
-        return index[self.rows] if wanted == self.full else index
+        if wanted != self.full:
+            return self.whole.index(held, wanted)
+        if held not in self._between:
+            self._between[held] = self.whole.places(held, np.arange(self.rows.start, self.rows.stop))
+        return self._between[held]

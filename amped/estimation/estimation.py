@@ -113,20 +113,13 @@ class Estimation:
         Raises:
             ResolveError: for a name that was not computed.
         """
-        if name not in self.results and isinstance(name, str):
-            name = aliases().former.get(name, name)
         if name not in self.results:
-            raise ResolveError(f"there is no result {quoted(name)}", self._advice(str(name)))
+            advice = did_you_mean(str(name), [*self.results, *self.choices])
+            raise ResolveError(f"there is no result {quoted(name)}", advice)
         return self.results.number(name)
 
-    def _advice(self, name: str) -> str:
-        """Where to look for a result that does not exist."""
-        if name in aliases().records:
-            return f"amped explain {aliases().records[name]} tells it"
-        return did_you_mean(name, [*self.results, *self.choices])
-
     def __contains__(self, name: object) -> bool:
-        return aliases().former.get(str(name), name) in self.results.cells
+        return name in self.results.cells
 
     @property
     def precision(self) -> str:

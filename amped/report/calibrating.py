@@ -88,7 +88,7 @@ def anchor(found: Anchored, label: str) -> Iterator[RenderableType]:
     )
     for name in found.held:
         yield Text(
-            f"warning: {name} is held by its limit, so that its time is not met (tensors that stay in a cache, or what amped does not model)"
+            f"warning: no value of {name} gives the measured time: it is at its limit, or something else limits these kernels (tensors that stay in a cache, or what amped does not model)"
         )
 
 

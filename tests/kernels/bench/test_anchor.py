@@ -226,3 +226,17 @@ def test_a_coefficient_that_starts_at_its_lowest_value_is_fitted(monkeypatch):
     told = anchor.MeasuredPart("streams", 6.0, "software_specifications", "streaming_traffic_factor", lambda _: True)
     value, held = anchor._solved(told, 1.0, lambda values: values["streaming_traffic_factor"])
     assert (value, held) == (pytest.approx(3.0), False)
+
+
+def test_where_something_else_limits_at_first_the_coefficient_goes_on(monkeypatch):
+    """Products that wait for memory at first take no longer with a smaller rate, until the rate limits them."""
+    monkeypatch.setattr(anchor, "time_of", lambda rate, _: max(5.0, 1.0 / rate))
+    told = anchor.MeasuredPart("products", 8.0, "kernel_efficiencies", "gemm_sustained_fraction", lambda _: True)
+    value, held = anchor._solved(told, 0.9, lambda values: values["gemm_sustained_fraction"])
+    assert (value, held) == (pytest.approx(1 / 8), False)
+
+
+def test_a_time_that_no_rate_reaches_is_told(monkeypatch):
+    monkeypatch.setattr(anchor, "time_of", lambda rate, _: max(5.0, 1.0 / rate))
+    told = anchor.MeasuredPart("products", 4.0, "kernel_efficiencies", "gemm_sustained_fraction", lambda _: True)
+    assert anchor._solved(told, 0.9, lambda values: values["gemm_sustained_fraction"])[1]
