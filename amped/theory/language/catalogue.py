@@ -26,6 +26,7 @@ CHAPTERS = (
     "stages",
     "roofline",
     "messages",
+    "optimizer",
     "links",
     "layer",
     "schedules",

@@ -9,7 +9,6 @@ FORMULAS = [formula for quantity in catalogue().values() for formula in quantity
 MOST_EXCEPTIONS = 20
 # Names that formulas of earlier chapters take, and why. The list only shrinks.
 EXCEPTIONS = {
-    "device_updated_parameters": "the optimizer is an operator, and its shape is what a stage holds",
     "output_head_panel_durations": "SUMMA is whole on its page: how long its panels take at the output head",
 }
 
