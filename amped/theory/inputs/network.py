@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
+from amped.theory.nouns.conditions import MULTI_LATENT
 from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
 
 
@@ -12,7 +13,7 @@ def head_dimension(dimensionality, attention_heads):
     return dimensionality / attention_heads
 
 
-@quantity("count", choice="attention_kind", value="multi_latent")
+@quantity("count", **MULTI_LATENT)
 def query_key_width__multi_latent(
     head_dimension, absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension
 ):
@@ -25,7 +26,7 @@ def query_key_width__multi_latent(
     return np.where(absorbed_latent_attention > 0, latent, head_dimension)
 
 
-@quantity("count", choice="attention_kind", value="multi_latent")
+@quantity("count", **MULTI_LATENT)
 def value_width__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
     """The width of the vectors that attention scores weight.
 
@@ -186,7 +187,7 @@ def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
     return np.mod(attention_heads, key_value_heads) == 0
 
 
-@quantity("boolean", constrains="rotary_head_dimension", choice="attention_kind", value="multi_latent")
+@quantity("boolean", constrains="rotary_head_dimension", **MULTI_LATENT)
 def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension):
     """The part of a head that carries the position is no wider than the head.
 

@@ -29,11 +29,13 @@ def norm_operators(
     weights, norm = norm_vectors * dimensionality * cost.activation, cost.of(NORM, entries)
     again = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
     work = norm + Work(Traffic(read=weights), again, -in_place_norm * norm.kept)
-    own = ("normalization", residual_tokens, dimensionality, work)
+    norms = ("normalization", residual_tokens, dimensionality, work)
     before_attention = ("norm_statistics all_reduce", "embedding_dropout")
     return (
-        *streamed("attention_norm", *own, count=norms_per_layer / 2, after=before_attention),
-        *streamed("feedforward_norm", *own, count=norms_per_layer / 2, after=("attention_residual",), part=ROUTER_NORM),
+        *streamed("attention_norm", *norms, count=norms_per_layer / 2, after=before_attention),
+        *streamed(
+            "feedforward_norm", *norms, count=norms_per_layer / 2, after=("attention_residual",), part=ROUTER_NORM
+        ),
     )
 
 

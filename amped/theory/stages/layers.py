@@ -225,13 +225,13 @@ def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-@quantity("boolean", constrains="pipeline_parallel_degree", when_given=("pipeline_layout",))
+@quantity("boolean", constrains="pipeline_parallel_degree", **LISTED)
 def the_layout_lists_every_stage(number_of_listed_stages, pipeline_parallel_degree):
     """The layout lists the layers of every pipeline stage. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_stages == pipeline_parallel_degree
 
 
-@quantity("boolean", constrains="layers", when_given=("pipeline_layout",))
+@quantity("boolean", constrains="layers", **LISTED)
 def the_layout_lists_every_layer(number_of_listed_layers, layers):
     """The stages of the layout together have all layers of the network. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_layers == layers

@@ -7,12 +7,13 @@ are on `inputs/network.py`.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import MULTI_LATENT
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.places import PROJECTION_INPUTS, VALUES_WEIGHTED
 from amped.theory.nouns.records import Gemm
 
 
-@records(choice="attention_kind", value="multi_latent")
+@records(**MULTI_LATENT)
 def projection_gemms__multi_latent(
     microbatch_tokens,
     dimensionality,
@@ -50,7 +51,7 @@ def projection_gemms__multi_latent(
     )
 
 
-@records(choice="attention_kind", value="multi_latent")
+@records(**MULTI_LATENT)
 def projection_operators__multi_latent(
     projection_gemms,
     linear_input_bytes,
@@ -86,7 +87,7 @@ def projection_operators__multi_latent(
     )
 
 
-@quantity("1", choice="attention_kind", value="multi_latent")
+@quantity("1", **MULTI_LATENT)
 def kept_attention_input_fraction__multi_latent(latent_projection_recomputation):
     """The share of the queries, keys and values that attention keeps: none if their projections are recomputed.
 
@@ -95,7 +96,7 @@ def kept_attention_input_fraction__multi_latent(latent_projection_recomputation)
     return 1 - latent_projection_recomputation
 
 
-@quantity("byte", choice="attention_kind", value="multi_latent")
+@quantity("byte", **MULTI_LATENT)
 def key_bytes__multi_latent(
     microbatch_tokens,
     attention_heads,
@@ -117,7 +118,7 @@ def key_bytes__multi_latent(
     return microbatch_tokens * width * activation_precision
 
 
-@quantity("byte", choice="attention_kind", value="multi_latent")
+@quantity("byte", **MULTI_LATENT)
 def value_bytes__multi_latent(
     microbatch_tokens,
     attention_heads,
@@ -136,7 +137,7 @@ def value_bytes__multi_latent(
     return microbatch_tokens * width * activation_precision * (1 - absorbed_latent_attention)
 
 
-@quantity("count", choice="attention_kind", value="multi_latent")
+@quantity("count", **MULTI_LATENT)
 def rotary_width__multi_latent(attention_heads, rotary_head_dimension, tensor_parallel_rows):
     """The entries of a token's queries and of its one rotary key that the position of the token rotates.
 
