@@ -10,13 +10,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePart, Messages
 from amped.theory.nouns.parallelisms import OF_TOKENS
-from amped.theory.nouns.records import total
-
-
-def time_of(durations):
-    """The time of all calls of some messages; zero of none. Source: definition."""
-    return total([0.0, *(d.time * d.count for d in durations)])
-
+from amped.theory.nouns.records import time_of, total
 
 # --- tensor parallelism ----------------------------------------------------------------------------------------------
 
@@ -105,7 +99,7 @@ def overlapped_panel_time(phase, messages, kernels, panels):
     products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
     sent = {k.name: panel_time(k.name, messages) for k in products}
     hidden = ((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
-    return total([0.0, *hidden])
+    return total(hidden)
 
 
 def panel_time(name, messages):
@@ -163,7 +157,7 @@ def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
 
     Attention waits for this gather. Source: arXiv 2410.00273, section 3.
     """
-    return total(d.time * d.count for d in grid_column_durations)
+    return time_of(grid_column_durations)
 
 
 @records(choice="feedforward_kind", value="mixture")

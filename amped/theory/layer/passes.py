@@ -14,13 +14,13 @@ from amped.theory.nouns.layer_records import (
     PassKernels,
     ProductShares,
 )
-from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
+from amped.theory.nouns.records import STREAMING, WEIGHTED, latest, of_phase, total
 from amped.theory.nouns.resources import beside
 
 
 def launches_of(phase, durations):
     """The number of kernels that the host launches in one pass. Source: definition."""
-    return total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
+    return total(d.kernels * d.count for d in durations if d.phase == phase)
 
 
 def launching_time(phase, durations, rates):
@@ -167,8 +167,9 @@ def layer_kernels(kind_durations, recomputation_stops_early):
     layers = []
     for layer in kind_durations:
         forward, gradient = (pass_kernels(phase, layer.durations) for phase in ("forward", "input_gradient"))
-        last = recomputation_stops_early * last_product_time(layer.durations)
-        again = PassKernels("repeated", forward.every - last, forward.products - last, forward.attention_core)
+        last = [d for d in layer.durations if d.part.last and d.kind in WEIGHTED]
+        skipped = recomputation_stops_early * of_phase("forward", last)
+        again = PassKernels("repeated", forward.every - skipped, forward.products - skipped, forward.attention_core)
         layers.append(LayerKernels(layer.name, forward, again, gradient))
     return tuple(layers)
 
@@ -181,24 +182,6 @@ def pass_kernels(phase, durations):
     products = of_phase(phase, [d for d in durations if d.kind in WEIGHTED])
     attention = of_phase(phase, [d for d in durations if d.part.core])
     return PassKernels(phase, of_phase(phase, durations), products, attention)
-
-
-def last_product_time(durations):
-    """The forward time of the last product of a dense layer, the down projection.
-
-    No backward pass needs its output, so recomputation can leave it out.
-
-    Source: definition.
-    """
-    return of_phase("forward", [d for d in durations if d.part.last and d.kind in WEIGHTED])
-
-
-def with_host(launched, hosts, kinds, waits):
-    """For each kind of layer: its operators, the host's time, and the share of this time that kernels do not hide.
-
-    Source: definition.
-    """
-    return [(layer, host, waits * kind.mixtures) for layer, host, kind in zip(launched, hosts, kinds, strict=True)]
 
 
 def ahead_time(phase, durations, rates, host, waits):
@@ -225,17 +208,20 @@ def layer_repeats(
 
     Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
     """
-    layers = []
-    every = zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
-    for launched, layer, kernels, host in every:
+    layers, kinds = [], zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
+    for launched, layer, kernels, host in kinds:
         attention = [d for d in layer.durations if d.part.core]
         streaming = [d for d in layer.durations if d.kind in STREAMING and not d.part.core]
         repeats = LayerRepeats(
             layer.name,
-            whole=repeated_time(kernels.repeated.every, launched.durations, kernel_rates, host.time),
+            whole=latest(
+                (kernels.repeated.every, launching_time("forward", launched.durations, kernel_rates), host.time)
+            ),
             attention_core=pass_time("forward", attention, kernel_rates),
             streaming=pass_time("forward", streaming, kernel_rates),
-            products=recomputed_products_time(launched.durations, recomputed_product_shares, kernel_rates),
+            products=total(
+                repeated_products_time(launched.durations, shares, kernel_rates) for shares in recomputed_product_shares
+            ),
         )
         layers.append(repeats)
     return tuple(layers)
@@ -261,8 +247,9 @@ def layer_computation(
 
     Source: arXiv 2410.00273, section 3; arXiv 2205.05198, section 5 (recomputation).
     """
-    layers, passes = [], with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
-    for (layer, host, waits), repeats in zip(passes, layer_repeats, strict=True):
+    layers, kinds = [], zip(launched_durations, layer_host_times, layer_kinds, layer_repeats, strict=True)
+    for layer, host, kind, repeats in kinds:
+        waits = host_waits_fraction * kind.mixtures
         again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
         computation = LayerComputation(
             layer.name,
@@ -273,14 +260,6 @@ def layer_computation(
         )
         layers.append(computation)
     return tuple(layers)
-
-
-def repeated_time(kernels, launched, rates, host):
-    """The time to run the forward pass of a layer again: the longer of its kernels and of the host.
-
-    Source: arXiv 2205.05198, section 5.
-    """
-    return np.maximum(kernels, np.maximum(launching_time("forward", launched, rates), host))
 
 
 @records(choice="activation_recomputation", value="alternate_products")
@@ -307,21 +286,18 @@ def recomputed_product_shares__kept_products(kept_query_key_value, kept_attentio
     return (ProductShares("kept", 1 - kept_attention_output, 1 - kept_feedforward_up, 1 - kept_query_key_value),)
 
 
-def recomputed_products_time(durations, shares, rates):
-    """The time to run shares of the products with weights again; zero without shares. Source: definition."""
-    return total([0.0, *(repeated_products_time(durations, each, rates) for each in shares)])
-
-
 def repeated_products_time(durations, shares, rates):
     """The time to run shares of the products with weights again: by name, and of the projections before attention.
 
     Source: definition.
     """
-    named = shares_of_products(shares.attention_output, shares.up)
-    products = [d for d in durations if d.phase == "forward" and d.kind in WEIGHTED]
-    calls = [(d, d.count * named.get(d.name, shares.projections)) for d in products]
-    launches = total([0.0, *(d.kernels * count for d, count in calls)])
-    return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * rates[0].launch_time)
+    shares_by_name = shares_of_products(shares.attention_output, shares.up)
+    products = [
+        d.having(count=d.count * shares_by_name.get(d.name, shares.projections))
+        for d in durations
+        if d.phase == "forward" and d.kind in WEIGHTED
+    ]
+    return pass_time("forward", products, rates)
 
 
 @quantity("s")

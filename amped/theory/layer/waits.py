@@ -14,7 +14,7 @@ from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.layer_records import Exposure, Exposures, LayerPasses, LayerWaits, PassTime, PassWaits, Wait
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import least, total
-from amped.theory.nouns.resources import beside, waited
+from amped.theory.nouns.resources import beside, remaining
 
 # --- the queue -------------------------------------------------------------------------------------------------------
 
@@ -71,12 +71,12 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
     """
     idle, taken, waits, reductions = computing - kernels.every, 0.0, [], 0.0
     for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
-        overlapped = total([0.0, *parts])
+        overlapped = total(parts)
         queued = message.time - overlapped * (1 - slowdown)
-        waits.append(Wait(message.name, message.time, overlapped, queued, waited(queued, waited(idle, taken))))
+        waits.append(Wait(message.name, message.time, overlapped, queued, remaining(queued, remaining(idle, taken))))
         first = [time for part, time in zip(message.parts, parts, strict=True) if part.needed_first]
         taken, reductions = taken + queued, total([reductions, *first])
-    added = waited(exchange, waited(idle, taken))
+    added = remaining(exchange, remaining(idle, taken))
     return PassWaits(kernels.name, idle, tuple(waits), added, reductions)
 
 
@@ -156,8 +156,8 @@ def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
     """
     parts, added, sent = [w.exposed for w in waits.messages], waits.exchange, [w.time for w in waits.messages]
     for repeated, share in again:
-        parts = [own + w.exposed * share for own, w in zip(parts, repeated.messages, strict=True)]
-        sent = [own + w.time * share for own, w in zip(sent, repeated.messages, strict=True)]
+        parts = [exposed + w.exposed * share for exposed, w in zip(parts, repeated.messages, strict=True)]
+        sent = [time + w.time * share for time, w in zip(sent, repeated.messages, strict=True)]
         added = added + repeated.exchange * share
     link, serial = total([*sent, exchange]), computing + total(parts) + added
     exchanged = beside(added, serial - link, overlap)
@@ -229,7 +229,7 @@ def layer_exposures(
     layers = []
     for passes, waits, exchange in zip(layer_pass_times, layer_waits, exchange_times, strict=True):
         there, back = passes.forward, passes.backward
-        tensor, *others = (own + other for own, other in zip(there.exposed, back.exposed, strict=True))
+        tensor, *others = (forward + backward for forward, backward in zip(there.exposed, back.exposed, strict=True))
         exchanges = there.exposed_exchange + back.exposed_exchange
         slowed = exchange_slowdown_fraction * (there.exchanged + back.exchanged)
         gathered = tensor + grid_column_gather_time_per_layer

@@ -10,7 +10,7 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.conditions import SUMMA, SUMMA_SCORES
-from amped.theory.nouns.records import Collective, latest, total
+from amped.theory.nouns.records import Collective, latest, time_of
 
 # What a product, and so the broadcast of its panels, waits for.
 KEYS = ("rotary_positions", "query_key_norm")
@@ -99,8 +99,8 @@ def score_panels__summa(
     (rows,), (columns,) = row_group, column_group
     sums = microbatch_tokens * attention_heads * e
     whole = scores.m * context * scores.batch * e / scores.panels
-    own = scores.batch * key_value_heads / attention_heads
-    keys, value_panels = (g.n * g.k * own * e / g.panels for g in (scores, values))
+    key_batch = scores.batch * key_value_heads / attention_heads
+    keys, value_panels = (g.n * g.k * key_batch * e / g.panels for g in (scores, values))
     sent, passed = scores.panels * calls, values.panels * calls
     return (
         Collective("attention_scores_inputs", "reduce", whole, group=rows, count=sent, after=KEYS),
@@ -147,7 +147,7 @@ def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations
 
     Source: arXiv 2410.00273, section 3. Differs: the paper's code has no embedding and no output head.
     """
-    return 1.5 * total(d.time * d.count for d in output_head_panel_durations)
+    return 1.5 * time_of(output_head_panel_durations)
 
 
 @quantity("byte", **SUMMA)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from amped.base.record import dataclass
@@ -33,10 +32,6 @@ class Link(Record):
         """The time to send `volume` bytes in `steps` steps. Source: Hockney, 1994 (α–β)."""
         return (volume + self.ramp) / self.bandwidth + steps * self.latency
 
-    def losing(self, ramp: Any) -> Link:
-        """A copy of this link with another `ramp`, the bytes by which a message counts as longer than it is."""
-        return replace(self, ramp=ramp)
-
 
 @dataclass(frozen=True, slots=True)
 class Algorithm(Record):
@@ -52,10 +47,6 @@ class Algorithm(Record):
     time: Callable[[Any, Any, Any], Any]
     gathers: bool = True
     allowed: Any = 1.0
-
-    def where(self, allowed: Any) -> Algorithm:
-        """This algorithm, which may be used only where `allowed` is 1."""
-        return replace(self, allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +76,16 @@ class Network(Record):
 
     def time(self, c: Collective) -> Any:
         """The time of one call of the collective `c`; zero if its group has one accelerator or its payload is empty."""
-        return ((c.group.degree > 1) & (c.volume > 0 * c.volume)) * (self.overhead + self.times[c.kind](c, self))
+        zeros = 0 * c.volume  # a processor compares an array with an array faster than with a number
+        sends = (c.group.degree > 1) & (c.volume > zeros)
+        return sends * (self.overhead + self.times[c.kind](c, self))
 
     def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
         """The time of the collective `c` by the fastest of several algorithms.
 
         `passes` is 1 for an all-gather or a reduce-scatter, and 2 for an all-reduce.
         """
-        return fastest(*((each.allowed, each.time(c, passes, self)) for each in algorithms))
+        return fastest(*((algorithm.allowed, algorithm.time(c, passes, self)) for algorithm in algorithms))
 
 
 @dataclass(frozen=True, slots=True)

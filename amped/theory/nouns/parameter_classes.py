@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from amped.base.record import dataclass
@@ -31,10 +30,6 @@ class ParameterClass(Record):
     def changes(self) -> float:
         """1 if training changes these parameters, else 0."""
         return 1.0 * self.trained
-
-    def at(self, precision: Any) -> ParameterClass:
-        """A copy of this class whose weights have the given number of bytes."""
-        return replace(self, precision=precision)
 
     def among(self, groups: Sequence[ParameterGroup]) -> ParameterGroup:
         """The group of this class, of the groups of all other parameters and of the routed experts."""
@@ -124,4 +119,4 @@ class ModelState(Record):
 
     def of(self, parameters: Parameters) -> Any:
         """The bytes of this state for some parameters, on the accelerator and on the host together."""
-        return total(n * each for n, each in zip(parameters.counts, self.bytes, strict=True))
+        return total(n * size for n, size in zip(parameters.counts, self.bytes, strict=True))

@@ -48,9 +48,9 @@ class Record:
 
     name: str
 
-    def named(self, name: str) -> Self:
-        """A copy of this record with another name."""
-        return replace(self, name=name)
+    def having(self, **fields: Any) -> Self:
+        """A copy of this record with other values in some fields."""
+        return replace(self, **fields)
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """A copy of this record in which `function` is applied to each array."""
@@ -64,7 +64,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(value, Record):
         return value.mapped(function)
     if isinstance(value, tuple):
-        return tuple([_mapped(each, function) for each in value])
+        return tuple([_mapped(element, function) for element in value])
     return value if isinstance(value, STRUCTURE) else function(value)
 
 
@@ -143,10 +143,6 @@ class Collective(Record):
         """The number of nodes of the group."""
         return self.group.inter
 
-    def of(self, group: Group, volume: Any) -> Collective:
-        """A copy of this collective with another group and another payload."""
-        return replace(self, group=group, volume=volume)
-
 
 @dataclass(frozen=True, slots=True)
 class Operator(Record):
@@ -206,10 +202,6 @@ class Operator(Record):
     def bytes(self) -> Any:
         """The bytes that one call must read from memory and write to it."""
         return self.read + self.written - self.held
-
-    def with_held(self, held: Any) -> Operator:
-        """A copy of this operator that finds these bytes in a shared cache."""
-        return replace(self, held=held)
 
     def within(self, block: str) -> Operator:
         """A copy of this operator that belongs to a block of a layer."""
@@ -482,9 +474,9 @@ class TimedKernels(Record):
 def total(values: Iterable[Any]) -> Any:
     """The sum of values, added from left to right.
 
-    With this order an array gives bit for bit the sums that its elements give alone.
+    With this order an array gives bit for bit the sums that its elements give alone. The sum of no values is zero.
     """
-    return reduce(add, values)
+    return reduce(add, list(values) or [0.0])
 
 
 def product(values: Iterable[Any]) -> Any:
@@ -514,11 +506,16 @@ def fastest(*ways: tuple[Any, Any]) -> Any:
     return reduce(np.minimum, (time * np.where(allowed, 1.0, NEVER) for allowed, time in ways))
 
 
+def time_of(durations: Iterable[Duration]) -> Any:
+    """The time of all calls of some operators or collectives; zero of none."""
+    return total(d.time * d.count for d in durations)
+
+
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
     """The time of all calls of the operators of one phase; zero if there are no such operators."""
-    return total([0.0, *(d.time * d.count for d in durations if d.phase == phase)])
+    return time_of(d for d in durations if d.phase == phase)
 
 
 def stash_of(operators: Iterable[Operator]) -> Any:
     """The bytes that the forward operators keep for the backward pass, in all their calls together."""
-    return total([0.0, *(o.stash * o.count for o in operators if o.phase == "forward")])
+    return total(o.stash * o.count for o in operators if o.phase == "forward")

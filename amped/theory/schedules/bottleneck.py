@@ -5,7 +5,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.conditions import LISTED
 from amped.theory.nouns.layer_kinds import KINDS
-from amped.theory.nouns.records import total
+from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.stage_records import Bottleneck, LayerShares, PassTimes, had, modules_as_layers, on
 
@@ -19,7 +19,7 @@ def kind_times__of_layout(layer_times):
     Source: arXiv 2412.19437, section 2.2.
     """
     *_, last = layer_times
-    return (*layer_times, last.named("prediction"))
+    return (*layer_times, last.having(name="prediction"))
 
 
 @records()
@@ -63,8 +63,8 @@ def whole_pass_times__of_layout(pass_times):
 
     Source: definition.
     """
-    kinds = tuple(total(times) for times in zip(*(each.kinds for each in pass_times), strict=True))
-    ends = total(each.embedding for each in pass_times), total(each.output_head for each in pass_times)
+    kinds = tuple(total(times) for times in zip(*(times.kinds for times in pass_times), strict=True))
+    ends = total(times.embedding for times in pass_times), total(times.output_head for times in pass_times)
     return (pass_times[0], PassTimes("all", kinds, *ends))
 
 
@@ -81,9 +81,9 @@ def bottleneck_stage(pipeline_stages, whole_pass_times):
     slowest, *others = (
         (*s.kinds, had(s.has_embedding, 1.0), had(s.has_output_head, 1.0), whole_pass_times[1].of(s)) for s in stages
     )
-    for each in others:
-        slower = each[-1] >= slowest[-1]
-        slowest = tuple(np.where(slower, one, other) for one, other in zip(each, slowest, strict=True))
+    for stage in others:
+        slower = stage[-1] >= slowest[-1]
+        slowest = tuple(np.where(slower, one, other) for one, other in zip(stage, slowest, strict=True))
     *kinds, embedding, output_head, time = slowest
     return (Bottleneck("bottleneck stage", tuple(kinds), embedding, output_head, time),)
 
@@ -145,7 +145,7 @@ def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches
 @quantity("s")
 def stage_send_time(pipeline_durations):
     """The time to send a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
-    return total(d.time * d.count for d in pipeline_durations)
+    return time_of(pipeline_durations)
 
 
 @quantity("s")

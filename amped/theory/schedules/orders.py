@@ -49,6 +49,12 @@ SCHEDULES = {
 }
 
 
+def homes_of(name: str, pipe: Pipe) -> dict[int, tuple[int, int]]:
+    """The stage and the chunk at each position in the network."""
+    place = SCHEDULES[name].place
+    return {place(pipe, chunk, stage): (stage, chunk) for stage in range(pipe.stages) for chunk in range(pipe.chunks)}
+
+
 @lru_cache(maxsize=4096)
 def order_of(name: str, pipe: Pipe, stage: int) -> Order:
     """The passes of one stage in the order of a schedule."""

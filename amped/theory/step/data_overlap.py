@@ -7,7 +7,7 @@ gradients have links of their own, while it waits for tensor-parallel communicat
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity
-from amped.theory.nouns.records import total
+from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.shardings import shares
 
@@ -156,7 +156,7 @@ def gradient_communication_time(
 
     Source: arXiv 1910.02054, section 7.
     """
-    once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
+    once = time_of(d for d in data_durations if d.kind != "all_gather")
     rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
     return once * np.where(gradients_are_scattered_each_microbatch, *rounds)
 
@@ -174,7 +174,7 @@ def weight_communication_time(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
-    once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
+    once = time_of(d for d in data_durations if d.kind == "all_gather")
     rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
     return once * np.where(weights_are_gathered_each_microbatch, *rounds)
 
@@ -201,8 +201,7 @@ def overlappable_time(whole, able, free, chunks, microbatches):
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
-    others, own = (1 - 1 / chunks) * whole, free / (chunks * microbatches)
-    return np.minimum(able * whole, others + own)
+    return np.minimum(able * whole, (1 - 1 / chunks) * whole + free / (chunks * microbatches))
 
 
 @quantity("s")
@@ -275,8 +274,8 @@ def first_forward_window_time(
 
     Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
     """
-    own = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
-    return np.where(gradients_delay_handovers, own, forward_chunk_window_time)
+    window = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
+    return np.where(gradients_delay_handovers, window, forward_chunk_window_time)
 
 
 @quantity("s")
@@ -302,9 +301,9 @@ def overlapped_weight_communication_time(
     """
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = weights_are_gathered_each_microbatch > 0
-    forward, every = weight_forward_window_time, sharded_weight_window_time
-    window = np.where(sharded, every, first_forward_window_time)
-    free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
+    window = np.where(sharded, sharded_weight_window_time, first_forward_window_time)
+    free = np.where(sharded, sharded_weight_window_time, weight_forward_window_time)
+    chunks, rounds = np.where(sharded, 1, v), np.where(sharded, 1, m)
     able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
     return beside(able, window, overlap_data_communication)
 
@@ -329,5 +328,5 @@ def data_exchanges_of_other_stages_time(
     Source: pytorch/pytorch, pull request 165106 ("blocks the other stages from executing their backwards").
     """
     gathers = weight_communication_time - overlapped_weight_communication_time
-    own = gradient_communication_time + gathers * (weights_are_gathered_each_microbatch == 0)
-    return gradients_delay_handovers * (pipeline_parallel_degree - 1) * own
+    exchanges = gradient_communication_time + gathers * (weights_are_gathered_each_microbatch == 0)
+    return gradients_delay_handovers * (pipeline_parallel_degree - 1) * exchanges

@@ -5,7 +5,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity
 from amped.theory.nouns.conditions import BY_OPERATORS
 from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import of_phase, total
+from amped.theory.nouns.records import of_phase, time_of
 from amped.theory.nouns.shardings import shares
 
 
@@ -186,7 +186,7 @@ def tied_embedding_communication_time(tied_embedding_durations):
 
     Source: arXiv 1909.08053, section 3.
     """
-    return total(d.time * d.count for d in tied_embedding_durations)
+    return time_of(tied_embedding_durations)
 
 
 @quantity("s", **BY_OPERATORS)
