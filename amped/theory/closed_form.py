@@ -11,7 +11,7 @@ from amped.theory.language.quantity import ACCELERATOR, family, quantity, record
 from amped.theory.nouns.conditions import CLOSED_FORM, OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import CONTRACTIONS, Collective, Duration, total
+from amped.theory.nouns.records import CONTRACTIONS, Collective, total
 from amped.theory.nouns.shardings import shares
 
 # --- computation -----------------------------------------------------------------------------------------------------
@@ -195,10 +195,7 @@ def PART_durations__amped(
     times = (
         one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS) for o in OPERATORS
     )
-    return tuple(
-        Duration(o.name, o.kind, o.phase, o.flops * time, o.kernels, o.count)
-        for o, time in zip(OPERATORS, times, strict=True)
-    )
+    return tuple(o.lasting(o.flops * time) for o, time in zip(OPERATORS, times, strict=True))
 
 
 @quantity("s")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache, cached_property, lru_cache
@@ -314,27 +313,3 @@ def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
             if one.specificity(given, choices) == other.specificity(given, choices) == rank:
                 return True
     return False
-
-
-def unit_of_name(name: str) -> str | None:
-    """The unit that the last word of a name promises, or None. Words after `_per_` or `_between_` do not count."""
-    stem = re.split(r"_per_|_between_", name)[0]
-    words = {
-        "time": "s",
-        "latency": "s",
-        "bytes": "byte",
-        "flops": "flop",
-        "flop_rate": "flop/s",
-        "bandwidth": "byte/s",
-        "energy": "J",
-        "power": "W",
-        "cost": "dollar",
-        "efficiency": "1",
-        "fraction": "1",
-        "utilization": "1",
-        "degree": "count",
-        "size": "count",
-    }
-    if name.startswith("number_of_") or stem.startswith("number_of_"):
-        return "count"
-    return next((unit for word, unit in words.items() if stem == word or stem.endswith("_" + word)), None)

@@ -19,5 +19,3 @@ SUMMA_SCORES = {"choice": "grid_attention", "value": "summa"}
 GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 ZERO_BUBBLE_H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 ZERO_BUBBLE_V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
-# Schedules that separate the gradients of inputs from those of weights.
-ZERO_BUBBLES = (ZERO_BUBBLE_H1["value"], ZERO_BUBBLE_V["value"])

@@ -216,6 +216,12 @@ class Operator(Record):
         name = f"{self.name}_again"
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
 
+    def lasting(self, time: Any, distance: Any = np.inf) -> Duration:
+        """The time of one call of this operator, and the distance of the measured shape that gave it."""
+        return Duration(
+            self.name, self.kind, self.phase, time, self.kernels, self.count, distance=distance, part=self.part
+        )
+
     def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:
         """A copy of this fused attention with heads of these widths (keys, values), with this mask and with dropout."""
         narrower, both = np.minimum(*widths), widths[0] + widths[1]
@@ -424,9 +430,7 @@ class Kernels(Record):
 
     def durations(self, operators: Iterable[Operator]) -> tuple[Duration, ...]:
         """The time of one call of each operator."""
-        return tuple(
-            Duration(o.name, o.kind, o.phase, self.time(o, self), o.kernels, o.count, part=o.part) for o in operators
-        )
+        return tuple(o.lasting(self.time(o, self)) for o in operators)
 
     def at_full_clock(self, clock: Any) -> Kernels:
         """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""

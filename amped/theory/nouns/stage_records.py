@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import add
 from typing import Any
 
 from amped.base.record import dataclass
@@ -52,10 +53,10 @@ def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
         last: the index of the last stage.
         ends: what the first stage has, and what the last stage has.
     """
-    own = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
+    of_stage = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
     return (
-        YES if any(end.embedding == YES for end in own) else NO,
-        YES if any(end.output_head == YES for end in own) else NO,
+        YES if any(end.embedding == YES for end in of_stage) else NO,
+        YES if any(end.output_head == YES for end in of_stage) else NO,
     )
 
 
@@ -87,7 +88,7 @@ class Stage(Record):
     @property
     def kinds_up_to(self) -> tuple[Any, ...]:
         """The number of layers of each kind on the stage and on all stages before it."""
-        return tuple(own + before for own, before in zip(self.kinds, self.kinds_before, strict=True))
+        return tuple(map(add, self.kinds, self.kinds_before))
 
 
 def had(has: Any, value: Any) -> Any:
@@ -132,7 +133,10 @@ def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlig
 
     `count` is the number for the layers and the embedding, and `output_head` the number for the output head.
     """
-    return tuple(InFlight(s.name, count, count, count, output_head) for s in stages)
+    return tuple(
+        InFlight(s.name, layers=count, embedding=count, embedding_beside_head=count, output_head=output_head)
+        for s in stages
+    )
 
 
 @dataclass(frozen=True, slots=True)

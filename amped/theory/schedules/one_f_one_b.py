@@ -6,7 +6,7 @@ from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
 from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import remaining
-from amped.theory.nouns.stage_records import alike
+from amped.theory.nouns.stage_records import InFlight
 
 
 @quantity("s")
@@ -89,7 +89,7 @@ def stage_microbatches_in_flight__1f1b(
         chunks = 2 * s.most_stages_after + (v - 1) * pipeline_parallel_degree + 1
         held = np.where(v > 1, chunks / v, s.most_stages_after + 1)
         held = np.minimum(held, microbatches_per_flush)
-        stages.extend(alike([s], held, 1.0))
+        stages.append(InFlight(s.name, layers=held, embedding=held, embedding_beside_head=held, output_head=1.0))
     return tuple(stages)
 
 

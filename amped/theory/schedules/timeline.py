@@ -77,14 +77,6 @@ class Timeline:
         """The spans of one stream of a stage, in their order."""
         return self._streams.get((stage, stream), [])
 
-    @cached_property
-    def idle_times(self) -> list[float]:
-        """The seconds in which each stage does not compute."""
-        busy = [0.0] * self.pipe.stages
-        for span in self.spans:
-            busy[span.stage] += (span.end - span.start) * (span.stream == COMPUTE)
-        return [self.makespan - seconds for seconds in busy]
-
     def held(self, stage: int, sizes: Sequence[float]) -> list[tuple[float, float]]:
         """The amounts that a stage holds: pairs of a time in seconds, and of the amount from this time on.
 
@@ -97,10 +89,6 @@ class Timeline:
             elif span.kind in (BACKWARD, WEIGHT):
                 changes.append((span.end, -sizes[span.chunk]))
         return list(_accumulated(changes))
-
-    def most_held(self, stage: int, sizes: Sequence[float]) -> float:
-        """The largest amount that a stage holds at any time, with the given size of each chunk."""
-        return max(amount for _, amount in self.held(stage, sizes))
 
 
 def _accumulated(changes: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -127,15 +115,6 @@ def executed(
     """
     pipe = Pipe(len(work), microbatches, len(work[0]))
     return _Execution(pipe, scheduled(schedule, pipe), schedule, work, send, overlapped).run()
-
-
-def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]]) -> Timeline:
-    """Simulates a step in which each stage runs the passes of its list in `orders`, and sends take no time.
-
-    Raises:
-        MappingError: if the stages wait for one another for ever.
-    """
-    return _Execution(pipe, orders, schedule, work, 0.0, True).run()
 
 
 class _Execution:
