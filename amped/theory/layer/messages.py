@@ -53,11 +53,13 @@ def tensor_messages(
         once, gradients = time_of(sent), gathers * gathered_gradient_layouts
         reduced = beside * weight_gradients_hide_reductions
         backward = (
-            MessagePart("inputs", gathers, "every", 1.0, beside),
-            MessagePart("gradients", gradients * chunks, "products", 1.0, in_chunks),
-            MessagePart("reductions", once - gathers, "weight_gradients", 1.0, reduced, needed_first=True),
+            MessagePart("inputs", gathers, window="every", share=1.0, overlap=beside),
+            MessagePart("gradients", gradients * chunks, window="products", share=1.0, overlap=in_chunks),
+            MessagePart(
+                "reductions", once - gathers, window="weight_gradients", share=1.0, overlap=reduced, needed_first=True
+            ),
         )
-        part = MessagePart("chunks", (gathers + scatters) * chunks, "products", 1.0, in_chunks)
+        part = MessagePart("chunks", (gathers + scatters) * chunks, window="products", share=1.0, overlap=in_chunks)
         forward, again = Messages("tensor", once, (part,)), Messages("tensor", once + gradients, backward)
         layers.append(LayerMessages(kind.name, forward, forward, again))
     return tuple(layers)
@@ -79,7 +81,7 @@ def tensor_messages__2d_summa(
 
     def panels(phase, window):
         time = overlapped_panel_time(phase, tensor_durations, layer_durations, summa_panels)
-        return MessagePart("panels", time, window, 1.0, overlap_tensor_communication)
+        return MessagePart("panels", time, window, share=1.0, overlap=overlap_tensor_communication)
 
     forward = Messages("tensor", once, (panels("forward", "every"),))
     gradients = panels("input_gradient", "every"), panels("weight_gradient", "weight_gradients")

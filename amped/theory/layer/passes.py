@@ -47,10 +47,16 @@ def kind_durations(layer_kinds, layer_durations):
 
 def recorded(layers, is_recorded):
     """The operators of each kind of layer, of which some are recorded in a CUDA graph. Source: definition."""
-    graphs = [tuple(d.recorded() for d in layer.durations if is_recorded(d.part)) for layer in layers]
-    others = [tuple(d for d in layer.durations if not is_recorded(d.part)) for layer in layers]
-    parts = zip(layers, graphs, others, strict=True)
-    return tuple(LayerDurations(layer.name, graph + launched) for layer, graph, launched in parts)
+    return tuple(
+        LayerDurations(
+            layer.name,
+            (
+                *(d.having(kernels=0 * d.kernels) for d in layer.durations if is_recorded(d.part)),
+                *(d for d in layer.durations if not is_recorded(d.part)),
+            ),
+        )
+        for layer in layers
+    )
 
 
 @records(choice="cuda_graph_scope", value="router")
@@ -209,18 +215,18 @@ def layer_repeats(
     Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
     """
     layers, kinds = [], zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
-    for launched, layer, kernels, host in kinds:
+    for launches, layer, kernels, host in kinds:
         attention = [d for d in layer.durations if d.part.core]
         streaming = [d for d in layer.durations if d.kind in STREAMING and not d.part.core]
         repeats = LayerRepeats(
             layer.name,
             whole=latest(
-                (kernels.repeated.every, launching_time("forward", launched.durations, kernel_rates), host.time)
+                (kernels.repeated.every, launching_time("forward", launches.durations, kernel_rates), host.time)
             ),
             attention_core=pass_time("forward", attention, kernel_rates),
             streaming=pass_time("forward", streaming, kernel_rates),
             products=total(
-                repeated_products_time(launched.durations, shares, kernel_rates) for shares in recomputed_product_shares
+                repeated_products_time(launches.durations, shares, kernel_rates) for shares in recomputed_product_shares
             ),
         )
         layers.append(repeats)
@@ -271,7 +277,14 @@ def recomputed_product_shares__alternate_products(recomputed_projection_fraction
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
-    return (ProductShares("alternate", 1.0, gated_mlp / (1 + gated_mlp), recomputed_projection_fraction),)
+    return (
+        ProductShares(
+            "alternate",
+            attention_output=1.0,
+            up=gated_mlp / (1 + gated_mlp),
+            projections=recomputed_projection_fraction,
+        ),
+    )
 
 
 @records(choice="activation_recomputation", value="kept_products")
@@ -283,7 +296,14 @@ def recomputed_product_shares__kept_products(kept_query_key_value, kept_attentio
 
     Source: JAX, checkpoint_policies.save_only_these_names; OpenXLA, dead code elimination (what nobody reads).
     """
-    return (ProductShares("kept", 1 - kept_attention_output, 1 - kept_feedforward_up, 1 - kept_query_key_value),)
+    return (
+        ProductShares(
+            "kept",
+            attention_output=1 - kept_attention_output,
+            up=1 - kept_feedforward_up,
+            projections=1 - kept_query_key_value,
+        ),
+    )
 
 
 def repeated_products_time(durations, shares, rates):

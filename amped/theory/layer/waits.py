@@ -73,11 +73,12 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
     for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
         overlapped = total(parts)
         queued = message.time - overlapped * (1 - slowdown)
-        waits.append(Wait(message.name, message.time, overlapped, queued, remaining(queued, remaining(idle, taken))))
+        exposed = remaining(queued, remaining(idle, taken))
+        waits.append(Wait(message.name, time=message.time, overlapped=overlapped, queued=queued, exposed=exposed))
         first = [time for part, time in zip(message.parts, parts, strict=True) if part.needed_first]
         taken, reductions = taken + queued, total([reductions, *first])
     added = remaining(exchange, remaining(idle, taken))
-    return PassWaits(kernels.name, idle, tuple(waits), added, reductions)
+    return PassWaits(kernels.name, idle=idle, messages=tuple(waits), exchange=added, reductions=reductions)
 
 
 @each_of(KIND=OF_TOKENS)
@@ -161,8 +162,16 @@ def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
         added = added + repeated.exchange * share
     link, serial = total([*sent, exchange]), computing + total(parts) + added
     exchanged = beside(added, serial - link, overlap)
-    exposed = added - exchanged * (1 - slowdown)
-    return PassTime(name, tuple(parts), link, sent[0], added, exchanged, exposed, serial)
+    return PassTime(
+        name,
+        exposed=tuple(parts),
+        link=link,
+        tensor_link=sent[0],
+        exchange=added,
+        exchanged=exchanged,
+        exposed_exchange=added - exchanged * (1 - slowdown),
+        serial=serial,
+    )
 
 
 @records()

@@ -244,9 +244,10 @@ class HostPath(Record):
     tensor: Any
     others: Any
 
-    def in_use(self, whole: PassTime) -> Any:
-        """The seconds of a pass in which messages of the layer use the link to the host."""
-        return self.tensor * whole.tensor_link + self.others * (whole.link - whole.tensor_link)
+    def free(self, whole: PassTime) -> Any:
+        """The seconds of a pass in which no messages of the layer use the link to the host."""
+        in_use = self.tensor * whole.tensor_link + self.others * (whole.link - whole.tensor_link)
+        return whole.resident - in_use
 
 
 @dataclass(frozen=True, slots=True)

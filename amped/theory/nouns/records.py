@@ -203,13 +203,9 @@ class Operator(Record):
         """The bytes that one call must read from memory and write to it."""
         return self.read + self.written - self.held
 
-    def within(self, block: str) -> Operator:
-        """A copy of this operator that belongs to a block of a layer."""
-        return replace(self, part=replace(self.part, block=block))
-
-    def in_core(self) -> Operator:
-        """A copy of this operator that belongs to the attention core."""
-        return replace(self, part=replace(self.part, core=True))
+    def within(self, **part: Any) -> Operator:
+        """A copy of this operator that belongs to another part of a layer: to a block, or to the attention core."""
+        return replace(self, part=replace(self.part, **part))
 
     def again(self, share: Any) -> Operator:
         """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
@@ -249,10 +245,6 @@ class Duration(Record):
     count: Any
     distance: Any = np.inf
     part: Part = ANY_PART
-
-    def recorded(self) -> Duration:
-        """This operator as a part of a CUDA graph, for which the host launches no kernels."""
-        return replace(self, kernels=0 * self.kernels)
 
 
 # The kinds of matrix products with weights.

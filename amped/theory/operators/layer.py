@@ -81,7 +81,7 @@ def product_operators(projection_operators, attention_output_operators, OPERATOR
 
     Source: arXiv 1706.03762, figure 1.
     """
-    projections = tuple(o.within(ATTENTION) for o in projection_operators + attention_output_operators)
+    projections = tuple(o.within(block=ATTENTION) for o in projection_operators + attention_output_operators)
     return total([projections, *OPERATORS])
 
 
@@ -97,14 +97,14 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
     """
     (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
     read = cost.activation + cost.gradient * kept
-    each = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
+    accumulation = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
     return tuple(
         operator(
             f"{o.name}_accumulation",
             "element_wise",
             o.phase,
             (o.m, o.n, 0.0, o.batch),
-            each * (o.m * o.n * o.batch),
+            accumulation * (o.m * o.n * o.batch),
             count=o.count,
             part=o.part,
         )
@@ -132,7 +132,7 @@ def layer_operators(
     """
     blocks, (cost,) = total([attention_operators, residual_operators, *OPERATORS]), entry_costs
     adapters = (
-        o.within(ATTENTION)
+        o.within(block=ATTENTION)
         for gemm in adapter_gemms
         for o in contraction(
             gemm,

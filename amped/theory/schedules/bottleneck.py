@@ -85,7 +85,11 @@ def bottleneck_stage(pipeline_stages, whole_pass_times):
         slower = stage[-1] >= slowest[-1]
         slowest = tuple(np.where(slower, one, other) for one, other in zip(stage, slowest, strict=True))
     *kinds, embedding, output_head, time = slowest
-    return (Bottleneck("bottleneck stage", tuple(kinds), embedding, output_head, time),)
+    return (
+        Bottleneck(
+            "bottleneck stage", kinds=tuple(kinds), has_embedding=embedding, has_output_head=output_head, time=time
+        ),
+    )
 
 
 @quantity("count")
@@ -156,8 +160,15 @@ def free_stage_forward_time(bottleneck_stage, layer_windows, embedding_forward_t
 
     Source: definition.
     """
-    (stage,) = bottleneck_stage
-    ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
+    return free_forward_time(bottleneck_stage[0], layer_windows, embedding_forward_time, output_head_forward_time)
+
+
+def free_forward_time(stage, layer_windows, embedding, output_head):
+    """The time of a micro-batch's forward pass on a stage in which the links are free of other messages.
+
+    Source: definition.
+    """
+    ends = had(stage.has_embedding, embedding) + had(stage.has_output_head, output_head)
     layers = modules_as_layers(stage.kinds, len(layer_windows))
     return on(layers, [windows.free_forward for windows in layer_windows]) + ends
 

@@ -7,7 +7,8 @@ from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import SendHold, alike, had, modules_as_layers, on
+from amped.theory.nouns.stage_records import SendHold, alike
+from amped.theory.schedules.bottleneck import free_forward_time
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
@@ -63,12 +64,10 @@ def stage_send_holds__zero_bubble_h1(
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
-    free = [layer.free_forward for layer in layer_windows]
     sends, holds = np.maximum(handovers_per_microbatch, 1), []
     for s in pipeline_stages:
-        ends = had(s.has_embedding, embedding_forward_time) + had(s.has_output_head, output_head_forward_time)
-        window = (on(modules_as_layers(s.kinds, len(free)), free) + ends) / sends
-        hidden = beside(stage_send_time, window, overlap_pipeline_communication)
+        free = free_forward_time(s, layer_windows, embedding_forward_time, output_head_forward_time)
+        hidden = beside(stage_send_time, free / sends, overlap_pipeline_communication)
         holds.append(SendHold(s.name, stage_send_time - hidden))
     return tuple(holds)
 

@@ -183,7 +183,7 @@ def attention_core_operators(unfused_attention_operators, fused_attention_operat
 
     Source: arXiv 2205.05198, section 5.
     """
-    return tuple(o.in_core() for o in unfused_attention_operators + fused_attention_operators)
+    return tuple(o.within(core=True) for o in unfused_attention_operators + fused_attention_operators)
 
 
 @records()
@@ -200,4 +200,4 @@ def attention_operators(
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     projected = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
     behind = sink_operators + attention_head_permutation_operators + attention_output_operators
-    return tuple(o.within(ATTENTION) for o in projected + attention_core_operators + behind)
+    return tuple(o.within(block=ATTENTION) for o in projected + attention_core_operators + behind)
