@@ -135,9 +135,8 @@ def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     Source: arXiv 2401.06066, section 4.1 (dense layers first).
     """
     average = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
-    rows = [(row, blocks_of(row, average, shared_expert_fraction)) for row in KINDS[choice]]
-    split = average[DENSE] + average[MIXTURE] * shared_expert_fraction
-    average |= {SPLIT_NETWORK: split}
+    average = with_split_network(average, shared_expert_fraction)
+    rows = [(row, with_split_network(dict.fromkeys(row.blocks, 1.0), shared_expert_fraction)) for row in KINDS[choice]]
     unlike = [name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK]
     return tuple(
         LayerKind(
@@ -151,9 +150,8 @@ def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     )
 
 
-def blocks_of(row, blocks, shared_expert_fraction):
-    """How many of each block a layer of one kind has; what it lacks is not listed. Source: definition."""
-    numbers = {name: 1.0 for name in blocks if name in row.blocks}
+def with_split_network(numbers, shared_expert_fraction):
+    """How many of each block a layer has, with the networks that tensor parallelism splits. Source: definition."""
     split = numbers.get(DENSE, 0.0) + numbers.get(MIXTURE, 0.0) * shared_expert_fraction
     return numbers | {SPLIT_NETWORK: split}
 

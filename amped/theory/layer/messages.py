@@ -94,20 +94,16 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
         time = sum over the products: (P − 1)·min(panel time, time of the product / P)·calls.
 
-    A product has P panels. While one panel is multiplied, the next one is sent, so all panels but one can overlap.
+    A product has P panels of each operand. While one pair is multiplied, the next one is sent, so all but one overlap.
     Source: arXiv 2410.00273, section 3. Differs: the code of the paper waits for one panel more.
     """
-    named = {d.name for d in messages}
-    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
-    sent = {k.name: panel_time(k.name, messages) for k in products}
-    hidden = ((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
-    return total(hidden)
-
-
-def panel_time(name, messages):
-    """The time to send one panel (a part of both operands) of a SUMMA product. Source: arXiv 2410.00273, section 3."""
     times = {d.name: d.time for d in messages}
-    return total(times[sent] for sent in (f"{name}_inputs", f"{name}_weights") if sent in times)
+    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in times]
+    panel_times = [times[f"{k.name}_inputs"] + times[f"{k.name}_weights"] for k in products]
+    return total(
+        (panels - 1) * np.minimum(time, k.time / panels) * k.count
+        for k, time in zip(products, panel_times, strict=True)
+    )
 
 
 # --- parallelisms that split the tokens of a sequence ----------------------------------------------------------------

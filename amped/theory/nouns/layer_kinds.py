@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from amped.base.record import dataclass
 from amped.theory.nouns.records import Duration, Operator, Part, Record, total
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A block of a layer: what some kinds of layers have and others do not. Formulas read the rows of `BLOCKS`.
 
     Attributes:
@@ -69,12 +68,7 @@ BLOCKS = (
         passes="MoE_layer_passes",
     ),
 )
-COUNTS = tuple(block.layers for block in BLOCKS)
-PARAMETERS = tuple(block.parameters for block in BLOCKS)
-VECTOR_PARAMETERS = tuple(block.vectors for block in BLOCKS)
-OPERATORS = tuple(block.operators for block in BLOCKS)
-GEMMS = tuple(block.gemms for block in BLOCKS)
-PASSES = tuple(block.passes for block in BLOCKS)
+_, COUNTS, PARAMETERS, VECTOR_PARAMETERS, OPERATORS, GEMMS, PASSES = zip(*BLOCKS, strict=True)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from amped.base.record import dataclass
-from amped.theory.nouns.records import Collective, Duration, Record, fastest
+import numpy as np
 
-# A function that computes the time of a collective on a network.
-Equation = Callable[[Any, Any], Any]
+from amped.base.record import dataclass
+from amped.theory.nouns.records import Collective, Duration, Record, least
+
+# The time of an algorithm that is not allowed is multiplied with this number, so that no minimum takes it.
+NEVER = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Network(Record):
         inside: the link inside the node.
     """
 
-    times: Mapping[str, Equation]
+    times: Mapping[str, Callable[[Any, Any], Any]]
     algorithms: tuple[Algorithm, ...]
     overhead: Any
     inside: Link
@@ -81,11 +83,11 @@ class Network(Record):
         return sends * (self.overhead + self.times[c.kind](c, self))
 
     def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
-        """The time of the collective `c` by the fastest of several algorithms.
+        """The time of the collective `c` by the fastest of several algorithms, at least one of which is allowed.
 
         `passes` is 1 for an all-gather or a reduce-scatter, and 2 for an all-reduce.
         """
-        return fastest(*((algorithm.allowed, algorithm.time(c, passes, self)) for algorithm in algorithms))
+        return least(a.time(c, passes, self) * np.where(a.allowed, 1.0, NEVER) for a in algorithms)
 
 
 @dataclass(frozen=True, slots=True)

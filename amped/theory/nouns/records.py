@@ -490,18 +490,6 @@ def least(values: Iterable[Any]) -> Any:
     return reduce(np.minimum, values)
 
 
-# The time of a way that is not allowed is multiplied with this number, so that no minimum takes it; zero stays zero.
-NEVER = 1e300
-
-
-def fastest(*ways: tuple[Any, Any]) -> Any:
-    """The least time of several ways to do the same thing, element by element.
-
-    A way is a pair (allowed, time); only allowed ways count, and at least one must be allowed.
-    """
-    return reduce(np.minimum, (time * np.where(allowed, 1.0, NEVER) for allowed, time in ways))
-
-
 def time_of(durations: Iterable[Duration]) -> Any:
     """The time of all calls of some operators or collectives; zero of none."""
     return total(d.time * d.count for d in durations)

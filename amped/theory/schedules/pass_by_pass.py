@@ -41,38 +41,29 @@ class Step(NamedTuple):
     sends: bool
 
 
-class _Ways:
-    """The ways of messages: from where a pass receives its input, and to where it sends its output.
+def routes(schedule: str, pipe: Pipe) -> Callable[[int, str, int], tuple[tuple[int, int] | None, bool]]:
+    """A function of stage, kind of pass and chunk: from where a pass receives its input, and whether it sends.
 
-    Attributes:
-        homes: the stage and the chunk at each position in the network.
-        places: the position in the network of each stage and chunk.
-        around: a function of stage, kind of pass and chunk. It returns the stage and chunk that give the input, and
-            whether the output goes to another stage.
+    It returns the stage and the chunk that give the input, and whether the output goes to another stage. At the ends of
+    the network, and for weight gradients, nothing is received or sent.
     """
+    homes = homes_of(schedule, pipe)
+    places = {home: place for place, home in homes.items()}
 
-    def __init__(self, schedule: str, pipe: Pipe) -> None:
-        self.homes = homes_of(schedule, pipe)
-        self.places = {home: place for place, home in self.homes.items()}
-        self.around = cache(self._around)
+    @cache
+    def route(stage: int, kind: str, chunk: int) -> tuple[tuple[int, int] | None, bool]:
+        if kind == WEIGHT:
+            return None, False
+        place, ahead = places[stage, chunk], 1 if kind == FORWARD else -1
+        return homes.get(place - ahead), homes.get(place + ahead, (stage, chunk))[0] != stage
 
-    def _around(self, stage: int, kind: str, chunk: int) -> tuple[tuple[int, int] | None, bool]:
-        source, target = (self._beside(stage, kind, chunk, ahead) for ahead in (-1, 1))
-        return source, target is not None and target[0] != stage
-
-    def _beside(self, stage: int, kind: str, chunk: int, ahead: int) -> tuple[int, int] | None:
-        """The stage and the chunk to which a pass sends (ahead = 1) or from which it receives (ahead = -1).
-
-        It is None where no message is sent: at the ends of the network, and for weight gradients.
-        """
-        direction = ahead if kind == FORWARD else -ahead
-        return None if kind == WEIGHT else self.homes.get(self.places[stage, chunk] + direction)
+    return route
 
 
 @lru_cache(maxsize=256)
 def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
     """All passes of a step of a schedule, in an order in which each pass comes after the pass that gives its input."""
-    ways, rest = _Ways(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
+    route, rest = routes(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
     steps: list[Step] = []
     number: dict[tuple[tuple[int, int], str, int], int] = {}
     left = -1
@@ -80,7 +71,7 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
         for stage, order in enumerate(rest):
             while order:
                 kind, microbatch, chunk = order[0]
-                source, sends = ways.around(stage, kind, chunk)
+                source, sends = route(stage, kind, chunk)
                 after = number.get((source, kind, microbatch)) if source else -1
                 if after is None:
                     break
