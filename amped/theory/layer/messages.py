@@ -61,7 +61,7 @@ def tensor_messages(
         )
         part = MessagePart("chunks", (gathers + scatters) * chunks, window="products", share=1.0, overlap=in_chunks)
         forward, again = Messages("tensor", once, (part,)), Messages("tensor", once + gradients, backward)
-        layers.append(LayerMessages(kind.name, forward, forward, again))
+        layers.append(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=again))
     return tuple(layers)
 
 
@@ -86,7 +86,7 @@ def tensor_messages__2d_summa(
     forward = Messages("tensor", once, (panels("forward", "every"),))
     gradients = panels("input_gradient", "every"), panels("weight_gradient", "weight_gradients")
     backward = Messages("tensor", 2 * once - sums, gradients)
-    return tuple(LayerMessages(kind.name, forward, forward, backward) for kind in layer_kinds)
+    return tuple(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=backward) for kind in layer_kinds)
 
 
 def overlapped_panel_time(phase, messages, kernels, panels):
@@ -136,7 +136,7 @@ def KIND_messages(
     windows = ("attention_core", share, overlap_KIND_communication)
     forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
     backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
-    return (LayerMessages(kind, forward, forward, backward),)
+    return (LayerMessages(kind, forward=forward, repeated=forward, gradient=backward),)
 
 
 # --- grids and experts -----------------------------------------------------------------------------------------------

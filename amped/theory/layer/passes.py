@@ -175,8 +175,8 @@ def layer_kernels(kind_durations, recomputation_stops_early):
         forward, gradient = (pass_kernels(phase, layer.durations) for phase in ("forward", "input_gradient"))
         last = [d for d in layer.durations if d.part.last and d.kind in WEIGHTED]
         skipped = recomputation_stops_early * of_phase("forward", last)
-        again = PassKernels("repeated", forward.every - skipped, forward.products - skipped, forward.attention_core)
-        layers.append(LayerKernels(layer.name, forward, again, gradient))
+        again = forward.having(name="repeated", every=forward.every - skipped, products=forward.products - skipped)
+        layers.append(LayerKernels(layer.name, forward=forward, repeated=again, gradient=gradient))
     return tuple(layers)
 
 
@@ -185,9 +185,12 @@ def pass_kernels(phase, durations):
 
     Source: definition.
     """
-    products = of_phase(phase, [d for d in durations if d.kind in WEIGHTED])
-    attention = of_phase(phase, [d for d in durations if d.part.core])
-    return PassKernels(phase, of_phase(phase, durations), products, attention)
+    return PassKernels(
+        phase,
+        every=of_phase(phase, durations),
+        products=of_phase(phase, [d for d in durations if d.kind in WEIGHTED]),
+        attention_core=of_phase(phase, [d for d in durations if d.part.core]),
+    )
 
 
 def ahead_time(phase, durations, rates, host, waits):

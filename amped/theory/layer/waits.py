@@ -107,7 +107,7 @@ def layer_waits(
         again = pass_waits([m.repeated for m in sent], kernels.repeated, repeats.whole, *how)
         gradients = [m.gradient for m in sent]
         back = pass_waits(gradients, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
-        layers.append(LayerWaits(kernels.name, forward, again, back))
+        layers.append(LayerWaits(kernels.name, forward=forward, repeated=again, gradient=back))
     return tuple(layers)
 
 
@@ -195,7 +195,7 @@ def layer_pass_times(
         forward = pass_time("forward", times.forward, waits.forward, (), once, *how)
         backward = pass_time("backward", times.backward, waits.gradient, again, exchange.time - once, *how)
         hiding = hiding_time(times, waits.gradient, backward, once, overlap_slowdown_fraction, *how)
-        layers.append(LayerPasses(times.name, forward, backward, hiding))
+        layers.append(LayerPasses(times.name, forward=forward, backward=backward, hiding=hiding))
     return tuple(layers)
 
 

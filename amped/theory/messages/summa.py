@@ -55,8 +55,14 @@ def tensor_collectives__2d_summa(
         for g in projection_gemms + feedforward_gemms
         for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
     )
-    sent, calls, after = norm_statistic_bytes, norms_per_layer, ("embedding_dropout",)
-    sums = Collective("norm_statistics", "all_reduce", volume=sent, group=rows, count=calls, after=after)
+    sums = Collective(
+        "norm_statistics",
+        "all_reduce",
+        volume=norm_statistic_bytes,
+        group=rows,
+        count=norms_per_layer,
+        after=("embedding_dropout",),
+    )
     return (sums, *panels, *score_panels)
 
 

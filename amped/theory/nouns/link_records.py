@@ -73,7 +73,8 @@ class Network(Record):
         Source: NCCL src/graph/tuning.cc (a base latency for each call).
         """
         return tuple(
-            Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count, part=c.part) for c in collectives
+            Duration(c.name, c.kind, "communication", time=self.time(c), kernels=1.0, count=c.count, part=c.part)
+            for c in collectives
         )
 
     def time(self, c: Collective) -> Any:

@@ -215,7 +215,14 @@ class Operator(Record):
     def lasting(self, time: Any, distance: Any = np.inf) -> Duration:
         """The time of one call of this operator, and the distance of the measured shape that gave it."""
         return Duration(
-            self.name, self.kind, self.phase, time, self.kernels, self.count, distance=distance, part=self.part
+            self.name,
+            self.kind,
+            self.phase,
+            time=time,
+            kernels=self.kernels,
+            count=self.count,
+            distance=distance,
+            part=self.part,
         )
 
     def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:

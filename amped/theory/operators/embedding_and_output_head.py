@@ -146,7 +146,7 @@ def multi_token_prediction_gemms(
     Source: arXiv 2412.19437, eq. 21.
     """
     shape = (microbatch_tokens, dimensionality / tensor_parallel_rows, 2 * dimensionality)
-    return (Gemm("multi_token_prediction_projection", *shape, 1.0, multi_token_prediction_layers),)
+    return (Gemm("multi_token_prediction_projection", *shape, count=multi_token_prediction_layers),)
 
 
 @records()

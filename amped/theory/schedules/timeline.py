@@ -7,9 +7,10 @@ stage runs its passes in the order of its schedule, each as soon as the stage is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from amped.base.errors import MappingError
@@ -88,14 +89,8 @@ class Timeline:
                 changes.append((span.start, sizes[span.chunk]))
             elif span.kind in (BACKWARD, WEIGHT):
                 changes.append((span.end, -sizes[span.chunk]))
-        return list(_accumulated(changes))
-
-
-def _accumulated(changes: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    amount = 0.0
-    for moment, change in changes:  # a stage's passes follow one another, so these are in order of time
-        amount += change
-        yield moment, amount
+        amounts = accumulate(change for _, change in changes)  # passes follow one another: changes are in order of time
+        return [(moment, amount) for (moment, _), amount in zip(changes, amounts, strict=True)]
 
 
 def executed(

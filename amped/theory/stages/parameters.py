@@ -79,11 +79,12 @@ def layer_parameters(
     """
     (*blocks, beside), kinds = block_parameters, []
     for kind in layer_kinds:
-        numbers, counts = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)], []
+        numbers = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)]
         experts = {EXPERTS: kind.mixtures * number_of_experts * expert_parameters}
-        for place, c in enumerate(parameter_classes):
-            others = beside.counts[place] + experts.get(c.name, 0.0)
-            counts.append(on(numbers, (block.counts[place] for block in blocks)) + others)
+        counts = [
+            on(numbers, (block.counts[place] for block in blocks)) + (beside.counts[place] + experts.get(c.name, 0.0))
+            for place, c in enumerate(parameter_classes)
+        ]
         kinds.append(Parameters(kind.name, tuple(counts)))
     return tuple(kinds)
 

@@ -33,20 +33,17 @@ def projection_gemms__multi_latent(
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
-    heads, tokens = attention_heads / tensor_parallel_rows, microbatch_tokens
-    compressed = 1.0 * (query_latent_dimension > 0)
-    down = compressed * query_latent_dimension
-    source = down + (1 - compressed) * dimensionality
-    key_value = heads * (head_dimension - rotary_head_dimension + value_head_dimension)
-    latent, kept = key_value_latent_dimension + rotary_head_dimension, 1.0 * absorbed_latent_attention
+    heads, tokens, absorbed = attention_heads / tensor_parallel_rows, microbatch_tokens, 1.0 * absorbed_latent_attention
+    query_source = np.where(query_latent_dimension > 0, query_latent_dimension, dimensionality)
     content, rank = head_dimension - rotary_head_dimension, key_value_latent_dimension
+    key_value = heads * (content + value_head_dimension)
     return (
-        Gemm("query_down", tokens, down, dimensionality),
-        Gemm("query_up", tokens, heads * head_dimension, source),
-        Gemm("key_value_down", tokens, latent, dimensionality),
-        Gemm("key_value_up", tokens, key_value, rank, 1.0, 1.0 - absorbed_latent_attention),
-        Gemm("query_absorption", tokens, rank, content, heads, kept),
-        Gemm("value_absorption", tokens, value_head_dimension, rank, heads, kept),
+        Gemm("query_down", tokens, query_latent_dimension, dimensionality),
+        Gemm("query_up", tokens, heads * head_dimension, query_source),
+        Gemm("key_value_down", tokens, rank + rotary_head_dimension, dimensionality),
+        Gemm("key_value_up", tokens, key_value, rank, count=1.0 - absorbed),
+        Gemm("query_absorption", tokens, rank, content, batch=heads, count=absorbed),
+        Gemm("value_absorption", tokens, value_head_dimension, rank, batch=heads, count=absorbed),
         Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension),
     )
 

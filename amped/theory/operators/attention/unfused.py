@@ -30,8 +30,8 @@ def attention_head_gemms(
     batch = microbatch_size * attention_heads / (tensor_parallel_rows * ulysses_degree)
     queries = context / query_split_degree
     return (
-        Gemm("attention_scores", queries, context, query_key_width, batch),
-        Gemm("attention_values", queries, value_width, context, batch),
+        Gemm("attention_scores", queries, context, query_key_width, batch=batch),
+        Gemm("attention_values", queries, value_width, context, batch=batch),
     )
 
 
@@ -55,8 +55,8 @@ def attention_gemms__summa(
     batch, queries = microbatch_size * attention_heads, context / token_split_degree
     keys, width = context / tensor_parallel_rows, value_head_dimension / tensor_parallel_rows
     return (
-        Gemm("attention_scores", queries, keys, head_dimension, batch, panels=summa_panels),
-        Gemm("attention_values", queries, width, context, batch, panels=summa_panels),
+        Gemm("attention_scores", queries, keys, head_dimension, batch=batch, panels=summa_panels),
+        Gemm("attention_values", queries, width, context, batch=batch, panels=summa_panels),
     )
 
 

@@ -71,8 +71,8 @@ def expert_gemms(
     shared = shared_expert_units_per_accelerator
     return (
         Gemm("router", routed_tokens, number_of_experts, dimensionality),
-        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts, weights=EXPERTS),
-        Gemm("experts_down", visits, dimensionality, inner, experts, weights=EXPERTS),
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, batch=experts, weights=EXPERTS),
+        Gemm("experts_down", visits, dimensionality, inner, batch=experts, weights=EXPERTS),
         Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),
         Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared),
     )
