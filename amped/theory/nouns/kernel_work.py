@@ -10,7 +10,7 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import ANY_PART, WEIGHTED, Gemm, Operator, Part, Record
 
 
@@ -133,7 +133,7 @@ def fused(*parts: Traffic) -> Traffic:
     return whole._replace(read=parts[0].read, written=parts[-1].written)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EntryCosts(Record):
     """The bytes of an entry of a tensor, and the number of operations that one operation counts as.
 
@@ -257,7 +257,7 @@ def streamed(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ActivationPolicy(Record):
     """What an activation function keeps for the backward pass.
 

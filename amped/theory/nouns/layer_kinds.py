@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from amped.base.record import dataclass
+from amped.base.record import dataclass, record
 from amped.theory.nouns.records import Duration, Operator, Part, Record, total
 
 
@@ -95,7 +95,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerKind(Record):
     """A kind of layer, described by what it has more or less of than the average layer of the network.
 

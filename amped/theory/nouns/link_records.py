@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import Collective, Duration, Record, least
 
 # The time of an algorithm that is not allowed is multiplied with this number, so that no minimum takes it.
 NEVER = 1e300
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Link(Record):
     """The link of one accelerator to a network.
 
@@ -35,7 +35,7 @@ class Link(Record):
         return (volume + self.ramp) / self.bandwidth + steps * self.latency
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Algorithm(Record):
     """An algorithm for an all-reduce, which may also serve for an all-gather or a reduce-scatter.
 
@@ -51,7 +51,7 @@ class Algorithm(Record):
     allowed: Any = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Network(Record):
     """A network: all values on which the time of a collective depends, besides its group and its payload.
 
@@ -91,7 +91,7 @@ class Network(Record):
         return least(a.time(c, passes, self) * np.where(a.allowed, 1.0, NEVER) for a in algorithms)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Links(Network):
     """An electrical network: a fast network inside each node, and a slower network across nodes.
 
@@ -106,7 +106,7 @@ class Links(Network):
     switch: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Circuits(Network):
     """A network of optical circuits across nodes, and of electrical links inside each node.
 

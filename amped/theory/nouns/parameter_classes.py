@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import MATRICES, Record, total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParameterClass(Record):
     """A class of parameters: all that are split, kept, sent and trained in the same way.
 
@@ -52,7 +52,7 @@ CLASSES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParameterGroup(Record):
     """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
 
@@ -68,7 +68,7 @@ class ParameterGroup(Record):
     optimizer_state_shards: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameters(Record):
     """The numbers of parameters by class: of a block, of a layer, or of one accelerator of a stage before sharding.
 
@@ -105,7 +105,7 @@ def counted(name: str, classes: Sequence[ParameterClass], counts: Mapping[str, A
     return Parameters(name, tuple(counts.get(c.name, 0.0) for c in classes))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelState(Record):
     """The bytes that are kept for each parameter: of its weight, its gradient, or its optimizer states.
 

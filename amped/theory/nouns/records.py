@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from amped.base.record import dataclass
+from amped.base.record import dataclass, record
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ ANY_PART = Part()
 STRUCTURE = (str, bool, Mapping, FunctionType, Part)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Record:
     """A record of named values: arrays, or other records of arrays."""
 
@@ -72,7 +72,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 MATRICES = "matrices"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gemm(Record):
     """A matrix product: `batch` times an m × k matrix with a k × n matrix.
 
@@ -97,7 +97,7 @@ class Gemm(Record):
         return self.m * self.n * self.k * self.batch * self.count
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group(Record):
     """Accelerators that communicate with one another: `intra` accelerators in each of `inter` nodes (fast domains)."""
 
@@ -110,7 +110,7 @@ class Group(Record):
         return self.intra * self.inter
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Collective(Record):
     """A communication in a group of accelerators, called `count` times.
 
@@ -144,7 +144,7 @@ class Collective(Record):
         return self.group.inter
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
@@ -231,7 +231,7 @@ class Operator(Record):
         return replace(self, width=narrower, both_widths=both, keys=keys, edges=edges, dropped=dropped)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Duration(Record):
     """The time of one call of an operator or a collective.
 
@@ -266,7 +266,7 @@ STREAMING = (*FUSED, "single_kernel")
 REDUCING = ("normalization", "loss")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiles(Record):
     """The coefficients that tell how much slower matrix products are because of their shape.
 
@@ -303,7 +303,7 @@ class Tiles(Record):
     edges: Any = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Products(Record):
     """How fast an accelerator multiplies matrices.
 
@@ -332,7 +332,7 @@ class Products(Record):
     activation: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionMask(Record):
     """Which scores of an attention its mask leaves.
 
@@ -345,7 +345,7 @@ class AttentionMask(Record):
     edges: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionRamp(Record):
     """What a pass of a fused attention costs besides the scores that its mask leaves.
 
@@ -362,7 +362,7 @@ class AttentionRamp(Record):
     wide: Any = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FusedAttention(Record):
     """How fast an accelerator runs attention as one kernel.
 
@@ -383,7 +383,7 @@ class FusedAttention(Record):
     waiting_rows: Any = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Streams(Record):
     """How fast an accelerator moves data, and how fast it processes them on the way.
 
@@ -409,7 +409,7 @@ class Streams(Record):
     drawing_time: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernels(Record):
     """How fast an accelerator runs its kernels.
 
@@ -441,7 +441,7 @@ class Kernels(Record):
         return replace(self, products=products, attention=replace(a, **rates))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimedKernels(Record):
     """The kernels of one kind whose times were measured in short runs. Each field has a value for each kernel.
 

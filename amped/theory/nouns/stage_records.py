@@ -7,11 +7,11 @@ from dataclasses import replace
 from operator import add
 from typing import Any
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import Record, total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Share(Record):
     """What a layout lists for one pipeline stage.
 
@@ -37,7 +37,7 @@ class Share(Record):
 YES, NO = "yes", "no"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ends(Record):
     """Whether a stage has the embedding and the output head, each YES or NO."""
 
@@ -60,7 +60,7 @@ def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage(Record):
     """A pipeline stage, which represents all stages that are equal to it. It has the place of the last of these stages.
 
@@ -104,7 +104,7 @@ def lacked(has: Any, value: Any) -> Any:
     return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InFlight(Record):
     """The numbers of micro-batches whose activations a stage holds at the same time.
 
@@ -121,7 +121,7 @@ class InFlight(Record):
     output_head: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChunksInFlight(Record):
     """The numbers of micro-batches that a stage holds in each chunk, at each moment that may need the most memory."""
 
@@ -139,14 +139,14 @@ def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlig
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held(Record):
     """The number of bytes that an accelerator of a stage holds."""
 
     bytes: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeldStates(Record):
     """The bytes of the states of parameters that an accelerator of a stage holds, without what the host keeps.
 
@@ -161,7 +161,7 @@ class HeldStates(Record):
     bytes: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SendHold(Record):
     """The seconds of a send for which a stage cannot compute."""
 
@@ -183,7 +183,7 @@ def modules_as_layers(counts: Sequence[Any], kinds: int) -> tuple[Any, ...]:
     return (*counts[: kinds - 1], total(counts[kinds - 1 :]))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bottleneck(Record):
     """The stage that takes longest for a micro-batch.
 
@@ -198,7 +198,7 @@ class Bottleneck(Record):
     time: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerShares(Record):
     """The share of a stage's layers that are of each kind; modules of multi-token prediction are of the last kind."""
 
@@ -209,7 +209,7 @@ class LayerShares(Record):
         return values[0] if len(values) == 1 else on(self.shares, values)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassTimes(Record):
     """The seconds of a micro-batch in one kind of pass.
 
@@ -244,7 +244,7 @@ class PassTimes(Record):
         return self.of_layers(stage.kinds_after) + lacked(stage.has_output_head, self.output_head)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChunkTimes(Record):
     """The seconds of a micro-batch in a chunk of layers, forward and backward.
 
