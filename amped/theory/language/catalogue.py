@@ -243,7 +243,7 @@ def collect(module: ModuleType) -> list[Formula]:
             named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             arguments = getattr(function, "__amped_arguments__", named)
             page = module.__name__.removeprefix(f"{BOOK}.").replace(".", "/")
-            formulas.append(Formula(name, variant, function, arguments, mark, page))
+            formulas.append(Formula(name, variant, function=function, arguments=arguments, mark=mark, page=page))
     return formulas
 
 

@@ -168,7 +168,7 @@ def output_head_chain_idle_time(
     chunk with the output head, `ramp` the time before the first round there and after the last, and G the time between
     these two. The gap of a stage (the last, the last but one, the first) is the time for its other chunks between two
     rounds. The detour of a stage (the last but one, the first) is the time of a round in all its chunks. Each chunk has
-    two blocking sends, forward and back. In a gap, the micro-batches that leave the last stage have two whole sends.
+    two blocking sends, forward and back; the gap of a stage before the last has a whole send to it and one back, too.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """

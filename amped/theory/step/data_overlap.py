@@ -191,17 +191,19 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
     return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
-def overlappable_time(whole, able, free, chunks, microbatches):
+def overlappable_time(whole, able, free, sharded, chunks, microbatches):
     """The time of messages in a step that can run beside computation, with several chunks of layers.
 
         time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
     `whole` is the time of all messages, `able` the share of the messages that can overlap a layer, and `free` the
-    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk.
+    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk. What
+    is `sharded` is sent in every micro-batch, so it counts as one chunk of one micro-batch.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
-    return np.minimum(able * whole, (1 - 1 / chunks) * whole + free / (chunks * microbatches))
+    v, m = np.where(sharded, 1, chunks), np.where(sharded, 1, microbatches)
+    return np.minimum(able * whole, (1 - 1 / v) * whole + free / (v * m))
 
 
 @quantity("s")
@@ -227,11 +229,10 @@ def overlapped_gradient_communication_time(
 
     Source: arXiv 2006.15704, section 3.2.
     """
-    sharded, whole = gradients_are_scattered_each_microbatch > 0, gradient_communication_time
-    chunks = np.where(sharded, 1, virtual_pipeline_stages)
-    rounds = np.where(sharded, 1, number_of_microbatches_per_minibatch)
+    v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
+    sharded = gradients_are_scattered_each_microbatch > 0
     free = free_backward_time + sharded * pipeline_bubble_time
-    able = overlappable_time(whole, overlappable_data_fraction, free, chunks, rounds)
+    able = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
     window = np.where(sharded, free, backward_chunk_window_time)
     return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
@@ -303,8 +304,7 @@ def overlapped_weight_communication_time(
     sharded = weights_are_gathered_each_microbatch > 0
     window = np.where(sharded, sharded_weight_window_time, first_forward_window_time)
     free = np.where(sharded, sharded_weight_window_time, weight_forward_window_time)
-    chunks, rounds = np.where(sharded, 1, v), np.where(sharded, 1, m)
-    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
+    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
     return beside(able, window, overlap_data_communication)
 
 
