@@ -13,19 +13,19 @@ FORM, SOFTWARE, VERSION = "automodel", "NeMo AutoModel", "NeMo AutoModel"
 D = "distributed."
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """FSDP2 over all replicas, or over those of one copy."""
-    replicas = own.keys.number(f"{D}dp_size", "number_of_accelerators", least=1)
-    copies = own.keys.number(f"{D}dp_replicate_size", "sharding_degree", 1, least=1)
-    target = own.keys.word(f"{D}_target_", "zero_stage", "fsdp2")
-    strategy = own.keys.word(f"{D}strategy", "zero_stage", target).lower()
+    replicas = reading.number(f"{D}dp_size", "number_of_accelerators", least=1)
+    copies = reading.number(f"{D}dp_replicate_size", "sharding_degree", 1, least=1)
+    target = reading.word(f"{D}_target_", "zero_stage", "fsdp2")
+    strategy = reading.word(f"{D}strategy", "zero_stage", target).lower()
     stage = 0 if "ddp" in strategy.rpartition(".")[2] else 3
     if not replicas:
-        own.defaulted(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus")
+        reading.defaulted(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus")
         return {"zero_stage": stage}
     return {
         "zero_stage": stage,
-        "number_of_accelerators": replicas * own.accelerators_of_a_replica,
+        "number_of_accelerators": replicas * reading.accelerators_of_a_replica,
         **({"sharding_degree": replicas // copies} if copies > 1 else {}),
     }
 
@@ -46,10 +46,10 @@ def write_sharding(out: Outgoing) -> None:
         out.idle.add("sharding_degree")
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """bf16 unless the file says another format."""
-    fp8 = own.keys.flag("fp8.enabled", "matrix_precision")
-    form = own.keys.word("model.torch_dtype", "matrix_precision", "bf16")
+    fp8 = reading.flag("fp8.enabled", "matrix_precision")
+    form = reading.word("model.torch_dtype", "matrix_precision", "bf16")
     return {"matrix_precision": "fp8" if fp8 else "fp32" if "32" in form else "bf16"}
 
 
@@ -63,9 +63,9 @@ def write_precision(out: Outgoing) -> None:
         out.lose("matrix_precision", f"{form} has no key here")
 
 
-def read_recomputation(own: Reading) -> dict[str, Any]:
+def read_recomputation(reading: Reading) -> dict[str, Any]:
     """Whole blocks, or nothing."""
-    on = own.keys.flag(f"{D}activation_checkpointing", "activation_recomputation")
+    on = reading.flag(f"{D}activation_checkpointing", "activation_recomputation")
     return {"activation_recomputation": "full" if on else "none"}
 
 
@@ -85,7 +85,7 @@ RULES = {
 
 def read(text: str, file: str) -> Imported:
     """The training of an AutoModel YAML."""
-    return read_sections(FORM, flat(parse_yaml(text, file), file), file, RULES, SOFTWARE)
+    return read_sections(FORM, Reading(flat(parse_yaml(text))), file, RULES, SOFTWARE)
 
 
 def fields_of(e: Estimation) -> Outgoing:

@@ -11,7 +11,7 @@ from amped.estimation.estimation import Estimation
 from amped.interop import megatron
 from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing, heading, run_line
-from amped.interop.records import Imported, Keys, Report, Told
+from amped.interop.records import Imported, Reading, Report, Told
 from amped.interop.sections import as_yaml, flat, parse_yaml
 
 FORM, SOFTWARE, VERSION = "bridge", "Megatron-Bridge", "Megatron-Bridge 26.08 (v0.6.0)"
@@ -56,11 +56,10 @@ def read(text: str, file: str) -> Imported:
     Raises:
         FileError: for another file.
     """
-    given, report = flat(parse_yaml(text, file), file), Report()
+    given, report = flat(parse_yaml(text)), Report()
     if not any(key.startswith("model.") for key in given):
         raise FileError(
-            Problem("has no section 'model'", "line 1", "amped reads the YAML that a run of Megatron-Bridge saves"),
-            file=file,
+            Problem("has no section 'model'", "line 1", "amped reads the YAML that a run of Megatron-Bridge saves")
         )
     back = {place.lstrip("-"): (name, place.startswith("-")) for name, place in places().items()}
     found: dict[str, Any] = {}
@@ -85,9 +84,8 @@ def read(text: str, file: str) -> Imported:
     if found.get("num_query_groups"):
         found["group_query_attention"] = True
     _tell_rest(rest, given, report)
-    return megatron.imported(
-        Keys(found, found_at), file, report, "a default of the dataclass in a saved config", SOFTWARE, FORM
-    )
+    reading = Reading(found, found_at, report=report)
+    return megatron.imported(reading, file, "a default of the dataclass in a saved config", SOFTWARE, FORM)
 
 
 def _tell_rest(rest: list[str], given: Mapping[str, Any], report: Report) -> None:

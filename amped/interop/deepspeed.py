@@ -18,7 +18,7 @@ AUTO = "auto"
 NO_GROUPS = -1
 
 
-def read_batch(own: Reading) -> dict[str, Any]:
+def read_batch(reading: Reading) -> dict[str, Any]:
     """Sequences of a step and of a micro-batch; what is "auto" stands in the arguments of the program."""
     found = {}
     for key, name in (
@@ -26,12 +26,12 @@ def read_batch(own: Reading) -> dict[str, Any]:
         ("train_micro_batch_size_per_gpu", "microbatch_size"),
         ("gradient_accumulation_steps", "number_of_microbatches_per_minibatch"),
     ):
-        own.keys.refuse_section((key,))
-        value = own.keys.get(key, name)
+        reading.refuse_section((key,))
+        value = reading.get(key, name)
         if value == AUTO:
-            own.defaulted(key, f"auto: the program says it; give --set {name}=N")
+            reading.defaulted(key, f"auto: the program says it; give --set {name}=N")
         elif value is not None:
-            found[name] = own.keys.number(key, name)
+            found[name] = reading.number(key, name)
     if len(found) == 3:  # two of them say the third
         del found["number_of_microbatches_per_minibatch"]
     return found
@@ -44,16 +44,16 @@ def write_batch(out: Outgoing) -> None:
               gradient_accumulation_steps=whole // (micro * out.get("data_parallel_degree", 1)))  # fmt: skip
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """bf16, fp16 or fp32."""
     keys = {form: f"{form}.enabled" for form in ("bf16", "fp16")}
     for form, key in keys.items():
-        if own.keys.raw.get(key) == AUTO:
+        if reading.raw.get(key) == AUTO:
             for other in keys.values():
-                own.keys.get(other, "matrix_precision")
-            own.defaulted(key, f"auto: the program says it; {form} is taken")
+                reading.get(other, "matrix_precision")
+            reading.defaulted(key, f"auto: the program says it; {form} is taken")
             return {"matrix_precision": form}
-        if own.keys.flag(key, "matrix_precision"):
+        if reading.flag(key, "matrix_precision"):
             return {"matrix_precision": form}
     return {"matrix_precision": "fp32"}
 
@@ -72,12 +72,12 @@ def write_precision(out: Outgoing) -> None:
 BITS_OF_FORMAT = {"fp32": 32, "bf16": 16, "fp16": 16}
 
 
-def read_gradients(own: Reading) -> dict[str, Any]:
+def read_gradients(reading: Reading) -> dict[str, Any]:
     """The format in which gradients are added up."""
     key = "data_types.grad_accum_dtype"
-    form = own.keys.word(key, "gradient_precision")
+    form = reading.word(key, "gradient_precision")
     if form is not None and form not in BITS_OF_FORMAT:
-        own.unsupported(key, f"{form}, read as fp32")
+        reading.unsupported(key, f"{form}, read as fp32")
     return {"gradient_precision": BITS_OF_FORMAT.get(form, 32)} if form else {}
 
 
@@ -88,11 +88,11 @@ def write_gradients(out: Outgoing) -> None:
     out.write("gradients are added up in this format", **{"data_types.grad_accum_dtype": "fp32" if wide else half})
 
 
-def read_optimizer(own: Reading) -> dict[str, Any]:
+def read_optimizer(reading: Reading) -> dict[str, Any]:
     """Adam and its kin, or SGD."""
-    kind = own.keys.word("optimizer.type", "optimizer")
+    kind = reading.word("optimizer.type", "optimizer")
     if kind is not None and kind.lower() not in ("adam", "adamw", "fusedadam", "sgd"):
-        own.unsupported("optimizer.type", f"{kind}, read as adam")
+        reading.unsupported("optimizer.type", f"{kind}, read as adam")
     return {"optimizer": "sgd" if kind.lower() == "sgd" else "adam"} if kind else {}
 
 
@@ -104,13 +104,13 @@ def write_optimizer(out: Outgoing) -> None:
         out.lose("optimizer", "none: every run of DeepSpeed has an optimizer; AdamW is written")
 
 
-def read_offload(own: Reading) -> dict[str, Any]:
+def read_offload(reading: Reading) -> dict[str, Any]:
     """What the host keeps."""
     found = {}
     for key, name in (("offload_optimizer", "optimizer_offload"), ("offload_param", "weight_offload")):
-        device, share = own.keys.word(f"{Z}{key}.device", name, "none"), own.keys.share(f"{Z}{key}.ratio", name, 1.0)
+        device, share = reading.word(f"{Z}{key}.device", name, "none"), reading.share(f"{Z}{key}.ratio", name, 1.0)
         if device not in ("none", "cpu"):
-            own.unsupported(f"{Z}{key}.device", f"{device}, read as the memory of the host")
+            reading.unsupported(f"{Z}{key}.device", f"{device}, read as the memory of the host")
         found[name] = share if device != "none" else 0.0
     return found
 
@@ -129,9 +129,9 @@ def write_offload(out: Outgoing) -> None:
         out.lose("weight_offload", "DeepSpeed offloads all weights or none")
 
 
-def read_sequence(own: Reading) -> dict[str, Any]:
+def read_sequence(reading: Reading) -> dict[str, Any]:
     """Ulysses: an all-to-all turns shares of the sequence into shares of the heads."""
-    degree = own.keys.number("sequence_parallel_size", "context_parallel_degree", 1, least=1)
+    degree = reading.number("sequence_parallel_size", "context_parallel_degree", 1, least=1)
     return {"context_parallel_degree": degree, "context_parallel_kind": "all_to_all"} if degree > 1 else {}
 
 
@@ -148,15 +148,15 @@ def write_sequence(out: Outgoing) -> None:
         )
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """MiCS: replicas share out their states in groups, and each group has a copy."""
     key = f"{Z}mics_shard_size"
-    shard = own.keys.get(key, "sharding_degree", NO_GROUPS)
+    shard = reading.get(key, "sharding_degree", NO_GROUPS)
     if shard == NO_GROUPS:
         return {}
-    degree = own.keys.number(key, "sharding_degree", least=1)
-    if own.values.get("zero_stage") != 3:
-        own.unsupported(key, f"{degree}: DeepSpeed reads it at stage 3 alone; not read")
+    degree = reading.number(key, "sharding_degree", least=1)
+    if reading.values.get("zero_stage") != 3:
+        reading.unsupported(key, f"{degree}: DeepSpeed reads it at stage 3 alone; not read")
         return {}
     return {"sharding_degree": degree}
 
@@ -172,10 +172,10 @@ def write_sharding(out: Outgoing) -> None:
         out.lose("sharding_degree", f"{shard}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
 
 
-def read_experts(own: Reading) -> dict[str, Any]:
+def read_experts(reading: Reading) -> dict[str, Any]:
     """Shares of the experts."""
-    on = own.keys.flag("expert_parallel.enabled", "expert_parallel_degree")
-    degree = own.keys.number("expert_parallel.autoep_size", "expert_parallel_degree", 1, least=1)
+    on = reading.flag("expert_parallel.enabled", "expert_parallel_degree")
+    degree = reading.number("expert_parallel.autoep_size", "expert_parallel_degree", 1, least=1)
     return {"expert_parallel_degree": degree, "expert_tensor_parallel_degree": 1} if on and degree > 1 else {}
 
 
@@ -198,7 +198,7 @@ RULES = {
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
     """The training of a DeepSpeed JSON. Its row of software has the attention of 2021; programs of today have a fused one."""
-    found = read_sections(FORM, flat(raw, file), file, RULES, SOFTWARE)
+    found = read_sections(FORM, Reading(flat(raw)), file, RULES, SOFTWARE)
     found.report.defaulted.append(Told("flash_attention", "the program says it; a fused attention is taken"))
     return replace(found, values={**found.values, "flash_attention": True})
 

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 from amped.base.errors import ConfigError
 from amped.base.files import parse_json
 from amped.interop.conversions import CONVERSIONS, Conversion
-from amped.interop.records import Keys
+from amped.interop.records import Reading
 
 
 class Field(NamedTuple):
     """A quantity in one format: its keys and conversion, or the rule that knows it; and the comment on what is written."""
 
-    quantity: str
     keys: tuple[str, ...]
     by: Conversion
     rule: str | None
@@ -34,15 +33,14 @@ def table(name: str) -> Any:
 def fields(form: str) -> dict[str, Field]:
     """The quantities that a format can express."""
     rows: dict[str, dict[str, Any]] = table("fields")["rows"]
-    return {quantity: _field(quantity, row[form], row.get("why", "")) for quantity, row in rows.items() if form in row}
+    return {quantity: _field(row[form], row.get("why", "")) for quantity, row in rows.items() if form in row}
 
 
-def _field(quantity: str, entry: Any, why: str) -> Field:
+def _field(entry: Any, why: str) -> Field:
     """The field of one entry of the table: a key, some keys, a key with a conversion, or a rule."""
     own = entry if isinstance(entry, dict) else {"key": entry}
     keys = own.get("key", ())
     return Field(
-        quantity,
         (keys,) if isinstance(keys, str) else tuple(keys),
         CONVERSIONS[own.get("by", "same")],
         own.get("rule"),
@@ -50,16 +48,16 @@ def _field(quantity: str, entry: Any, why: str) -> Field:
     )
 
 
-def plain_values(form: str, keys: Keys, other: dict[str, list[str]] | None = None) -> Iterator[tuple[str, str, Any]]:
-    """The quantities that a key gives by itself: quantity, key, value. `other` has other keys for some quantities."""
+def plain_values(form: str, reading: Reading) -> Iterator[tuple[str, str, Any]]:
+    """The quantities that a key gives by itself: quantity, key, value. A family may have other keys for some quantities."""
     for quantity, field in fields(form).items():
-        names = (other or {}).get(quantity, field.keys)
-        keys.refuse_section(() if field.rule else names)
-        found = keys.first(names, quantity)
-        if found is not None and field.rule is None:
-            key, value = found[0], _converted(field.by, found[1], keys.place(found[0]))
+        names = reading.family.get("keys", {}).get(quantity, field.keys)
+        reading.refuse_section(() if field.rule else names)
+        entry = reading.first(names, quantity)
+        if entry is not None and field.rule is None:
+            key, value = entry[0], _converted(field.by, entry[1], reading.place(entry[0]))
             if value is not None:
-                yield quantity, key, keys.checked(quantity, value, key)
+                yield quantity, key, reading.checked(quantity, value, key)
 
 
 def _converted(by: Conversion, value: Any, place: str) -> Any:

@@ -12,7 +12,7 @@ from amped.estimation.estimation import Estimation
 from amped.interop import megatron_mapping, megatron_model
 from amped.interop.fields import fields, table
 from amped.interop.outgoing import HEAD_IS_YOURS, Outgoing, heading, torchrun, written
-from amped.interop.records import Imported, Keys, Report, Told
+from amped.interop.records import Imported, Reading, Told
 from amped.interop.sections import read_keys
 from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, script_of
 
@@ -47,20 +47,19 @@ def read(text: str, file: str) -> Imported:
     Raises:
         FileError, ConfigError: with the line.
     """
-    report = Report()
     if is_log(text):
         flags = {flag.name: flag for flag in arguments_of_log(text)}
-        given = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
+        raw = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
         places = {name: f"line {flag.line}: {name}" for name, flag in flags.items()}
-        return imported(Keys(given, places), file, report, "an argument of its default in a log")
-    script = script_of(text, file, LAUNCH)
+        return imported(Reading(raw, places), file, "an argument of its default in a log")
+    script = script_of(text, LAUNCH)
     if not script.flags:
         raise FileError(
-            Problem(f"no launch with {LAUNCH} is in it", "line 1", "amped reads the flags of pretrain_gpt.py"),
-            file=file,
+            Problem(f"no launch with {LAUNCH} is in it", "line 1", "amped reads the flags of pretrain_gpt.py")
         )
-    report.ignored += [Told(f"line {number}", f"a command, not run: {line}") for number, line in script.others]
-    return imported(_arguments(script, file), file, report)
+    reading = _arguments(script)
+    reading.report.ignored += [Told(f"line {number}", f"a command, not run: {line}") for number, line in script.others]
+    return imported(reading, file)
 
 
 def _from_log(flag: Flag) -> Any:
@@ -69,48 +68,43 @@ def _from_log(flag: Flag) -> Any:
     return None if word in ("None", "") else setting(word)
 
 
-def _arguments(script: Script, file: str) -> Keys:
+def _arguments(script: Script) -> Reading:
     """The arguments of a script by name, with their lines; a flag that stands twice must say the same."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for flag in (*script.launcher, *script.flags):
         name, on = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
-        value = _value(flag, name, on, file)
-        if name in found and found[name] != value and flag in script.flags:
-            told = f"{flag.name} is {value!r}, and {found[name]!r} in line {lines[name]}"
-            raise FileError(Problem(told, f"line {flag.line}", "keep one"), file=file)
-        found[name], lines[name] = value, flag.line
-    return Keys(found, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
+        value = _value(flag, name, on)
+        if name in values and values[name] != value and flag in script.flags:
+            told = f"{flag.name} is {value!r}, and {values[name]!r} in line {lines[name]}"
+            raise FileError(Problem(told, f"line {flag.line}", "keep one"))
+        values[name], lines[name] = value, flag.line
+    return Reading(values, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
 
 
-def _value(flag: Flag, name: str, on: bool, file: str) -> Any:
+def _value(flag: Flag, name: str, on: bool) -> Any:
     """The value of a flag: a switch, one value, or several words as text."""
     if name in table(FORM)["arguments"] or name in LAUNCHED:
-        refuse_command(flag, file)
+        refuse_command(flag)
     if name in table(FORM)["switches"] or not flag.words:
         return on
     return setting(flag.words[0]) if len(flag.words) == 1 else " ".join(flag.words)
 
 
 def imported(
-    keys: Keys,
-    file: str,
-    report: Report,
-    unknown: str | None = None,
-    software: str = SOFTWARE,
-    source: str = FORM,
+    reading: Reading, file: str, unknown: str | None = None, software: str = SOFTWARE, source: str = FORM
 ) -> Imported:
     """The training of Megatron-LM's arguments by name."""
-
-    def check(values: Mapping[str, Any]) -> None:
-        lacking = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
-        if lacking:
-            raise FileError(Problem(f"has no {', '.join(lacking)}", "line 1"), file=file)
-
-    values, told = read_keys(
-        FORM, keys, report, RULES, shown=flag_of, about="arguments about", check=check, unknown=unknown
+    told = read_keys(
+        FORM, reading, RULES, shown=flag_of, about="arguments about", check=_refuse_without_sizes, unknown=unknown
     )
-    return Imported(source, file, file, values, told, report, software)
+    return Imported(source, file, file, reading.values, told, reading.report, software)
+
+
+def _refuse_without_sizes(values: Mapping[str, Any]) -> None:
+    lacking = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
+    if lacking:
+        raise FileError(Problem(f"has no {', '.join(lacking)}", "line 1"))
 
 
 # --- out -------------------------------------------------------------------------------------------------------------

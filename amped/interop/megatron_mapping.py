@@ -25,16 +25,16 @@ MODULES = {
 }
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """The format of matrix products."""
-    half = next((name for name in ("bf16", "fp16") if own.keys.flag(name, "matrix_precision")), "fp32")
-    recipe = own.keys.word("fp8_recipe", "fp8_scaling", "delayed")
-    if own.keys.word("fp4", "matrix_precision"):
-        own.keys.word("fp4_recipe", "matrix_precision")
+    half = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
+    recipe = reading.word("fp8_recipe", "fp8_scaling", "delayed")
+    if reading.word("fp4", "matrix_precision"):
+        reading.word("fp4_recipe", "matrix_precision")
         return {"matrix_precision": "fp4"}
-    if own.keys.word("fp8", "matrix_precision"):
+    if reading.word("fp8", "matrix_precision"):
         if recipe not in SCALED:
-            own.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
+            reading.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
         return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
     return {"matrix_precision": half}
 
@@ -65,12 +65,12 @@ def write_precision(out: Outgoing) -> None:
         out.lose("matrix_precision", "tf32 is a setting of PyTorch, not an argument")
 
 
-def read_gradients(own: Reading) -> dict[str, Any]:
+def read_gradients(reading: Reading) -> dict[str, Any]:
     """Gradients in fp32 unless bf16 is asked for: megatron/training/arguments.py accumulates those of bf16 in fp32."""
     into = "gradient_precision"
-    narrow = own.keys.flag("grad_reduce_in_bf16", into) or _format(own, "main_grads_dtype", into) in ("bf16", "fp16")
-    half = own.values.get("matrix_precision") == "fp16"
-    wide = own.keys.flag("accumulate_allreduce_grads_in_fp32", into) or not half
+    narrow = reading.flag("grad_reduce_in_bf16", into) or _format(reading, "main_grads_dtype", into) in ("bf16", "fp16")
+    half = reading.values.get("matrix_precision") == "fp16"
+    wide = reading.flag("accumulate_allreduce_grads_in_fp32", into) or not half
     return {"gradient_precision": 16 if narrow or not wide else 32}
 
 
@@ -82,22 +82,22 @@ def write_gradients(out: Outgoing) -> None:
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
 
 
-def _format(own: Reading, name: str, into: str) -> str:
+def _format(reading: Reading, name: str, into: str) -> str:
     """A format of numbers, by Megatron-LM's name of it or by torch's."""
-    word = own.keys.word(name, into, "fp32").removeprefix("torch.")
+    word = reading.word(name, into, "fp32").removeprefix("torch.")
     return OF_TORCH.get(word, word)
 
 
-def read_states(own: Reading) -> dict[str, Any]:
+def read_states(reading: Reading) -> dict[str, Any]:
     """The format of the optimizer's two states."""
     into = "optimizer_state_precision"
-    precise = own.keys.flag("use_precision_aware_optimizer", into)
+    precise = reading.flag("use_precision_aware_optimizer", into)
     formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
-    mean, square, weights = (_format(own, name, into) for name in formats)
+    mean, square, weights = (_format(reading, name, into) for name in formats)
     if not precise:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
-        own.unsupported(
+        reading.unsupported(
             "--exp-avg-dtype",
             f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
         )
@@ -123,11 +123,11 @@ def write_states(out: Outgoing) -> None:
         )
 
 
-def read_optimizer(own: Reading) -> dict[str, Any]:
+def read_optimizer(reading: Reading) -> dict[str, Any]:
     """Adam or SGD; another optimizer is read as Adam and told."""
-    kind = own.keys.word("optimizer", "optimizer", "adam")
+    kind = reading.word("optimizer", "optimizer", "adam")
     if kind not in ("adam", "sgd"):
-        own.unsupported("--optimizer", f"{kind}, read as adam")
+        reading.unsupported("--optimizer", f"{kind}, read as adam")
     return {"optimizer": kind if kind == "sgd" else "adam"}
 
 
@@ -139,10 +139,10 @@ def write_optimizer(out: Outgoing) -> None:
         out.lose("optimizer", f"{kind}: every run of Megatron-LM has an optimizer; adam is written")
 
 
-def read_steps(own: Reading) -> dict[str, Any]:
+def read_steps(reading: Reading) -> dict[str, Any]:
     """The steps of the training: told themselves, or the sequences of the training over those of a batch."""
-    steps = own.keys.number("train_iters", "number_of_steps")
-    samples, batch = own.keys.number("train_samples", "number_of_steps"), own.values.get("batch_size")
+    steps = reading.number("train_iters", "number_of_steps")
+    samples, batch = reading.number("train_samples", "number_of_steps"), reading.values.get("batch_size")
     if steps is None and samples and batch:
         steps = -(-samples // int(batch))
     return {"number_of_steps": steps} if steps else {}
@@ -155,12 +155,12 @@ def write_steps(out: Outgoing) -> None:
         out.write("steps of the training", train_iters=round(steps))
 
 
-def read_offload(own: Reading) -> dict[str, Any]:
+def read_offload(reading: Reading) -> dict[str, Any]:
     """What the host keeps."""
-    on = own.keys.flag("optimizer_cpu_offload", "optimizer_offload")
-    share = own.keys.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
-    layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0)
-    stage = int(own.values.get("layers", 1)) / own.degree("pipeline")
+    on = reading.flag("optimizer_cpu_offload", "optimizer_offload")
+    share = reading.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
+    layers = reading.number("cpu_offloading_num_layers", "activation_offload", 0)
+    stage = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
     return {
         "optimizer_offload": share if on else 0.0,
         **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),
@@ -178,11 +178,13 @@ def write_offload(out: Outgoing) -> None:
             optimizer_offload_fraction=out.get("optimizer_offload"),
             use_precision_aware_optimizer=True,
         )
-    share, own = out.get("activation_offload", 0), out.get("layers", 0) / out.get("pipeline_parallel_degree", 1)
+    share, reading = out.get("activation_offload", 0), out.get("layers", 0) / out.get("pipeline_parallel_degree", 1)
     if share:
-        out.write("layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * own))
-        if (share * own) % 1:
-            out.lose("activation_offload", f"{share:g} of {own:g} layers is no whole number of layers")
+        out.write(
+            "layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * reading)
+        )
+        if (share * reading) % 1:
+            out.lose("activation_offload", f"{share:g} of {reading:g} layers is no whole number of layers")
 
 
 STARTED = (
@@ -191,15 +193,15 @@ STARTED = (
 )
 
 
-def _first(own: Reading, names: tuple[str, ...], into: str) -> int | None:
+def _first(reading: Reading, names: tuple[str, ...], into: str) -> int | None:
     """The first number of some arguments; all of them are noted as used."""
-    return next((number for number in [own.keys.number(name, into) for name in names] if number), None)
+    return next((number for number in [reading.number(name, into) for name in names] if number), None)
 
 
-def read_machine(own: Reading) -> dict[str, Any]:
+def read_machine(reading: Reading) -> dict[str, Any]:
     """Servers and accelerators, as torchrun, #SBATCH or a log say them."""
-    nodes, each = (_first(own, names, into) for names, into in STARTED)
-    world = own.keys.number("world_size", "number_of_accelerators") or (nodes * each if nodes and each else None)
+    nodes, each = (_first(reading, names, into) for names, into in STARTED)
+    world = reading.number("world_size", "number_of_accelerators") or (nodes * each if nodes and each else None)
     several = nodes is not None and nodes > 1  # one server may have more than train
     found = {"number_of_accelerators": world, "number_of_accelerators_per_node": each if several else None}
     return {name: value for name, value in found.items() if value}
@@ -221,26 +223,26 @@ ENDS = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline
 GROUP = "microbatch_group_size_per_vp_stage"
 
 
-def read_stages(own: Reading) -> dict[str, Any]:
+def read_stages(reading: Reading) -> dict[str, Any]:
     """How the layers lie on the stages."""
-    stages, layers = own.degree("pipeline"), int(own.values.get("layers", 1))
+    stages, layers = reading.degree("pipeline"), int(reading.values.get("layers", 1))
     found: dict[str, Any] = {}
-    layout = own.keys.word("pipeline_model_parallel_layout", "pipeline_layout")
-    chunks = own.keys.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or own.keys.number(
+    layout = reading.word("pipeline_model_parallel_layout", "pipeline_layout")
+    chunks = reading.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or reading.number(
         "virtual_pipeline_model_parallel_size", "virtual_pipeline_stages"
     )
-    each = own.keys.number("num_layers_per_virtual_pipeline_stage", "virtual_pipeline_stages")
+    each = reading.number("num_layers_per_virtual_pipeline_stage", "virtual_pipeline_stages")
     chunks = chunks or (layers // (stages * each) if each else None)
-    layout = layout or _ends_as_layers(own, stages * (chunks or 1))
-    if own.keys.raw.get(GROUP) == stages:
-        own.keys.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
+    layout = layout or _ends_as_layers(reading, stages * (chunks or 1))
+    if reading.raw.get(GROUP) == stages:
+        reading.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
     if layout:
         found["pipeline_layout"] = layout
         chunks = _chunks_of(layout, stages)
     if chunks:
         found["virtual_pipeline_stages"] = chunks
     for end in ("first", "last"):
-        number = own.keys.number(f"decoder_{end}_pipeline_num_layers", f"number_of_{end}_stage_layers")
+        number = reading.number(f"decoder_{end}_pipeline_num_layers", f"number_of_{end}_stage_layers")
         found |= {f"number_of_{end}_stage_layers": number} if number else {}
     return found
 
@@ -252,20 +254,20 @@ def _chunks_of(layout: str, stages: int) -> int | None:
     return None
 
 
-def _ends_as_layers(own: Reading, parts: int) -> str | None:
+def _ends_as_layers(reading: Reading, parts: int) -> str | None:
     """The layout in letters where the split counts the embedding or the output head as a layer; None where it counts neither.
 
     Args:
-        own: the file.
+        reading: the file.
         parts: the chunks of layers of all stages together.
     """
-    first, last = (own.keys.flag(name, "pipeline_layout") for name in ENDS)
-    layers = int(own.values.get("layers", 1))
+    first, last = (reading.flag(name, "pipeline_layout") for name in ENDS)
+    layers = int(reading.values.get("layers", 1))
     each, rest = divmod(layers + first + last, parts)
     if parts == 1 or not (first or last):
         return None
     if rest:
-        own.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
+        reading.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
         return None
     inner = [each] * parts
     inner[0] -= first
@@ -303,11 +305,11 @@ def _letters(layout: Layout, modules: int) -> str:
     return "E" + "|".join(stages) + "m" * modules + "L"
 
 
-def read_context(own: Reading) -> dict[str, Any]:
+def read_context(reading: Reading) -> dict[str, Any]:
     """How keys and values travel."""
-    kinds = own.keys.words("cp_comm_type", "context_parallel_kind", "p2p")
+    kinds = reading.words("cp_comm_type", "context_parallel_kind", "p2p")
     if len(set(kinds)) != 1 or kinds[0] not in KINDS:
-        own.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
+        reading.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
         return {"context_parallel_kind": "ring"}
     return {"context_parallel_kind": KINDS[kinds[0]]}
 
@@ -321,27 +323,27 @@ def write_context(out: Outgoing) -> None:
         out.idle.add("context_parallel_kind")
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """What replicas share out."""
-    distributed = own.keys.flag("use_distributed_optimizer", "zero_stage")
-    instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
-    share = {"sharding_degree": _of_one_instance(own, instances)} if instances > 1 else {}
+    distributed = reading.flag("use_distributed_optimizer", "zero_stage")
+    instances = reading.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
+    share = {"sharding_degree": _of_one_instance(reading, instances)} if instances > 1 else {}
     share = {name: degree for name, degree in share.items() if degree}
-    strategy = own.keys.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
-    if own.keys.flag("use_megatron_fsdp", "zero_stage"):
+    strategy = reading.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
+    if reading.flag("use_megatron_fsdp", "zero_stage"):
         if strategy not in SHARDED:
-            place = own.keys.place("data_parallel_sharding_strategy")
+            place = reading.place("data_parallel_sharding_strategy")
             raise ConfigError(Problem(f"{quoted(strategy)} is no strategy", place, f"one of {', '.join(SHARDED)}"))
         return {"zero_stage": SHARDED[strategy], **share}
     return {"zero_stage": int(distributed), **share}
 
 
-def _of_one_instance(own: Reading, instances: int) -> int | None:
+def _of_one_instance(reading: Reading, instances: int) -> int | None:
     """The replicas of one instance of the distributed optimizer; told where the file does not say how many there are."""
-    world, replica = own.values.get("number_of_accelerators"), own.accelerators_of_a_replica
+    world, replica = reading.values.get("number_of_accelerators"), reading.accelerators_of_a_replica
     if world and world % (replica * instances) == 0:
         return int(world) // replica // instances
-    own.unsupported(
+    reading.unsupported(
         "--num-distributed-optimizer-instances",
         f"{instances}: give --set sharding_degree=N, the replicas of one instance",
     )
@@ -361,21 +363,21 @@ def write_sharding(out: Outgoing) -> None:
             out.lose("zero_stage", "Megatron-FSDP is not made for pipelines: Megatron-LM may refuse it")
 
 
-def read_recomputation(own: Reading) -> dict[str, Any]:
+def read_recomputation(reading: Reading) -> dict[str, Any]:
     """What the backward pass computes again."""
     into = "activation_recomputation"
-    method = own.keys.word("recompute_method", into)
-    number = own.keys.number("recompute_num_layers", "number_of_recomputed_layers")
-    short = "selective" if own.keys.flag("recompute_activations", into) else None
-    granularity = own.keys.word("recompute_granularity", into) or short
-    modules = own.keys.words("recompute_modules", into, "core_attn")
+    method = reading.word("recompute_method", into)
+    number = reading.number("recompute_num_layers", "number_of_recomputed_layers")
+    short = "selective" if reading.flag("recompute_activations", into) else None
+    granularity = reading.word("recompute_granularity", into) or short
+    modules = reading.words("recompute_modules", into, "core_attn")
     if granularity == "full":
         return {into: "block", "number_of_recomputed_layers": number or 1} if method == "block" else {into: "full"}
     if granularity != "selective":
         return {into: "none"}
     strange = [name for name in modules if name not in (*MODULES, "core_attn")]
     if strange:
-        own.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
+        reading.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
     found = {MODULES[name]: True for name in modules if name in MODULES}
     return {into: "selective" if "core_attn" in modules else "none", **found}
 
@@ -415,17 +417,17 @@ def write_recomputation(out: Outgoing) -> None:
         )
 
 
-def read_overlap(own: Reading) -> dict[str, Any]:
+def read_overlap(reading: Reading) -> dict[str, Any]:
     """What travels beside computation."""
     reduce, gather = (
-        own.keys.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
+        reading.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
     )
-    if reduce and not gather and own.values.get("zero_stage"):
-        own.unsupported(
+    if reduce and not gather and reading.values.get("zero_stage"):
+        reading.unsupported(
             "--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too"
         )
-    chunks = own.values.get("virtual_pipeline_stages", 1) > 1 or own.values.get("pipeline_layout")
-    over = own.keys.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
+    chunks = reading.values.get("virtual_pipeline_stages", 1) > 1 or reading.values.get("pipeline_layout")
+    over = reading.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
     return {"overlap_data_communication": reduce, "overlap_pipeline_communication": bool(over and chunks)}
 
 
@@ -449,10 +451,10 @@ def write_overlap(out: Outgoing) -> None:
         out.lose("overlap_pipeline_communication", told)
 
 
-def read_attention(own: Reading) -> dict[str, Any]:
+def read_attention(reading: Reading) -> dict[str, Any]:
     """Whether attention is one fused kernel."""
-    backend = own.keys.word("attention_backend", "flash_attention", "auto").rpartition(".")[2]
-    own.keys.flag("use_flash_attn", "flash_attention")
+    backend = reading.word("attention_backend", "flash_attention", "auto").rpartition(".")[2]
+    reading.flag("use_flash_attn", "flash_attention")
     return {"flash_attention": backend not in ("unfused", "local")}
 
 
@@ -477,17 +479,17 @@ SCOPES = {
 }
 
 
-def read_graphs(own: Reading) -> dict[str, Any]:
+def read_graphs(reading: Reading) -> dict[str, Any]:
     """What the host launches as one CUDA graph: with a switch and without a scope, each layer."""
     into = "cuda_graph_scope"
-    on = [own.keys.flag(name, into) for name in ("enable_cuda_graph", "external_cuda_graph")]
-    implementation = own.keys.word("cuda_graph_impl", into, "none")
-    words = own.keys.words("cuda_graph_scope", into)
+    on = [reading.flag(name, into) for name in ("enable_cuda_graph", "external_cuda_graph")]
+    implementation = reading.word("cuda_graph_impl", into, "none")
+    words = reading.words("cuda_graph_scope", into)
     if not any(on) and implementation in ("none", "None"):
         return {into: "none"}
     scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), None) if words else "layer"
     if scope is None:
-        own.unsupported(
+        reading.unsupported(
             "--cuda-graph-scope", f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
         )
     return {into: scope or "none"}

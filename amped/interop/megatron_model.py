@@ -14,21 +14,21 @@ from amped.interop.records import Reading, whole
 DIVISIBLE_BY = 128
 
 
-def read_heads(own: Reading) -> dict[str, Any]:
+def read_heads(reading: Reading) -> dict[str, Any]:
     """Key heads, the width of a head, and latent attention."""
-    count = int(own.values.get("attention_heads", 1))
-    if own.keys.flag("multi_latent_attention", "attention_kind"):
-        rotary = own.keys.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64)
-        plain = own.keys.number("qk_head_dim", "head_dimension", 128)
+    count = int(reading.values.get("attention_heads", 1))
+    if reading.flag("multi_latent_attention", "attention_kind"):
+        rotary = reading.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64)
+        plain = reading.number("qk_head_dim", "head_dimension", 128)
         return {
             "attention_kind": "multi_latent", "key_value_heads": count, "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
-            "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", 128),
-            "query_latent_dimension": own.keys.number("q_lora_rank", "query_latent_dimension", 0),
-            "key_value_latent_dimension": own.keys.number("kv_lora_rank", "key_value_latent_dimension", 512),
+            "value_head_dimension": reading.number("v_head_dim", "value_head_dimension", 128),
+            "query_latent_dimension": reading.number("q_lora_rank", "query_latent_dimension", 0),
+            "key_value_latent_dimension": reading.number("kv_lora_rank", "key_value_latent_dimension", 512),
         }  # fmt: skip
-    groups = own.keys.number("num_query_groups", "key_value_heads")
-    grouped = own.keys.flag("group_query_attention", "key_value_heads")
-    width = own.keys.number("kv_channels", "head_dimension")
+    groups = reading.number("num_query_groups", "key_value_heads")
+    grouped = reading.flag("group_query_attention", "key_value_heads")
+    width = reading.number("kv_channels", "head_dimension")
     return {
         **({"key_value_heads": groups} if grouped and groups else {}),
         **({"head_dimension": width} if width else {}),
@@ -53,24 +53,24 @@ def write_heads(out: Outgoing) -> None:
     out.write("width of a head", kv_channels=out.get("head_dimension"))
 
 
-def read_vocabulary(own: Reading) -> dict[str, Any]:
+def read_vocabulary(reading: Reading) -> dict[str, Any]:
     """The tokens of the vocabulary with their padding."""
     padded, plain = (
-        own.keys.number("padded_vocab_size", "vocabulary_size"),
-        own.keys.number("vocab_size", "vocabulary_size"),
+        reading.number("padded_vocab_size", "vocabulary_size"),
+        reading.number("vocab_size", "vocabulary_size"),
     )
     if padded:
         return {"vocabulary_size": padded}
     if not plain:
-        own.unsupported(
+        reading.unsupported(
             "--vocab-size", "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
         )
         return {}
     plain += (
-        own.keys.get("tokenizer_type", "vocabulary_size") == "NullTokenizer"
+        reading.get("tokenizer_type", "vocabulary_size") == "NullTokenizer"
     )  # it adds a token for the end of a text
-    unit = (own.keys.number("make_vocab_size_divisible_by", "vocabulary_size") or DIVISIBLE_BY) * int(
-        own.values.get("tensor_parallel_degree", 1)
+    unit = (reading.number("make_vocab_size_divisible_by", "vocabulary_size") or DIVISIBLE_BY) * int(
+        reading.values.get("tensor_parallel_degree", 1)
     )
     return {"vocabulary_size": -(-plain // unit) * unit}
 
@@ -89,10 +89,10 @@ def write_vocabulary(out: Outgoing) -> None:
         out.lose("vocabulary_size", f"{size:,} tokens are padded to a multiple of {tensor}, the tensor-parallel degree")
 
 
-def read_biases(own: Reading) -> dict[str, Any]:
+def read_biases(reading: Reading) -> dict[str, Any]:
     """Biases of all products, or those of queries, keys and values alone."""
-    every = own.keys.flag("add_bias_linear", "mlp_bias", True)
-    some = own.keys.flag("add_qkv_bias", "query_key_value_bias")
+    every = reading.flag("add_bias_linear", "mlp_bias", True)
+    some = reading.flag("add_qkv_bias", "query_key_value_bias")
     return {"mlp_bias": every, "attention_output_bias": every, "query_key_value_bias": every or some}
 
 
@@ -110,9 +110,9 @@ def write_biases(out: Outgoing) -> None:
             out.lose(name, "Megatron-LM has all biases of products, none, or those of queries, keys and values")
 
 
-def read_norm(own: Reading) -> dict[str, Any]:
+def read_norm(reading: Reading) -> dict[str, Any]:
     """The weight vectors of a norm."""
-    return {"norm_vectors": 1 if own.keys.word("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
+    return {"norm_vectors": 1 if reading.word("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
 
 
 def write_norm(out: Outgoing) -> None:
@@ -125,16 +125,16 @@ def write_norm(out: Outgoing) -> None:
 ROTATED = ("rope", "yarn", "mrope")
 
 
-def read_positions(own: Reading) -> dict[str, Any]:
+def read_positions(reading: Reading) -> dict[str, Any]:
     """How positions are told, and the table of learned ones."""
-    kind = own.keys.word("position_embedding_type", "positions", "learned_absolute")
-    longest = own.keys.number("max_position_embeddings", "position_table")
+    kind = reading.word("position_embedding_type", "positions", "learned_absolute")
+    longest = reading.number("max_position_embeddings", "position_table")
     if kind in ROTATED:
         return {"positions": "rope", "position_table": 0}
     if kind != "learned_absolute":
-        own.unsupported("--position-embedding-type", f"{kind}, read as rope")
+        reading.unsupported("--position-embedding-type", f"{kind}, read as rope")
         return {"positions": "rope", "position_table": 0}
-    return {"positions": "learned", "position_table": longest or own.values.get("context", 0)}
+    return {"positions": "learned", "position_table": longest or reading.values.get("context", 0)}
 
 
 def write_positions(out: Outgoing) -> None:
@@ -152,11 +152,11 @@ def write_positions(out: Outgoing) -> None:
     )
 
 
-def read_dropout(own: Reading) -> dict[str, Any]:
+def read_dropout(reading: Reading) -> dict[str, Any]:
     """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
-    hidden, attention = (own.keys.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
+    hidden, attention = (reading.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
     if hidden != attention:
-        own.unsupported(
+        reading.unsupported(
             "--attention-dropout",
             f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}",
         )
@@ -168,17 +168,17 @@ def write_dropout(out: Outgoing) -> None:
     out.write("dropout", hidden_dropout=out.get("dropout", 0.0), attention_dropout=out.get("dropout", 0.0))
 
 
-def read_windows(own: Reading) -> dict[str, Any]:
+def read_windows(reading: Reading) -> dict[str, Any]:
     """The window, and how many layers have it: every layer but each N-th, or those of a list."""
-    window, into = own.keys.get("window_size", "attention_window"), "number_of_windowed_layers"
-    layers, number = int(own.values["layers"]), int(own.values["layers"])
-    skipped, place = own.keys.get("window_attn_skip_freq", into), own.keys.place("window_attn_skip_freq")
+    window, into = reading.get("window_size", "attention_window"), "number_of_windowed_layers"
+    layers, number = int(reading.values["layers"]), int(reading.values["layers"])
+    skipped, place = reading.get("window_attn_skip_freq", into), reading.place("window_attn_skip_freq")
     if skipped:
         marks = listed(skipped, place)
         number = sum(marks[:layers]) if isinstance(marks, list) else layers - layers // whole(marks, place, least=1)
     if window in (None, 0, ""):
         return {}
-    left = _left(window, own.keys.place("window_size"))
+    left = _left(window, reading.place("window_size"))
     return {"attention_window": left + 1, into: number} if left is not None else {}
 
 
@@ -216,9 +216,9 @@ def write_windows(out: Outgoing) -> None:
         )
 
 
-def read_sinks(own: Reading) -> dict[str, Any]:
+def read_sinks(reading: Reading) -> dict[str, Any]:
     """Learned sinks."""
-    return {"attention_sinks": own.keys.word("softmax_type", "attention_sinks", "vanilla") == "learnable"}
+    return {"attention_sinks": reading.word("softmax_type", "attention_sinks", "vanilla") == "learnable"}
 
 
 def write_sinks(out: Outgoing) -> None:
@@ -227,43 +227,43 @@ def write_sinks(out: Outgoing) -> None:
         out.write("a learned sink for each head", softmax_type="learnable")
 
 
-def read_experts(own: Reading) -> dict[str, Any]:
+def read_experts(reading: Reading) -> dict[str, Any]:
     """Mixtures of experts, and which layers have them."""
-    experts = own.keys.number("num_experts", "number_of_experts", 0)
+    experts = reading.number("num_experts", "number_of_experts", 0)
     if experts <= 1:
         return {}
-    layers = int(own.values["layers"])
-    written, place = own.keys.get("moe_layer_freq", "number_of_MoE_layers", 1), own.keys.place("moe_layer_freq")
+    layers = int(reading.values["layers"])
+    written, place = reading.get("moe_layer_freq", "number_of_MoE_layers", 1), reading.place("moe_layer_freq")
     marks = _mixture_layers(written, place, layers)
     found: dict[str, Any] = {
-        "number_of_experts": experts, "experts_per_token": own.keys.number("moe_router_topk", "experts_per_token", 2),
-        "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
-        "number_of_MoE_layers": sum(marks), "router_bias": own.keys.flag("moe_router_enable_expert_bias", "router_bias"),
-        "expert_capacity_factor": _capacity(own),
-        "deduplicated_dispatch": _travels_once(own),
+        "number_of_experts": experts, "experts_per_token": reading.number("moe_router_topk", "experts_per_token", 2),
+        "expert_feedforward_dimension": reading.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or reading.values.get("feedforward_dimension"),
+        "number_of_MoE_layers": sum(marks), "router_bias": reading.flag("moe_router_enable_expert_bias", "router_bias"),
+        "expert_capacity_factor": _capacity(reading),
+        "deduplicated_dispatch": _travels_once(reading),
     }  # fmt: skip
-    own.keys.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
-    shared = own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
+    reading.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
+    shared = reading.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
     found |= {"shared_experts_feedforward_dimension": shared} if shared else {}
     return found | ({"mixture_layer_pattern": as_pattern(marks)} if 0 < sum(marks) < layers else {})
 
 
-def _travels_once(own: Reading) -> bool:
+def _travels_once(reading: Reading) -> bool:
     """Whether a token travels once to an accelerator; that all tokens are gathered is told, as amped has no such dispatch."""
-    kind = own.keys.word("moe_token_dispatcher_type", "deduplicated_dispatch")
+    kind = reading.word("moe_token_dispatcher_type", "deduplicated_dispatch")
     if kind == "allgather":
-        own.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
-    return own.keys.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
+        reading.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
+    return reading.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
 
 
-def _capacity(own: Reading) -> float:
+def _capacity(reading: Reading) -> float:
     """The places of an expert as a multiple of its mean load; 0 where each token finds one, which a negative number says, too."""
     name = "expert_capacity_factor"
-    written = own.keys.get(f"moe_{name}", name, 0)
+    written = reading.get(f"moe_{name}", name, 0)
     return (
         0.0
         if isinstance(written, int | float) and written < 0
-        else float(own.keys.checked(name, written, f"moe_{name}"))
+        else float(reading.checked(name, written, f"moe_{name}"))
     )
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from functools import cached_property
 from math import prod
 from typing import Any, TypeGuard, overload
 
@@ -97,18 +98,32 @@ class Imported:
             )
 
 
-class Keys:
-    """The keys of a file while they are read: what was asked for is noted, so that nothing is dropped in silence.
+@dataclass
+class Reading:
+    """A file while it is read: what is asked for is noted, so that nothing is dropped in silence.
 
     A method that reads a kind of value refuses every other kind with the place of the key. What is null or missing is the default.
+
+    Attributes:
+        raw: the values of the file by key.
+        places: where a key stands if not under its name: a line, or the name that the file has for it.
+        values: the values by amped's names so far.
+        report: what became of the keys so far.
+        family: what the kind of network implies.
+        taken: for each key that was asked for, the quantities that come from it.
     """
 
-    def __init__(self, raw: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
-        """Takes the values, and where a key stands if not under its name: a line, or the name that the file has for it."""
-        self.raw = dict(raw)
-        self.places = dict(places or {})
-        self.sections = {name[:dot] for name in raw for dot, letter in enumerate(name) if letter == "."}
-        self.taken: dict[str, str] = {}
+    raw: Mapping[str, Any]
+    places: Mapping[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
+    family: Mapping[str, Any] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def sections(self) -> set[str]:
+        """The names before the dots of all keys."""
+        return {name[:dot] for name in self.raw for dot, letter in enumerate(name) if letter == "."}
 
     def place(self, name: str) -> str:
         """Where a key stands, for messages."""
@@ -228,12 +243,24 @@ class Keys:
         return {name: value for name, value in self.raw.items() if name not in self.taken}
 
     def checked(self, quantity: str, value: Any, name: str) -> Any:
-        """A value of the kind that a quantity has, within its bounds; its key is named where it is not.
+        """A value of the kind that a quantity has: a whole number, a number, or true or false; within its bounds.
 
         Raises:
-            ConfigError: for another value.
+            ConfigError: for another value, with the place of its key.
         """
-        return checked(quantity, value, self.place(name))
+        unit, place = catalogue()[quantity].mark.unit, self.place(name)
+        value = whole(value, place) if unit == "count" else value
+        if quantity == "layers" and value > MOST_LAYERS:
+            raise ConfigError(Problem(f"{quoted(value)} layers are too many", place, f"at most {MOST_LAYERS:,}"))
+        if unit == "boolean" and not isinstance(value, bool):
+            raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", place, _reads(quantity)))
+        if unit == "1" and not _is_number(value):
+            raise ConfigError(Problem(f"{quoted(value)} is no number", place, _reads(quantity)))
+        try:
+            read_value(catalogue()[quantity], value)
+        except AmpedError as error:
+            raise ConfigError(error.at(place)) from None
+        return value
 
     def refuse_wrong(self, values: Mapping[str, Any], told: Mapping[str, str]) -> None:
         """Refuses values that no quantity of amped takes, with the keys that they come from.
@@ -248,6 +275,23 @@ class Keys:
                 read_value(catalogue()[quantity], value)
         if problems:
             raise ConfigError(problems)
+
+    def degree(self, kind: str) -> int:
+        """A degree of parallelism so far; 1 unless the file says it."""
+        return max(int(self.values.get(f"{kind}_parallel_degree", 1)), 1)
+
+    @property
+    def accelerators_of_a_replica(self) -> int:
+        """The product of the tensor-, pipeline- and context-parallel degrees."""
+        return prod(map(self.degree, ("tensor", "pipeline", "context")))
+
+    def unsupported(self, key: str, what: str) -> None:
+        """Tells what amped cannot express."""
+        self.report.unsupported.append(Told(key, what))
+
+    def defaulted(self, key: str, what: str) -> None:
+        """Tells what the file does not say, and what was taken."""
+        self.report.defaulted.append(Told(key, what))
 
 
 # What stands between words in one text: brackets, quotes and commas, as Python prints lists.
@@ -286,51 +330,3 @@ def whole(value: Any, name: str, least: int = 0) -> int:
         advice = "it is a count" if least == 0 else f"it is a count of at least {least}"
         raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, advice))
     return int(value)
-
-
-def checked(quantity: str, value: Any, key: str) -> Any:
-    """A value of the kind that a quantity has: a whole number, a number, or true or false; within its bounds.
-
-    Raises:
-        ConfigError: for another value, with the key.
-    """
-    unit = catalogue()[quantity].mark.unit
-    value = whole(value, key) if unit == "count" else value
-    if quantity == "layers" and value > MOST_LAYERS:
-        raise ConfigError(Problem(f"{quoted(value)} layers are too many", key, f"at most {MOST_LAYERS:,}"))
-    if unit == "boolean" and not isinstance(value, bool):
-        raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", key, _reads(quantity)))
-    if unit == "1" and not _is_number(value):
-        raise ConfigError(Problem(f"{quoted(value)} is no number", key, _reads(quantity)))
-    try:
-        read_value(catalogue()[quantity], value)
-    except AmpedError as error:
-        raise ConfigError(error.at(key)) from None
-    return value
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A file while it is read: its keys, the values so far, the report, and what the kind of network implies."""
-
-    keys: Keys
-    values: Mapping[str, Any]
-    report: Report
-    family: Mapping[str, Any] = field(default_factory=dict)
-
-    def degree(self, kind: str) -> int:
-        """A degree of parallelism so far; 1 unless the file says it."""
-        return max(int(self.values.get(f"{kind}_parallel_degree", 1)), 1)
-
-    @property
-    def accelerators_of_a_replica(self) -> int:
-        """The product of the tensor-, pipeline- and context-parallel degrees."""
-        return prod(map(self.degree, ("tensor", "pipeline", "context")))
-
-    def unsupported(self, key: str, what: str) -> None:
-        """Tells what amped cannot express."""
-        self.report.unsupported.append(Told(key, what))
-
-    def defaulted(self, key: str, what: str) -> None:
-        """Tells what the file does not say, and what was taken."""
-        self.report.defaulted.append(Told(key, what))

@@ -60,28 +60,27 @@ def arguments_of_log(text: str) -> list[Flag]:
     return found
 
 
-def script_of(text: str, file: str, wanted: str) -> Script:
+def script_of(text: str, launch: str) -> Script:
     """The flags of a script or of an argument list.
 
     Args:
         text: the script.
-        file: its name, for messages.
-        wanted: a flag that the launch has, by which it is found.
+        launch: a flag that the launch has, by which it is found.
 
     Raises:
         FileError: with the line, for a quote that does not end, or a value that only a command would give.
     """
-    variables, found = Variables(file), Script()
+    variables, found = Variables(), Script()
     for number, line in enumerate(text.splitlines(), 1):
         if match := HEADER.match(line.strip()):
             found.launcher.append(Flag(f"--{match[1]}", (match[2],), number))
-    for number, statement in _statements(text, file):
+    for number, statement in _statements(text):
         variables.line = number
         match = ASSIGNED.fullmatch(statement.strip())
         if match is not None:
             variables.assign(match[1], match[3].strip(), appended=bool(match[2]))
             continue
-        _follow(statement, number, variables, wanted, found)
+        _follow(statement, number, variables, launch, found)
     return found
 
 
@@ -89,7 +88,6 @@ def script_of(text: str, file: str, wanted: str) -> Script:
 class Variables:
     """The variables of a script, at the line that is read, and how much work their replacements were so far."""
 
-    file: str
     values: dict[str, str] = field(default_factory=dict)
     line: int = 1
     work: int = 0
@@ -128,22 +126,22 @@ class Variables:
             told = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
             if length <= LONGEST_TEXT:
                 told = f"too many variables are replaced up to here, last ${name}"
-            raise FileError(Problem(told, f"line {self.line}", "write the flags themselves"), file=self.file)
+            raise FileError(Problem(told, f"line {self.line}", "write the flags themselves"))
 
 
-def _follow(statement: str, number: int, variables: Variables, wanted: str, found: Script) -> None:
+def _follow(statement: str, number: int, variables: Variables, launch: str, found: Script) -> None:
     """Takes the flags of a statement, if it is the launch; else notes it as not followed."""
     written = variables.expanded(statement)
-    if f"{wanted} " not in f"{written.replace('=', ' ')} ":
+    if f"{launch} " not in f"{written.replace('=', ' ')} ":
         found.others.append((number, statement.strip().split("\n")[0][:60]))
         return
-    words = _words(written, number, variables.file)
+    words = _words(written, number)
     program = next((i for i, word in enumerate(words) if word.endswith(".py")), -1)
     found.launcher += _flags(words[:program] if program >= 0 else [], number)
     found.flags += _flags(words[program + 1 :], number)
 
 
-def _statements(text: str, file: str) -> Iterator[tuple[int, str]]:
+def _statements(text: str) -> Iterator[tuple[int, str]]:
     """The statements of a script with their first lines: continued lines, quotes and arrays are joined, comments gone."""
     start, held = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -162,7 +160,7 @@ def _statements(text: str, file: str) -> Iterator[tuple[int, str]]:
             yield start, held
         held = ""
     if held.strip() and _is_open(held):
-        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"), file=file)
+        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
     if held.strip():
         yield start, held
 
@@ -203,13 +201,13 @@ def _without_comment(line: str) -> str:
     return line
 
 
-def _words(text: str, number: int, file: str) -> list[str]:
+def _words(text: str, number: int) -> list[str]:
     """The words of a launch; text in quotes that holds several flags is cut into them."""
     try:
         words = shlex.split(text.replace("\n", " "), comments=False)
         cut = [shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words]
     except ValueError as error:
-        raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}"), file=file) from None
+        raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}")) from None
     return [part for parts in cut for part in parts]
 
 
@@ -225,7 +223,7 @@ def _flags(words: list[str], number: int) -> list[Flag]:
     return found
 
 
-def refuse_command(flag: Flag, file: str) -> None:
+def refuse_command(flag: Flag) -> None:
     """Refuses a value that only a command or an unknown variable would give.
 
     Raises:
@@ -239,12 +237,10 @@ def refuse_command(flag: Flag, file: str) -> None:
                 f"line {flag.line}",
                 "write the value",
             ),
-            file=file,
         )
     if VARIABLE.search(written) or "$" in written:
         raise FileError(
             Problem(
                 f"{flag.name} takes {written!r}, which the file does not give", f"line {flag.line}", "write the value"
             ),
-            file=file,
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
-from amped.interop.records import Imported, Keys, Reading
+from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.language.quantity import MAPPING, NETWORK
 
@@ -25,21 +26,21 @@ INTERLEAVED, DEFAULT_CHUNKS = "Interleaved1F1B", 2
 REST = -1
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """FSDP2 over the shard degree, copies over the replicate degree; -1 takes what the machine leaves."""
-    copies = own.keys.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
-    shard = _or_rest(own.keys, f"{P}data_parallel_shard_degree", "zero_stage")
-    again = own.keys.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
-    staged = own.degree("pipeline") > 1
+    copies = reading.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
+    shard = _or_rest(reading, f"{P}data_parallel_shard_degree", "zero_stage")
+    again = reading.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
+    staged = reading.degree("pipeline") > 1
     # Weights are freed after the forward pass (ZeRO 3) unless told not to; by default not in a pipeline (ZeRO 2).
     stage = 0 if shard == 1 else 2 if again == "never" or (again == "default" and staged) else 3
     found: dict[str, Any] = {"zero_stage": stage}
     if shard < 1:
-        own.defaulted(
+        reading.defaulted(
             f"{P}data_parallel_shard_degree", "-1: all accelerators that the other degrees leave; give --gpus"
         )
         return found
-    every = copies * shard * own.accelerators_of_a_replica
+    every = copies * shard * reading.accelerators_of_a_replica
     return found | {"number_of_accelerators": every, **({"sharding_degree": shard} if copies > 1 and stage else {})}
 
 
@@ -60,9 +61,9 @@ def write_sharding(out: Outgoing) -> None:
         out.idle.add("sharding_degree")
 
 
-def read_sequence_parallel(own: Reading) -> dict[str, Any]:
+def read_sequence_parallel(reading: Reading) -> dict[str, Any]:
     """On by default."""
-    return {"sequence_parallel": own.keys.flag(f"{P}enable_sequence_parallel", "sequence_parallel", True)}
+    return {"sequence_parallel": reading.flag(f"{P}enable_sequence_parallel", "sequence_parallel", True)}
 
 
 def write_sequence_parallel(out: Outgoing) -> None:
@@ -72,18 +73,18 @@ def write_sequence_parallel(out: Outgoing) -> None:
     )
 
 
-def read_batch(own: Reading) -> dict[str, Any]:
+def read_batch(reading: Reading) -> dict[str, Any]:
     """A replica's sequences of one run of the schedule, and of a step."""
-    seq = int(own.values.get("context", 2048))
-    local = own.keys.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
-    whole = _or_rest(own.keys, f"{T}global_batch_size", "batch_size")
-    micro = own.keys.number(f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1, least=1)
-    staged = own.degree("pipeline") > 1
+    seq = int(reading.values.get("context", 2048))
+    local = reading.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
+    whole = _or_rest(reading, f"{T}global_batch_size", "batch_size")
+    micro = reading.number(f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1, least=1)
+    staged = reading.degree("pipeline") > 1
     found: dict[str, Any] = {"microbatch_size": micro if staged else local, "context": seq}
     if whole > 0:
         found["batch_size"] = whole
     else:
-        own.defaulted(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
+        reading.defaulted(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
     return found
 
 
@@ -105,24 +106,24 @@ def write_batch(out: Outgoing) -> None:
 CONVERTERS = ("float8", "mx", "nvfp4")
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """bf16 by FSDP2's mixed precision; fp8 by a converter."""
-    converters = [word.lower() for word in own.keys.words("model.converters", "matrix_precision")]
+    converters = [word.lower() for word in reading.words("model.converters", "matrix_precision")]
     strange = [word for word in converters if not any(known in word for known in CONVERTERS)]
     if strange:
-        own.unsupported("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
+        reading.unsupported("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
     text = " ".join(converters)
     for key in (
         "quantize.linear.float8.recipe_name",
         "quantize.linear.float8.enable_fsdp_float8_all_gather",
         "float8.recipe_name",
     ):
-        text += " float8" if own.keys.get(key, "fp8_scaling") else ""
+        text += " float8" if reading.get(key, "fp8_scaling") else ""
     if "nvfp4" in text:
         return {"matrix_precision": "fp4"}
     if "float8" in text or "mx" in text:
         return {"matrix_precision": "fp8", "fp8_scaling": "blocks" if "mx" in text else "tensors"}
-    half = own.keys.word(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
+    half = reading.word(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
     return {"matrix_precision": "bf16" if half == "bfloat16" else "fp32"}
 
 
@@ -141,9 +142,9 @@ def write_precision(out: Outgoing) -> None:
         out.idle.add("fp8_scaling")
 
 
-def read_gradients(own: Reading) -> dict[str, Any]:
+def read_gradients(reading: Reading) -> dict[str, Any]:
     """Gradients are reduced in fp32, the only choice."""
-    own.keys.word(f"{T}mixed_precision_reduce", "gradient_precision")
+    reading.word(f"{T}mixed_precision_reduce", "gradient_precision")
     return {"gradient_precision": 32}
 
 
@@ -154,9 +155,9 @@ def write_gradients(out: Outgoing) -> None:
         out.lose("gradient_precision", "torchtitan reduces gradients in fp32")
 
 
-def read_offload(own: Reading) -> dict[str, Any]:
+def read_offload(reading: Reading) -> dict[str, Any]:
     """Weights and states on the host together."""
-    share = float(own.keys.flag(f"{T}enable_cpu_offload", "optimizer_offload"))
+    share = float(reading.flag(f"{T}enable_cpu_offload", "optimizer_offload"))
     return {"optimizer_offload": share, "weight_offload": share}
 
 
@@ -170,9 +171,9 @@ def write_offload(out: Outgoing) -> None:
             out.lose(name, "torchtitan offloads weights and states together, or nothing")
 
 
-def read_overlap(own: Reading) -> dict[str, Any]:
+def read_overlap(reading: Reading) -> dict[str, Any]:
     """FSDP2 gathers and scatters beside computation, always."""
-    del own  # no key says otherwise
+    del reading  # no key says otherwise
     return {"overlap_data_communication": True}
 
 
@@ -182,9 +183,9 @@ def write_overlap(out: Outgoing) -> None:
         out.lose("overlap_data_communication", "FSDP2 always gathers and scatters beside computation")
 
 
-def read_graphs(own: Reading) -> dict[str, Any]:
+def read_graphs(reading: Reading) -> dict[str, Any]:
     """One graph of forward and backward passes, unless it is switched off; older releases have no such key, and no graph."""
-    off = own.keys.flag(f"{T}disable_cuda_graphs", "cuda_graph_scope", True)
+    off = reading.flag(f"{T}disable_cuda_graphs", "cuda_graph_scope", True)
     return {"cuda_graph_scope": "none" if off else "step"}
 
 
@@ -203,17 +204,17 @@ def write_graphs(out: Outgoing) -> None:
         )
 
 
-def read_recomputation(own: Reading) -> dict[str, Any]:
+def read_recomputation(reading: Reading) -> dict[str, Any]:
     """None, every second product (selective, op), or whole layers; a config that 0.3.0 saves names no class, but has its fields."""
     into, section = "activation_recomputation", "activation_checkpoint"
-    kind = own.keys.word(section, into, _saved_class(own.keys.raw, section))
-    mode = own.keys.word(f"{section}.mode", into, kind).lower()
-    option = str(own.keys.get(f"{section}.selective_ac_option", into, "op"))
+    kind = reading.word(section, into, _saved_class(reading.raw, section))
+    mode = reading.word(f"{section}.mode", into, kind).lower()
+    option = str(reading.get(f"{section}.selective_ac_option", into, "op"))
     if "selective" in mode and option not in ("op", "2"):
-        own.unsupported(f"{section}.selective_ac_option", f"{option}: read as every second product")
-    if own.keys.get(f"{section}.memory_budget", into) is not None:
+        reading.unsupported(f"{section}.selective_ac_option", f"{option}: read as every second product")
+    if reading.get(f"{section}.memory_budget", into) is not None:
         told = "the compiler chooses within a budget: read as every second product"
-        own.unsupported(f"{section}.memory_budget", told)
+        reading.unsupported(f"{section}.memory_budget", told)
     return {into: "full" if "full" in mode else "none" if "none" in mode else "alternate_products"}
 
 
@@ -241,27 +242,27 @@ def write_recomputation(out: Outgoing) -> None:
         )
 
 
-def read_stages(own: Reading) -> dict[str, Any]:
+def read_stages(reading: Reading) -> dict[str, Any]:
     """The schedule, and its chunks."""
-    name = own.keys.word(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B")
-    own.keys.number(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages", least=1)
-    stages = own.degree("pipeline")
+    name = reading.word(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B")
+    reading.number(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages", least=1)
+    stages = reading.degree("pipeline")
     ends = [
-        own.keys.number(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
+        reading.number(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
         for end in ("first", "last")
     ]
     known = {theirs.lower(): amped for amped, theirs in SCHEDULES.items()}
     if stages == 1:
         return {}
     if any(ends):
-        own.defaulted(
+        reading.defaulted(
             f"{P}pipeline_parallel_first_stage_less_layers",
             "amped balances the stages itself (embedding and output head count)",
         )
     if name.lower() == INTERLEAVED.lower():
         return {"pipeline_schedule": "1f1b", "virtual_pipeline_stages": DEFAULT_CHUNKS}
     if name.lower() not in known:
-        own.unsupported(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B")
+        reading.unsupported(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B")
     return {"pipeline_schedule": known.get(name.lower(), "1f1b")}
 
 
@@ -302,46 +303,46 @@ RULES = {
 
 def read_toml(text: str, file: str) -> Imported:
     """The training of a TOML file."""
-    return read(parse_toml(text, file), file)
+    return read(parse_toml(text), file)
 
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
     """The training of a saved config, with the names of 0.3.0 or of main."""
-    keys = _older_names(Keys(flat(raw, file)))
-    software = COMPILED if keys.flag("compile.enable", "software") else SOFTWARE
-    return read_sections(FORM, keys.raw, file, RULES, software, keys.places)
+    reading = _older_names(Reading(flat(raw)))
+    software = COMPILED if replace(reading, taken={}).flag("compile.enable", "software") else SOFTWARE
+    return read_sections(FORM, reading, file, RULES, software)
 
 
-def _older_names(own: Keys) -> Keys:
+def _older_names(newer: Reading) -> Reading:
     """Keys of main, which count tokens, by the names of 0.3.0, which count sequences."""
-    found, places = dict(own.raw), dict[str, str]()
-    own.refuse_section((CONTEXT, *TOKENS.values()))
+    found, places = dict(newer.raw), dict[str, str]()
+    newer.refuse_section((CONTEXT, *TOKENS.values()))
     if found.get(LONGEST) is not None:
         found[CONTEXT], places[CONTEXT] = found.pop(LONGEST), LONGEST
-    context = Keys(found, places).number(CONTEXT, "context", least=1)
+    context = Reading(found, places).number(CONTEXT, "context", least=1)
     for theirs, ours in TOKENS.items():
-        tokens = _or_rest(own, theirs, "batch_size")
+        tokens = _or_rest(newer, theirs, "batch_size")
         if tokens == REST:
             found.pop(theirs, None)  # the framework's own default
         elif context is not None:
             found[ours], places[ours] = max(tokens // context, 1), theirs
             del found[theirs]
-    runs = own.number(RUNS, "microbatch_size", least=1)
+    runs = newer.number(RUNS, "microbatch_size", least=1)
     if runs is not None:
-        local = Keys(found, places).number(f"{T}local_batch_size", "microbatch_size", 1, least=1)
+        local = Reading(found, places).number(f"{T}local_batch_size", "microbatch_size", 1, least=1)
         found[f"{P}pipeline_parallel_microbatch_size"] = max(local // runs, 1)
     found.pop(RUNS, None)
-    return Keys(found, places)
+    return Reading(found, places)
 
 
-def _or_rest(keys: Keys, name: str, into: str) -> int:
+def _or_rest(reading: Reading, name: str, into: str) -> int:
     """A count of at least 1, or `REST`, which is also the default.
 
     Raises:
         ConfigError: for another value.
     """
-    keys.refuse_section((name,))
-    return REST if keys.get(name, into, REST) == REST else keys.number(name, into, REST, least=1)
+    reading.refuse_section((name,))
+    return REST if reading.get(name, into, REST) == REST else reading.number(name, into, REST, least=1)
 
 
 # The tokens of a sequence in main and in 0.3.0, and the micro-batches of one run of the pipeline in main.
