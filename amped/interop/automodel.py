@@ -63,23 +63,8 @@ def write_precision(out: Outgoing) -> None:
         out.lose("matrix_precision", f"{form} has no key here")
 
 
-def read_recomputation(reading: Reading) -> dict[str, Any]:
-    """Whole blocks, or nothing."""
-    on = reading.flag(f"{D}activation_checkpointing", "activation_recomputation")
-    return {"activation_recomputation": "full" if on else "none"}
-
-
-def write_recomputation(out: Outgoing) -> None:
-    """Whole blocks, or nothing."""
-    kind = str(out.get("activation_recomputation", "none"))
-    out.write("whole blocks are computed again", **{f"{D}activation_checkpointing": kind != "none"})
-    if kind not in ("none", "full"):
-        out.lose("activation_recomputation", f"{kind}: AutoModel computes whole blocks again, which is written")
-
-
 RULES = {
     "sharding": Rule(read_sharding, write_sharding), "precision": Rule(read_precision, write_precision),
-    "recomputation": Rule(read_recomputation, write_recomputation),
 }  # fmt: skip
 
 

@@ -88,22 +88,6 @@ def write_gradients(out: Outgoing) -> None:
     out.write("gradients are added up in this format", **{"data_types.grad_accum_dtype": "fp32" if wide else half})
 
 
-def read_optimizer(reading: Reading) -> dict[str, Any]:
-    """Adam and its kin, or SGD."""
-    kind = reading.word("optimizer.type", "optimizer")
-    if kind is not None and kind.lower() not in ("adam", "adamw", "fusedadam", "sgd"):
-        reading.unsupported("optimizer.type", f"{kind}, read as adam")
-    return {"optimizer": "sgd" if kind.lower() == "sgd" else "adam"} if kind else {}
-
-
-def write_optimizer(out: Outgoing) -> None:
-    """Adam or SGD."""
-    kind = str(out.get("optimizer", "adam"))
-    out.write("the optimizer", **{"optimizer.type": {"sgd": "SGD"}.get(kind, "AdamW")})
-    if kind == "none":
-        out.lose("optimizer", "none: every run of DeepSpeed has an optimizer; AdamW is written")
-
-
 def read_offload(reading: Reading) -> dict[str, Any]:
     """What the host keeps."""
     found = {}
@@ -191,7 +175,7 @@ def write_experts(out: Outgoing) -> None:
 
 RULES = {
     "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
-    "optimizer": Rule(read_optimizer, write_optimizer), "offload": Rule(read_offload, write_offload), "sequence": Rule(read_sequence, write_sequence),
+    "offload": Rule(read_offload, write_offload), "sequence": Rule(read_sequence, write_sequence),
     "experts": Rule(read_experts, write_experts), "sharding": Rule(read_sharding, write_sharding),
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -14,12 +14,27 @@ from amped.interop.records import Reading
 
 
 class Field(NamedTuple):
-    """A quantity in one format: its keys and conversion, or the rule that knows it; and the comment on what is written."""
+    """A quantity in one format: its keys with their conversion or their words, or the rule that knows it; and its comment.
+
+    Attributes:
+        keys: the names that it has there; the first is written.
+        by: how a value is converted.
+        rule: what reads and writes it with other quantities.
+        why: the comment on what is written.
+        words: pairs of a word or a switch there and the value here; empty for a value that `by` converts.
+        missing: what the format takes without the key.
+        unknown: the word as which another one is read.
+        lost: why a value without a word cannot be expressed.
+    """
 
     keys: tuple[str, ...]
     by: Conversion
     rule: str | None
     why: str
+    words: Sequence[tuple[Any, Any]]
+    missing: Any
+    unknown: Any
+    lost: str
 
 
 @lru_cache(maxsize=16)
@@ -37,27 +52,53 @@ def fields(form: str) -> dict[str, Field]:
 
 
 def _field(entry: Any, why: str) -> Field:
-    """The field of one entry of the table: a key, some keys, a key with a conversion, or a rule."""
-    own = entry if isinstance(entry, dict) else {"key": entry}
-    keys = own.get("key", ())
+    """The field of one entry of the table: a key, some keys, a key with a conversion or words, or a rule."""
+    row = entry if isinstance(entry, dict) else {"key": entry}
+    keys, words = row.get("key", ()), row.get("words", ())
     return Field(
-        (keys,) if isinstance(keys, str) else tuple(keys),
-        CONVERSIONS[own.get("by", "same")],
-        own.get("rule"),
-        why,
+        keys=(keys,) if isinstance(keys, str) else tuple(keys),
+        by=CONVERSIONS[row.get("by", "same")],
+        rule=row.get("rule"),
+        why=why,
+        words=words,
+        missing=row.get("missing"),
+        unknown=row.get("unknown", words[-1][0] if words else None),
+        lost=row.get("lost", ""),
     )
 
 
-def plain_values(form: str, reading: Reading) -> Iterator[tuple[str, str, Any]]:
-    """The quantities that a key gives by itself: quantity, key, value. A family may have other keys for some quantities."""
+def plain_values(form: str, reading: Reading, shown: Callable[[str], str] = str) -> Iterator[tuple[str, str, Any]]:
+    """The quantities that a key gives by itself: quantity, key, value. A family may have other keys for some quantities.
+
+    Args:
+        form: the format.
+        reading: the file.
+        shown: how a key is written in the file.
+    """
     for quantity, field in fields(form).items():
         names = reading.family.get("keys", {}).get(quantity, field.keys)
         reading.refuse_section(() if field.rule else names)
         entry = reading.first(names, quantity)
-        if entry is not None and field.rule is None:
-            key, value = entry[0], _converted(field.by, entry[1], reading.place(entry[0]))
-            if value is not None:
-                yield quantity, key, reading.checked(quantity, value, key)
+        if field.rule or (entry is None and field.missing is None):
+            continue
+        key, written = entry or (names[0], field.missing)
+        value = (
+            _of_word(field, reading, quantity, key, shown)
+            if field.words
+            else _converted(field.by, written, reading.place(key))
+        )
+        if value is not None:
+            yield quantity, key, reading.checked(quantity, value, key)
+
+
+def _of_word(field: Field, reading: Reading, quantity: str, key: str, shown: Callable[[str], str]) -> Any:
+    """The value that a word or a switch means; an unknown word is told. A class that stands before a word is nothing (AttnBackend.flash)."""
+    read = reading.flag if isinstance(field.words[0][0], bool) else reading.word
+    word = str(read(key, quantity, field.missing)).rpartition(".")[2]
+    values = {str(theirs).lower(): value for theirs, value in field.words if theirs is not None}
+    if word.lower() not in values:
+        reading.unsupported(shown(key), f"{word}, read as {field.unknown}")
+    return values.get(word.lower(), values[str(field.unknown).lower()])
 
 
 def _converted(by: Conversion, value: Any, place: str) -> Any:

@@ -123,22 +123,6 @@ def write_states(out: Outgoing) -> None:
         )
 
 
-def read_optimizer(reading: Reading) -> dict[str, Any]:
-    """Adam or SGD; another optimizer is read as Adam and told."""
-    kind = reading.word("optimizer", "optimizer", "adam")
-    if kind not in ("adam", "sgd"):
-        reading.unsupported("--optimizer", f"{kind}, read as adam")
-    return {"optimizer": kind if kind == "sgd" else "adam"}
-
-
-def write_optimizer(out: Outgoing) -> None:
-    """Adam or SGD."""
-    kind = str(out.get("optimizer", "adam"))
-    out.write("the optimizer", optimizer=kind if kind in ("adam", "sgd") else "adam")
-    if kind not in ("adam", "sgd"):
-        out.lose("optimizer", f"{kind}: every run of Megatron-LM has an optimizer; adam is written")
-
-
 def read_steps(reading: Reading) -> dict[str, Any]:
     """The steps of the training: told themselves, or the sequences of the training over those of a batch."""
     steps = reading.number("train_iters", "number_of_steps")
@@ -451,19 +435,6 @@ def write_overlap(out: Outgoing) -> None:
         out.lose("overlap_pipeline_communication", told)
 
 
-def read_attention(reading: Reading) -> dict[str, Any]:
-    """Whether attention is one fused kernel."""
-    backend = reading.word("attention_backend", "flash_attention", "auto").rpartition(".")[2]
-    reading.flag("use_flash_attn", "flash_attention")
-    return {"flash_attention": backend not in ("unfused", "local")}
-
-
-def write_attention(out: Outgoing) -> None:
-    """The kernel of attention."""
-    out.write("attention is one fused kernel" if out.get("flash_attention") else "attention keeps its scores",
-              attention_backend="flash" if out.get("flash_attention") else "unfused")  # fmt: skip
-
-
 # The modules that --cuda-graph-scope names, as amped's scopes: the first set that holds all of them.
 GRAPHS = (
     (frozenset(("moe_router", "moe_preprocess")), "router_alone"),
@@ -510,7 +481,7 @@ def write_graphs(out: Outgoing) -> None:
 RULES = {
     "graphs": Rule(read_graphs, write_graphs),
     "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients), "states": Rule(read_states, write_states),
-    "optimizer": Rule(read_optimizer, write_optimizer), "steps": Rule(read_steps, write_steps), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
+    "steps": Rule(read_steps, write_steps), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
     "stages": Rule(read_stages, write_stages), "context": Rule(read_context, write_context), "sharding": Rule(read_sharding, write_sharding),
-    "recomputation": Rule(read_recomputation, write_recomputation), "overlap": Rule(read_overlap, write_overlap), "attention": Rule(read_attention, write_attention),
+    "recomputation": Rule(read_recomputation, write_recomputation), "overlap": Rule(read_overlap, write_overlap),
 }  # fmt: skip

@@ -110,18 +110,6 @@ def write_biases(out: Outgoing) -> None:
             out.lose(name, "Megatron-LM has all biases of products, none, or those of queries, keys and values")
 
 
-def read_norm(reading: Reading) -> dict[str, Any]:
-    """The weight vectors of a norm."""
-    return {"norm_vectors": 1 if reading.word("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
-
-
-def write_norm(out: Outgoing) -> None:
-    """RMS norm or layer norm."""
-    out.write("kind of norm", normalization="LayerNorm" if out.get("norm_vectors", 2) == 2 else "RMSNorm")
-    if out.get("norm_vectors") == 0:
-        out.lose("norm_vectors", "Megatron-LM has no norm without weights")
-
-
 ROTATED = ("rope", "yarn", "mrope")
 
 
@@ -214,17 +202,6 @@ def write_windows(out: Outgoing) -> None:
             "amped knows the number of such layers, not their places",
             window_attn_skip_freq=f"([1]*{number}+[0]*{whole_layers})",
         )
-
-
-def read_sinks(reading: Reading) -> dict[str, Any]:
-    """Learned sinks."""
-    return {"attention_sinks": reading.word("softmax_type", "attention_sinks", "vanilla") == "learnable"}
-
-
-def write_sinks(out: Outgoing) -> None:
-    """Learned sinks."""
-    if out.get("attention_sinks"):
-        out.write("a learned sink for each head", softmax_type="learnable")
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:
@@ -362,6 +339,6 @@ def _value(node: ast.expr) -> Any:
 LONGEST = 100_000
 RULES = {
     "heads": Rule(read_heads, write_heads), "vocabulary": Rule(read_vocabulary, write_vocabulary), "biases": Rule(read_biases, write_biases),
-    "norm": Rule(read_norm, write_norm), "positions": Rule(read_positions, write_positions), "dropout": Rule(read_dropout, write_dropout),
-    "windows": Rule(read_windows, write_windows), "sinks": Rule(read_sinks, write_sinks), "experts": Rule(read_experts, write_experts),
+    "positions": Rule(read_positions, write_positions), "dropout": Rule(read_dropout, write_dropout),
+    "windows": Rule(read_windows, write_windows), "experts": Rule(read_experts, write_experts),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from amped.configuring.sources import Given
 from amped.estimation.estimation import Estimation
-from amped.interop.fields import fields, table
+from amped.interop.fields import Field, fields, table
 from amped.interop.records import Reading, Told
 from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 
@@ -143,14 +143,25 @@ def written(e: Estimation, form: str, rules: Mapping[str, Rule]) -> Outgoing:
     """A configuration in the fields of a format; what no field carries is noted as lost."""
     out = outgoing(e)
     done = set()
-    for quantity, field_ in fields(form).items():
-        if field_.rule is not None and field_.rule not in done:
-            done.add(field_.rule)
-            rules[field_.rule].write(out)
-        elif field_.rule is None and quantity in out.values:
-            out.write(field_.why, **{field_.keys[0]: field_.by.write(out.values[quantity])})
+    for quantity, row in fields(form).items():
+        if row.rule is not None and row.rule not in done:
+            done.add(row.rule)
+            rules[row.rule].write(out)
+        elif row.rule is None and quantity in out.values:
+            out.write(row.why, **{row.keys[0]: _converted(out, quantity, row)})
     out.lost += _not_carried(e, out, form)
     return out
+
+
+def _converted(out: Outgoing, quantity: str, row: Field) -> Any:
+    """A value in the other format; one without a word there is lost, and the last word is written."""
+    value = out.values[quantity]
+    if not row.words:
+        return row.by.write(value)
+    words = {ours: theirs for theirs, ours in row.words}
+    if value not in words:
+        out.lose(quantity, f"{value}: {row.lost}")
+    return words.get(value, row.words[-1][0])
 
 
 def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[Told]:

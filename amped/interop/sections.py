@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.base.errors import LONGEST_QUOTE, FileError, Problem
 from amped.base.extras import from_extra
-from amped.interop.fields import plain_values
+from amped.interop.fields import plain_values, table
 from amped.interop.outgoing import Outgoing, Rule
 from amped.interop.records import Imported, Reading, Told
 from amped.interop.rest import tell_rest
@@ -140,10 +140,14 @@ def read_sections(
     form: str, reading: Reading, file: str, rules: Mapping[str, Rule], software: str | None = None
 ) -> Imported:
     """The training that dotted keys say."""
-    told = read_keys(form, reading, rules)
-    if "layers" not in reading.values:
-        reading.report.defaulted.append(NO_SIZES)
-    return Imported(form, file, file, reading.values, told, reading.report, software)
+    told, network = read_keys(form, reading, rules), table(form).get("network", {})
+    values, defaulted = reading.values, [NO_SIZES]
+    if "layers" in values:
+        facts = network.get("facts", {})
+        values, told = facts | values, dict.fromkeys(facts, f"the networks of {form}") | told
+        defaulted = [Told(*line) for line in network.get("defaulted", ())]
+    reading.report.defaulted += defaulted
+    return Imported(form, file, file, values, told, reading.report, software)
 
 
 def read_keys(
@@ -168,8 +172,9 @@ def read_keys(
         unknown: as in `tell_rest`.
     """
     values, told = reading.values, dict[str, str]()
-    for name, key, value in plain_values(form, reading):
-        values[name], told[name] = value, shown(key)
+    for name, key, value in plain_values(form, reading, shown):
+        values[name] = value
+        told[name] = shown(key) if reading.raw.get(key) is not None else f"what the format takes without {shown(key)}"
     check(values)
     for name, rule in rules.items():
         of_rule = {quantity: value for quantity, value in rule.read(reading).items() if value is not None}

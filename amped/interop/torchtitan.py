@@ -61,18 +61,6 @@ def write_sharding(out: Outgoing) -> None:
         out.idle.add("sharding_degree")
 
 
-def read_sequence_parallel(reading: Reading) -> dict[str, Any]:
-    """On by default."""
-    return {"sequence_parallel": reading.flag(f"{P}enable_sequence_parallel", "sequence_parallel", True)}
-
-
-def write_sequence_parallel(out: Outgoing) -> None:
-    """On by default."""
-    out.write(
-        "norms are split along the sequence", **{f"{P}enable_sequence_parallel": bool(out.get("sequence_parallel"))}
-    )
-
-
 def read_batch(reading: Reading) -> dict[str, Any]:
     """A replica's sequences of one run of the schedule, and of a step."""
     seq = int(reading.values.get("context", 2048))
@@ -293,7 +281,7 @@ def write_stages(out: Outgoing) -> None:
 
 
 RULES = {
-    "sharding": Rule(read_sharding, write_sharding), "sequence_parallel": Rule(read_sequence_parallel, write_sequence_parallel),
+    "sharding": Rule(read_sharding, write_sharding),
     "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
     "offload": Rule(read_offload, write_offload), "overlap": Rule(read_overlap, write_overlap),
     "graphs": Rule(read_graphs, write_graphs),
