@@ -32,8 +32,8 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
 
 def write_sharding(out: Outgoing) -> None:
     """FSDP2 over all replicas, or over those of one copy; or replicas without shards."""
-    stage, replicas = out.get("zero_stage", 0), out.get("data_parallel_degree", 1)
-    shard = int(out.get("sharding_degree", replicas)) if stage and "sharding_degree" in out.given else replicas
+    stage, replicas = out["zero_stage"], out["data_parallel_degree"]
+    shard = int(out["sharding_degree"]) if stage and "sharding_degree" in out.given else replicas
     out.write(
         "replicas share out weights, gradients and states" if stage else "replicas are whole",
         **{f"{D}strategy": "fsdp2" if stage else "ddp"},
@@ -55,7 +55,7 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 def write_precision(out: Outgoing) -> None:
     """bf16, fp32 or fp8."""
-    form = str(out.get("matrix_precision", "bf16"))
+    form = out["matrix_precision"]
     out.write("format of products", **{"model.torch_dtype": "fp32" if form in ("fp32", "tf32") else "bf16"})
     if form == "fp8":
         out.write("products in fp8", **{"fp8.enabled": True})
@@ -76,9 +76,9 @@ def read(text: str, file: str) -> Imported:
 def fields_of(e: Estimation) -> Outgoing:
     """A configuration in AutoModel's keys."""
     out = written(e, FORM, RULES)
-    if out.get("number_of_experts", 1) <= 1:
+    if out["number_of_experts"] <= 1:
         out.fields.pop(f"{D}ep_size", None)
-    if out.get("virtual_pipeline_stages", 1) > 1 and "virtual_pipeline_stages" not in {line.key for line in out.lost}:
+    if out["virtual_pipeline_stages"] > 1 and "virtual_pipeline_stages" not in {line.key for line in out.lost}:
         out.lose("virtual_pipeline_stages", "chunks of a stage are set in the pipeline's own section")
     out.lose("model", "the network: put the config.json that you train under model.pretrained_model_name_or_path")
     return out

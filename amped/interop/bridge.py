@@ -134,7 +134,7 @@ def fields_of(e: Estimation) -> Outgoing:
     out = megatron.every_field(e)
     fields, why = out.fields, out.why
     if fields.get("vocab_size") is not None:
-        out.write("tokens of the vocabulary", padded_vocab_size=out.get("vocabulary_size"))
+        out.write("tokens of the vocabulary", padded_vocab_size=out["vocabulary_size"])
     if "accumulate_allreduce_grads_in_fp32" not in fields:
         out.write("gradients are added up in bf16", accumulate_allreduce_grads_in_fp32=False)
     if fields.get("position_embedding_type") == "rope":

@@ -39,9 +39,9 @@ def read_batch(reading: Reading) -> dict[str, Any]:
 
 def write_batch(out: Outgoing) -> None:
     """The three numbers of a batch, which must agree."""
-    whole, micro = out.get("batch_size", 1), out.get("microbatch_size", 1)
+    whole, micro = out["batch_size"], out["microbatch_size"]
     out.write("sequences of a step, of a micro-batch, and micro-batches of a step", train_batch_size=whole, train_micro_batch_size_per_gpu=micro,
-              gradient_accumulation_steps=whole // (micro * out.get("data_parallel_degree", 1)))  # fmt: skip
+              gradient_accumulation_steps=whole // (micro * out["data_parallel_degree"]))  # fmt: skip
 
 
 def read_precision(reading: Reading) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 def write_precision(out: Outgoing) -> None:
     """bf16, fp16 or fp32."""
-    form = str(out.get("matrix_precision", "bf16"))
+    form = out["matrix_precision"]
     if form not in ("fp32", "tf32"):
         out.write("format of products", **{f"{'fp16' if form == 'fp16' else 'bf16'}.enabled": True})
     if form not in ("bf16", "fp16", "fp32"):
@@ -83,8 +83,8 @@ def read_gradients(reading: Reading) -> dict[str, Any]:
 
 def write_gradients(out: Outgoing) -> None:
     """The format in which gradients are added up."""
-    wide = out.get("gradient_precision", 4) >= 4
-    half = "fp16" if out.get("matrix_precision") == "fp16" else "bf16"
+    wide = out["gradient_precision"] >= 4
+    half = "fp16" if out["matrix_precision"] == "fp16" else "bf16"
     out.write("gradients are added up in this format", **{"data_types.grad_accum_dtype": "fp32" if wide else half})
 
 
@@ -101,15 +101,15 @@ def read_offload(reading: Reading) -> dict[str, Any]:
 
 def write_offload(out: Outgoing) -> None:
     """What the host keeps."""
-    share = out.get("optimizer_offload", 0)
+    share = out["optimizer_offload"]
     if share:
         out.write(
             "the host keeps the optimizer's states",
             **{f"{Z}offload_optimizer.device": "cpu", f"{Z}offload_optimizer.ratio": share},
         )
-    if out.get("weight_offload", 0) == 1:
+    if out["weight_offload"] == 1:
         out.write("the host keeps the weights", **{f"{Z}offload_param.device": "cpu"})
-    elif out.get("weight_offload", 0):
+    elif out["weight_offload"]:
         out.lose("weight_offload", "DeepSpeed offloads all weights or none")
 
 
@@ -121,7 +121,7 @@ def read_sequence(reading: Reading) -> dict[str, Any]:
 
 def write_sequence(out: Outgoing) -> None:
     """Ulysses."""
-    degree, kind = out.get("context_parallel_degree", 1), out.get("context_parallel_kind", "ring")
+    degree, kind = out["context_parallel_degree"], out["context_parallel_kind"]
     if degree == 1:
         out.idle.add("context_parallel_kind")
         return
@@ -147,8 +147,8 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
 
 def write_sharding(out: Outgoing) -> None:
     """MiCS, where groups of replicas have copies."""
-    stage, shard = out.get("zero_stage", 0), int(out.get("sharding_degree", 1))
-    if "sharding_degree" not in out.given or not stage or shard == out.get("data_parallel_degree", 1):
+    stage, shard = out["zero_stage"], int(out["sharding_degree"])
+    if "sharding_degree" not in out.given or not stage or shard == out["data_parallel_degree"]:
         out.idle.add("sharding_degree")
     elif stage == 3:
         out.write("replicas that share out their states; each such group has a copy", **{f"{Z}mics_shard_size": shard})
@@ -165,8 +165,8 @@ def read_experts(reading: Reading) -> dict[str, Any]:
 
 def write_experts(out: Outgoing) -> None:
     """Shares of the experts."""
-    degree = out.get("expert_parallel_degree", 1)
-    if out.get("number_of_experts", 1) > 1 and degree > 1:
+    degree = out["expert_parallel_degree"]
+    if out["number_of_experts"] > 1 and degree > 1:
         out.write(
             "accelerators that each hold a share of the experts",
             **{"expert_parallel.enabled": True, "expert_parallel.autoep_size": degree},
@@ -195,9 +195,9 @@ def fields_of(e: Estimation) -> Outgoing:
     out = written(e, FORM, RULES)
     told = {line.key for line in out.lost}
     for name, usual in IN_THE_PROGRAM.items():
-        if out.get(name, usual) != usual:
+        if out[name] != usual:
             out.lost = [line for line in out.lost if line.key != name]
-            out.lose(name, f"{out.get(name)}: the program says it (PipelineModule, checkpoint), not DeepSpeed's file")
+            out.lose(name, f"{out[name]}: the program says it (PipelineModule, checkpoint), not DeepSpeed's file")
     if "model" not in told:
         out.lose(
             "model",

@@ -124,7 +124,7 @@ def every_field(e: Estimation) -> Outgoing:
     out = written(e, FORM, RULES)
     _lose_the_rest(out)
     out.fields = {name: value for name, value in out.fields.items() if not _is_idle(name, out)}
-    if out.get("number_of_experts", 1) <= 1:
+    if out["number_of_experts"] <= 1:
         out.idle |= {"expert_parallel_degree", "expert_tensor_parallel_degree"}
     return out
 
@@ -137,7 +137,7 @@ def _is_idle(name: str, out: Outgoing) -> bool:
     """Whether an argument says nothing about this configuration."""
     if name not in DEGREES:
         return False
-    experts = out.get("number_of_experts", 1) > 1
+    experts = out["number_of_experts"] > 1
     return (DEGREES[name] and not experts) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
 
 
@@ -159,14 +159,14 @@ def _lose_the_rest(out: Outgoing) -> None:
     """Notes what is unlike the decoders and schedules of pretrain_gpt.py."""
     told = {line.key for line in out.lost}
     for name, usual in TRAINED.items():
-        if out.get(name, usual) != usual and name not in told:
-            out.lose(name, f"{out.get(name)}: pretrain_gpt.py has {usual}")
+        if out[name] != usual and name not in told:
+            out.lose(name, f"{out[name]}: pretrain_gpt.py has {usual}")
     _drop_refused_switches(out)
 
 
 def _drop_refused_switches(out: Outgoing) -> None:
     """Takes away what Megatron-LM refuses without tensor parallelism, where it does nothing, or without its companion."""
-    if out.get("tensor_parallel_degree", 1) == 1:
+    if out["tensor_parallel_degree"] == 1:
         for argument, name in OF_TENSORS.items():
             if out.fields.get(argument):
                 out.fields[argument] = False
@@ -198,7 +198,7 @@ def arguments(out: Outgoing) -> list[str]:
 
 def environment(out: Outgoing) -> list[str]:
     """The environment that tensor or context parallelism needs before Blackwell; Megatron-FSDP refuses it."""
-    parallel = out.get("tensor_parallel_degree", 1) > 1 or out.get("context_parallel_degree", 1) > 1
+    parallel = out["tensor_parallel_degree"] > 1 or out["context_parallel_degree"] > 1
     if "use_megatron_fsdp" in out.fields:
         return []
     told = "messages start in order, beside products (not needed from Blackwell on)"

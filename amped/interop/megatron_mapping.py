@@ -41,19 +41,19 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 def _written_format(out: Outgoing) -> str:
     """The format of products that is written: experts are not shared out in fp16."""
-    form, shared_out = str(out.get("matrix_precision", "bf16")), out.get("expert_parallel_degree", 1) > 1
-    return "bf16" if form == "fp16" and shared_out and out.get("number_of_experts", 1) > 1 else form
+    form, shared_out = out["matrix_precision"], out["expert_parallel_degree"] > 1
+    return "bf16" if form == "fp16" and shared_out and out["number_of_experts"] > 1 else form
 
 
 def write_precision(out: Outgoing) -> None:
     """The format of matrix products, with its recipe."""
     form = _written_format(out)
-    if form != out.get("matrix_precision", form):
+    if form != out["matrix_precision"]:
         out.lose("matrix_precision", "fp16: Megatron-LM shares out experts in bf16 only, which is written")
     if form == "fp4":
         out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
     elif form == "fp8":
-        blocks = out.get("fp8_scaling") == "blocks"
+        blocks = out["fp8_scaling"] == "blocks"
         out.write("products in fp8, the rest in bf16", bf16=True, fp8="hybrid")
         out.write(
             "blocks have scales (mxfp8 on Blackwell)" if blocks else "tensors have scales",
@@ -76,7 +76,7 @@ def read_gradients(reading: Reading) -> dict[str, Any]:
 
 def write_gradients(out: Outgoing) -> None:
     """The format in which gradients are added up."""
-    if out.get("gradient_precision", 4) >= 4:
+    if out["gradient_precision"] >= 4:
         out.write("gradients are added up in fp32", accumulate_allreduce_grads_in_fp32=True)
     elif _written_format(out) != "fp16":
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
@@ -106,12 +106,12 @@ def read_states(reading: Reading) -> dict[str, Any]:
 
 def _states_have_a_format(out: Outgoing) -> bool:
     """Whether Megatron-LM lets the format of states be chosen: it is an Adam whose states replicas share out."""
-    return bool(out.get("optimizer", "adam") != "sgd" and out.get("zero_stage", 0) > 0)
+    return bool(out["optimizer"] != "sgd" and out["zero_stage"] > 0)
 
 
 def write_states(out: Outgoing) -> None:
     """States that are narrower than fp32."""
-    form = {1: "fp8", 2: "bf16"}.get(out.get("optimizer_state_precision", 4))
+    form = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
     if form and not _states_have_a_format(out):
         out.lose("optimizer_state_precision", f"{form}: only Adam with shared states (ZeRO 1) has states below fp32")
     elif form:
@@ -134,7 +134,7 @@ def read_steps(reading: Reading) -> dict[str, Any]:
 
 def write_steps(out: Outgoing) -> None:
     """The steps of the training."""
-    steps = out.get("number_of_steps")
+    steps = out["number_of_steps"]
     if steps:
         out.write("steps of the training", train_iters=round(steps))
 
@@ -153,16 +153,16 @@ def read_offload(reading: Reading) -> dict[str, Any]:
 
 def write_offload(out: Outgoing) -> None:
     """What the host keeps: a share of the states, whole layers of activations."""
-    if out.get("optimizer_offload", 0) and not _states_have_a_format(out):
+    if out["optimizer_offload"] and not _states_have_a_format(out):
         out.lose("optimizer_offload", "Megatron-LM offloads the states of Adam where replicas share them (ZeRO 1)")
-    elif out.get("optimizer_offload", 0):
+    elif out["optimizer_offload"]:
         out.write(
             "the host keeps optimizer states",
             optimizer_cpu_offload=True,
-            optimizer_offload_fraction=out.get("optimizer_offload"),
+            optimizer_offload_fraction=out["optimizer_offload"],
             use_precision_aware_optimizer=True,
         )
-    share, reading = out.get("activation_offload", 0), out.get("layers", 0) / out.get("pipeline_parallel_degree", 1)
+    share, reading = out["activation_offload"], out["layers"] / out["pipeline_parallel_degree"]
     if share:
         out.write(
             "layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * reading)
@@ -198,7 +198,7 @@ def write_machine(out: Outgoing) -> None:
     out.write("accelerators of a server", nproc_per_node=each)
     if OF_A_HOST in out.values:
         out.idle.add("number_of_accelerators_per_node")  # the rack's, which no program is told
-    elif each != out.get("number_of_accelerators_per_node", each) and nodes > 1:
+    elif each != out["number_of_accelerators_per_node"] and nodes > 1:
         out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
 
 
@@ -263,9 +263,9 @@ def _ends_as_layers(reading: Reading, parts: int) -> str | None:
 
 def write_stages(out: Outgoing) -> None:
     """How the layers lie on the stages: an even split, first and last stages of their own, or a layout."""
-    layout, chunks = out.get("pipeline_layout"), out.get("virtual_pipeline_stages", 1)
-    if layout and out.get("pipeline_parallel_degree", 1) > 1:
-        text = _letters(Layout(layout), out.get("multi_token_prediction_layers", 0))
+    layout, chunks = out["pipeline_layout"], out["virtual_pipeline_stages"]
+    if layout and out["pipeline_parallel_degree"] > 1:
+        text = _letters(Layout(layout), out["multi_token_prediction_layers"])
         out.write(
             "layers of each stage: E embedding, t layer, m module for further tokens, L output head",
             pipeline_model_parallel_layout=text,
@@ -277,7 +277,7 @@ def write_stages(out: Outgoing) -> None:
         if f"number_of_{end}_stage_layers" in out.given:
             out.write(
                 f"layers of the {end} stage",
-                **{f"decoder_{end}_pipeline_num_layers": out.get(f"number_of_{end}_stage_layers")},
+                **{f"decoder_{end}_pipeline_num_layers": out[f"number_of_{end}_stage_layers"]},
             )
 
 
@@ -300,8 +300,8 @@ def read_context(reading: Reading) -> dict[str, Any]:
 
 def write_context(out: Outgoing) -> None:
     """How keys and values travel."""
-    if out.get("context_parallel_degree", 1) > 1:
-        kind = {amped: theirs for theirs, amped in KINDS.items()}[str(out.get("context_parallel_kind", "ring"))]
+    if out["context_parallel_degree"] > 1:
+        kind = {amped: theirs for theirs, amped in KINDS.items()}[out["context_parallel_kind"]]
         out.write("how keys and values travel", cp_comm_type=kind)
     else:
         out.idle.add("context_parallel_kind")
@@ -336,14 +336,14 @@ def _of_one_instance(reading: Reading, instances: int) -> int | None:
 
 def write_sharding(out: Outgoing) -> None:
     """What replicas share out: the distributed optimizer is ZeRO 1, Megatron-FSDP 2 and 3."""
-    stage = out.get("zero_stage", 0)
+    stage = out["zero_stage"]
     if stage == 1:
         out.write("replicas share the optimizer's states (ZeRO 1)", use_distributed_optimizer=True)
     elif stage > 1:
         strategy = {number: name for name, number in SHARDED.items()}[stage]
         out.write(f"replicas share states, gradients{' and weights' if stage == 3 else ''} (ZeRO {stage})",
                   use_megatron_fsdp=True, data_parallel_sharding_strategy=strategy, use_distributed_optimizer=True)  # fmt: skip
-        if out.get("pipeline_parallel_degree", 1) > 1:
+        if out["pipeline_parallel_degree"] > 1:
             out.lose("zero_stage", "Megatron-FSDP is not made for pipelines: Megatron-LM may refuse it")
 
 
@@ -375,8 +375,8 @@ OF_OTHERS = {
 
 def write_recomputation(out: Outgoing) -> None:
     """What the backward pass computes again."""
-    kind, why = str(out.get("activation_recomputation", "none")), "activations that the backward pass computes again"
-    modules = [theirs for theirs, name in MODULES.items() if out.get(name)]
+    kind, why = out["activation_recomputation"], "activations that the backward pass computes again"
+    modules = [theirs for theirs, name in MODULES.items() if out[name]]
     if kind == "full":
         out.write(why, recompute_granularity="full", recompute_method="uniform", recompute_num_layers=1)
     elif kind == "block":
@@ -384,7 +384,7 @@ def write_recomputation(out: Outgoing) -> None:
             why,
             recompute_granularity="full",
             recompute_method="block",
-            recompute_num_layers=out.get("number_of_recomputed_layers", 1),
+            recompute_num_layers=out["number_of_recomputed_layers"],
         )
     elif kind == "selective" or modules:
         names = [*(["core_attn"] if kind == "selective" else []), *modules]
@@ -394,7 +394,7 @@ def write_recomputation(out: Outgoing) -> None:
             out.lose(MODULES[name], "single modules are not computed again beside whole layers")
     if kind in OF_OTHERS:
         out.lose("activation_recomputation", f"{OF_OTHERS[kind]}; none is written")
-    if "moe_act" in modules and out.get("number_of_experts", 1) <= 1:
+    if "moe_act" in modules and out["number_of_experts"] <= 1:
         out.lose(
             "activation_function_recomputation",
             "moe_act is about experts; dense networks keep the outputs of their activation functions",
@@ -417,16 +417,16 @@ def read_overlap(reading: Reading) -> dict[str, Any]:
 
 def write_overlap(out: Outgoing) -> None:
     """What travels beside computation; Megatron-LM overlaps the pipeline's messages where stages have chunks."""
-    if out.get("overlap_data_communication"):
+    if out["overlap_data_communication"]:
         out.write(
             "gradients and weights travel beside computation",
             overlap_grad_reduce=True,
-            overlap_param_gather=True if out.get("zero_stage", 0) else None,
+            overlap_param_gather=True if out["zero_stage"] else None,
         )
-    chunks, over = out.get("virtual_pipeline_stages", 1) > 1, out.get("overlap_pipeline_communication")
-    if out.get("pipeline_parallel_degree", 1) == 1:
+    chunks, over = out["virtual_pipeline_stages"] > 1, out["overlap_pipeline_communication"]
+    if out["pipeline_parallel_degree"] == 1:
         out.idle.add("overlap_pipeline_communication")
-    elif chunks and not over and out.get("pipeline_parallel_degree", 1) == 2:
+    elif chunks and not over and out["pipeline_parallel_degree"] == 2:
         out.lose("overlap_pipeline_communication", "Megatron-LM waits for messages of chunks from 3 stages on")
     elif chunks and not over:
         out.write("the pipeline's messages are waited for", overlap_p2p_comm=False)
@@ -468,7 +468,7 @@ def read_graphs(reading: Reading) -> dict[str, Any]:
 
 def write_graphs(out: Outgoing) -> None:
     """Captured graphs: of a layer, of its parts, or of the whole step."""
-    scope = str(out.get("cuda_graph_scope", "none"))
+    scope = out["cuda_graph_scope"]
     if scope != "none":
         implementation = "local" if scope == "step" else "transformer_engine"
         out.write(

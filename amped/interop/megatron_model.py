@@ -37,20 +37,20 @@ def read_heads(reading: Reading) -> dict[str, Any]:
 
 def write_heads(out: Outgoing) -> None:
     """The same in Megatron-LM's arguments."""
-    if out.get("attention_kind") == "multi_latent":
-        rotary, width = out.get("rotary_head_dimension", 0), out.get("head_dimension", 0)
-        out.write("latent attention", multi_latent_attention=True, q_lora_rank=out.get("query_latent_dimension") or None,
-                  kv_lora_rank=out.get("key_value_latent_dimension"), qk_head_dim=width - rotary, qk_pos_emb_head_dim=rotary,
-                  v_head_dim=out.get("value_head_dimension"))  # fmt: skip
+    if out["attention_kind"] == "multi_latent":
+        rotary, width = out["rotary_head_dimension"], out["head_dimension"]
+        out.write("latent attention", multi_latent_attention=True, q_lora_rank=out["query_latent_dimension"] or None,
+                  kv_lora_rank=out["key_value_latent_dimension"], qk_head_dim=width - rotary, qk_pos_emb_head_dim=rotary,
+                  v_head_dim=out["value_head_dimension"])  # fmt: skip
         return
-    groups = out.get("key_value_heads")
-    if groups not in (None, out.get("attention_heads")):
+    groups = out["key_value_heads"]
+    if groups not in (None, out["attention_heads"]):
         out.write(
-            f"{groups} key heads for {out.get('attention_heads')} query heads",
+            f"{groups} key heads for {out['attention_heads']} query heads",
             group_query_attention=True,
             num_query_groups=groups,
         )
-    out.write("width of a head", kv_channels=out.get("head_dimension"))
+    out.write("width of a head", kv_channels=out["head_dimension"])
 
 
 def read_vocabulary(reading: Reading) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def read_vocabulary(reading: Reading) -> dict[str, Any]:
 
 def write_vocabulary(out: Outgoing) -> None:
     """The vocabulary without a tokenizer of anybody's own, and random data."""
-    size, tensor = out.get("vocabulary_size", 0), out.get("tensor_parallel_degree", 1)
+    size, tensor = out["vocabulary_size"], out["tensor_parallel_degree"]
     out.write(
         "no tokenizer and random data: replace them by your own",
         tokenizer_type="NullTokenizer",
@@ -99,7 +99,7 @@ def read_biases(reading: Reading) -> dict[str, Any]:
 def write_biases(out: Outgoing) -> None:
     """Megatron-LM has biases everywhere, nowhere, or at queries, keys and values."""
     names = ("query_key_value_bias", "attention_output_bias", "mlp_bias")
-    first, *others = (bool(out.get(name, False)) for name in names)
+    first, *others = (bool(out[name]) for name in names)
     if all(others) and first:
         return
     out.write("no biases of the products", add_bias_linear=False)
@@ -127,16 +127,14 @@ def read_positions(reading: Reading) -> dict[str, Any]:
 
 def write_positions(out: Outgoing) -> None:
     """Rotations or a learned table; Megatron-LM wants the longest sequence in either case."""
-    kind = out.get("positions", "learned")
+    kind = out["positions"]
     if kind not in ("rope", "learned"):
         out.lose("positions", f"{kind} has no argument in pretrain_gpt.py; written as rope")
     learned = kind == "learned"
     out.write("how positions are told", position_embedding_type="learned_absolute" if learned else "rope")
     out.write(
         "longest sequence",
-        max_position_embeddings=out.get("position_table", 0)
-        if learned and out.get("position_table")
-        else out.get("context"),
+        max_position_embeddings=out["position_table"] if learned and out["position_table"] else out["context"],
     )
 
 
@@ -153,7 +151,7 @@ def read_dropout(reading: Reading) -> dict[str, Any]:
 
 def write_dropout(out: Outgoing) -> None:
     """Both rates."""
-    out.write("dropout", hidden_dropout=out.get("dropout", 0.0), attention_dropout=out.get("dropout", 0.0))
+    out.write("dropout", hidden_dropout=out["dropout"], attention_dropout=out["dropout"])
 
 
 def read_windows(reading: Reading) -> dict[str, Any]:
@@ -187,9 +185,9 @@ def _left(window: Any, place: str) -> int | None:
 def write_windows(out: Outgoing) -> None:
     """The window without the token itself; which layers have it is not known beyond their number."""
     window, number, layers = (
-        out.get("attention_window", 0),
-        out.get("number_of_windowed_layers", 0),
-        out.get("layers", 0),
+        out["attention_window"],
+        out["number_of_windowed_layers"],
+        out["layers"],
     )
     if not window or not number:
         return
@@ -253,18 +251,16 @@ def _mixture_layers(written: Any, place: str, layers: int) -> list[int]:
 
 def write_experts(out: Outgoing) -> None:
     """Mixtures of experts."""
-    experts = out.get("number_of_experts", 1)
+    experts = out["number_of_experts"]
     if experts <= 1:
         return
-    out.write(
-        "experts of a mixture, and of a token", num_experts=experts, moe_router_topk=out.get("experts_per_token", 1)
-    )
-    out.write("hidden units of an expert", moe_ffn_hidden_size=out.get("expert_feedforward_dimension"))
+    out.write("experts of a mixture, and of a token", num_experts=experts, moe_router_topk=out["experts_per_token"])
+    out.write("hidden units of an expert", moe_ffn_hidden_size=out["expert_feedforward_dimension"])
     out.write(
         "the shared experts together",
-        moe_shared_expert_intermediate_size=out.get("shared_experts_feedforward_dimension") or None,
+        moe_shared_expert_intermediate_size=out["shared_experts_feedforward_dimension"] or None,
     )
-    if out.get("matrix_precision", "bf16") not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
+    if out["matrix_precision"] not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
         out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
     marks = mixture_marks(out)
     if 0 < sum(marks) < len(marks):
@@ -272,14 +268,14 @@ def write_experts(out: Outgoing) -> None:
             f"{sum(marks)} of {len(marks)} layers are mixtures",
             moe_layer_freq="(" + "+".join(f"[{mark}]*{number}" for mark, number in runs(map(int, marks))) + ")",
         )
-    if out.get("router_bias"):
+    if out["router_bias"]:
         out.write(
             "a bias of each expert in the router",
             moe_router_enable_expert_bias=True,
             moe_router_score_function="sigmoid",
         )
-    out.write("places of an expert", moe_expert_capacity_factor=out.get("expert_capacity_factor") or None)
-    flex = bool(out.get("deduplicated_dispatch"))
+    out.write("places of an expert", moe_expert_capacity_factor=out["expert_capacity_factor"] or None)
+    flex = bool(out["deduplicated_dispatch"])
     out.write(
         "how tokens travel to experts",
         moe_token_dispatcher_type="flex" if flex else "alltoall",
@@ -289,9 +285,9 @@ def write_experts(out: Outgoing) -> None:
 
 def mixture_marks(out: Outgoing) -> list[int]:
     """For each layer 1 if it is a mixture: as the pattern says, else the last layers, as amped assumes."""
-    layers, pattern = out.get("layers", 0), out.get("mixture_layer_pattern")
+    layers, pattern = out["layers"], out["mixture_layer_pattern"]
     known = Pattern(pattern).of(layers) if pattern else None
-    number = out.get("number_of_MoE_layers", layers)
+    number = out["number_of_MoE_layers"]
     if known is None and 0 < number < layers:
         out.lose(
             "mixture_layer_pattern",

@@ -10,6 +10,7 @@ from amped.configuring.sources import Given
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import Field, fields, table
 from amped.interop.records import Reading, Told
+from amped.theory.language.catalogue import Quantity, catalogue
 from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 
 
@@ -43,10 +44,20 @@ class Outgoing:
         """Notes what cannot be expressed."""
         self.lost.append(Told(quantity, why))
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """A value, or the default where the configuration has none."""
-        found = self.values.get(name)
-        return default if found is None else found
+    def __getitem__(self, name: str) -> Any:
+        """A value, or what the catalogue has where nobody gives one."""
+        value = self.values.get(name)
+        return default_of(name) if value is None else value
+
+
+def default_of(name: str) -> Any:
+    """What the catalogue has where nobody gives a quantity; None if it has nothing, or the quantity follows from others."""
+    return next(iter(_defaults(catalogue()[name])), None)
+
+
+def _defaults(quantity: Quantity) -> list[Any]:
+    """The values that formulas without arguments give a quantity: one, or several for several choices."""
+    return [formula.function() for formula in quantity.formulas if not formula.arguments]
 
 
 def heading(out: Outgoing, version: str, e: Estimation) -> list[str]:
@@ -85,9 +96,8 @@ def servers(out: Outgoing) -> tuple[int, int]:
 
     A server is a host; of a rack with one fast network, that is one of its trays.
     """
-    total = int(out.get("number_of_accelerators", 1))
-    node = int(out.get("number_of_accelerators_per_node", 1))
-    most = min(node, int(out.get(OF_A_HOST, node)), total)
+    total, node = out["number_of_accelerators"], out["number_of_accelerators_per_node"]
+    most = min(node, out.values.get(OF_A_HOST, node), total)
     each = next(number for number in range(most, 0, -1) if total % number == 0)
     return total // each, each
 
@@ -179,5 +189,4 @@ def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[Told]:
 
 def is_default(e: Estimation, name: str, out: Outgoing) -> bool:
     """Whether a value is what the catalogue has where nobody gives one."""
-    defaults = [formula.function() for formula in e.scenario.catalogue[name].formulas if not formula.arguments]
-    return out.values.get(name) in defaults
+    return out.values.get(name) in _defaults(e.scenario.catalogue[name])

@@ -46,8 +46,8 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
 
 def write_sharding(out: Outgoing) -> None:
     """Replicas that share out weights, gradients and states, and copies of them."""
-    stage, replicas = out.get("zero_stage", 0), out.get("data_parallel_degree", 1)
-    shard = (int(out.get("sharding_degree", replicas)) if "sharding_degree" in out.given else replicas) if stage else 1
+    stage, replicas = out["zero_stage"], out["data_parallel_degree"]
+    shard = (int(out["sharding_degree"]) if "sharding_degree" in out.given else replicas) if stage else 1
     out.write("copies of the shards", **{f"{P}data_parallel_replicate_degree": replicas // shard})
     out.write("replicas that share out their states", **{f"{P}data_parallel_shard_degree": shard})
     if stage and shard > 1:
@@ -79,12 +79,12 @@ def read_batch(reading: Reading) -> dict[str, Any]:
 def write_batch(out: Outgoing) -> None:
     """Every replica's sequences, in one run of the schedule in a pipeline, else in micro-batches."""
     whole, micro, staged = (
-        out.get("batch_size", 1),
-        out.get("microbatch_size", 1),
-        out.get("pipeline_parallel_degree", 1) > 1,
+        out["batch_size"],
+        out["microbatch_size"],
+        out["pipeline_parallel_degree"] > 1,
     )
     out.write("sequences of a step", **{f"{T}global_batch_size": whole})
-    local = whole // out.get("data_parallel_degree", 1) if staged else micro
+    local = whole // out["data_parallel_degree"] if staged else micro
     out.write("sequences of a replica at once", **{f"{T}local_batch_size": local})
     if staged:
         out.write("sequences of a micro-batch in the pipeline", **{f"{P}pipeline_parallel_microbatch_size": micro})
@@ -117,8 +117,8 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 def write_precision(out: Outgoing) -> None:
     """The format of products."""
-    form = str(out.get("matrix_precision", "bf16"))
-    converters = {"fp8": "mx" if out.get("fp8_scaling") == "blocks" else "float8", "fp4": "nvfp4"}
+    form = out["matrix_precision"]
+    converters = {"fp8": "mx" if out["fp8_scaling"] == "blocks" else "float8", "fp4": "nvfp4"}
     out.write(
         "format of products", **{f"{T}mixed_precision_param": "float32" if form in ("fp32", "tf32") else "bfloat16"}
     )
@@ -139,7 +139,7 @@ def read_gradients(reading: Reading) -> dict[str, Any]:
 def write_gradients(out: Outgoing) -> None:
     """Gradients are reduced in fp32, the only choice."""
     out.write("gradients are added up in fp32", **{f"{T}mixed_precision_reduce": "float32"})
-    if out.get("gradient_precision", 4) != 4:
+    if out["gradient_precision"] != 4:
         out.lose("gradient_precision", "torchtitan reduces gradients in fp32")
 
 
@@ -151,7 +151,7 @@ def read_offload(reading: Reading) -> dict[str, Any]:
 
 def write_offload(out: Outgoing) -> None:
     """Weights and states on the host together."""
-    shares = {name: out.get(name, 0) for name in ("optimizer_offload", "weight_offload")}
+    shares = {name: out[name] for name in ("optimizer_offload", "weight_offload")}
     both = all(share == 1 for share in shares.values())
     out.write("weights and states lie on the host", **{f"{T}enable_cpu_offload": both})
     if any(shares.values()) and not both:
@@ -167,7 +167,7 @@ def read_overlap(reading: Reading) -> dict[str, Any]:
 
 def write_overlap(out: Outgoing) -> None:
     """FSDP2 gathers and scatters beside computation."""
-    if not out.get("overlap_data_communication"):
+    if not out["overlap_data_communication"]:
         out.lose("overlap_data_communication", "FSDP2 always gathers and scatters beside computation")
 
 
@@ -179,8 +179,8 @@ def read_graphs(reading: Reading) -> dict[str, Any]:
 
 def write_graphs(out: Outgoing) -> None:
     """The graph that 0.3.0 captures by default, and refuses beside pipelines and where the host waits for experts."""
-    scope = str(out.get("cuda_graph_scope", "none"))
-    refused = out.get("pipeline_parallel_degree", 1) > 1 or out.get("expert_parallel_degree", 1) > 1
+    scope = out["cuda_graph_scope"]
+    refused = out["pipeline_parallel_degree"] > 1 or out["expert_parallel_degree"] > 1
     graph = scope == "step" and not refused
     out.write(
         "the step is one CUDA graph" if graph else "the host launches each kernel",
@@ -220,7 +220,7 @@ AC = {"none": "none", "full": "full", "alternate_products": "selective"}
 
 def write_recomputation(out: Outgoing) -> None:
     """None, every second product, or whole layers."""
-    kind = str(out.get("activation_recomputation", "none"))
+    kind = out["activation_recomputation"]
     out.write(
         "activations that the backward pass computes again", **{"activation_checkpoint.mode": AC.get(kind, "full")}
     )
@@ -257,9 +257,9 @@ def read_stages(reading: Reading) -> dict[str, Any]:
 def write_stages(out: Outgoing) -> None:
     """The schedule, and its chunks."""
     stages, chunks, kind = (
-        out.get("pipeline_parallel_degree", 1),
-        out.get("virtual_pipeline_stages", 1),
-        str(out.get("pipeline_schedule", "1f1b")),
+        out["pipeline_parallel_degree"],
+        out["virtual_pipeline_stages"],
+        out["pipeline_schedule"],
     )
     if stages == 1:
         out.idle |= {"pipeline_schedule", "virtual_pipeline_stages"}
@@ -270,7 +270,7 @@ def write_stages(out: Outgoing) -> None:
         **{f"{P}pipeline_parallel_schedule": INTERLEAVED if several else SCHEDULES.get(kind, "1F1B")},
     )
     if several:
-        each, rest = divmod(out.get("layers", 1), stages * chunks)
+        each, rest = divmod(out["layers"], stages * chunks)
         out.write(
             f"{chunks} chunks of layers of a stage", **{f"{P}pipeline_parallel_layers_per_stage": each + bool(rest)}
         )
