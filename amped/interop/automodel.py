@@ -26,7 +26,7 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
     return {
         "zero_stage": stage,
         "number_of_accelerators": replicas * reading.accelerators_of_a_replica,
-        **({"sharding_degree": replicas // copies} if copies > 1 else {}),
+        "sharding_degree": replicas // copies if copies > 1 else None,
     }
 
 
@@ -34,12 +34,10 @@ def write_sharding(out: Outgoing) -> None:
     """FSDP2 over all replicas, or over those of one copy; or replicas without shards."""
     stage, replicas = out["zero_stage"], out["data_parallel_degree"]
     shard = int(out["sharding_degree"]) if stage and "sharding_degree" in out.given else replicas
-    out.write(
-        "replicas share out weights, gradients and states" if stage else "replicas are whole",
-        **{f"{D}strategy": "fsdp2" if stage else "ddp"},
-    )
-    out.write("replicas", **{f"{D}dp_size": replicas})
-    out.write("copies of the shards", **{f"{D}dp_replicate_size": replicas // shard})
+    why = "replicas share out weights, gradients and states" if stage else "replicas are whole"
+    out.write(why, D, strategy="fsdp2" if stage else "ddp")
+    out.write("replicas", D, dp_size=replicas)
+    out.write("copies of the shards", D, dp_replicate_size=replicas // shard)
     if stage in (1, 2):
         out.lose("zero_stage", f"FSDP2 shards weights too: ZeRO 3 is written for ZeRO {stage}")
     if stage == 0 or shard == replicas:
@@ -56,9 +54,9 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 def write_precision(out: Outgoing) -> None:
     """bf16, fp32 or fp8."""
     form = out["matrix_precision"]
-    out.write("format of products", **{"model.torch_dtype": "fp32" if form in ("fp32", "tf32") else "bf16"})
+    out.write("format of products", "model.", torch_dtype="fp32" if form in ("fp32", "tf32") else "bf16")
     if form == "fp8":
-        out.write("products in fp8", **{"fp8.enabled": True})
+        out.write("products in fp8", "fp8.", enabled=True)
     elif form not in ("bf16", "fp32"):
         out.lose("matrix_precision", f"{form} has no key here")
 
@@ -78,8 +76,6 @@ def fields_of(e: Estimation) -> Outgoing:
     out = written(e, FORM, RULES)
     if out["number_of_experts"] <= 1:
         out.fields.pop(f"{D}ep_size", None)
-    if out["virtual_pipeline_stages"] > 1 and "virtual_pipeline_stages" not in {line.key for line in out.lost}:
-        out.lose("virtual_pipeline_stages", "chunks of a stage are set in the pipeline's own section")
     out.lose("model", "the network: put the config.json that you train under model.pretrained_model_name_or_path")
     return out
 

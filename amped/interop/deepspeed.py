@@ -18,23 +18,23 @@ AUTO = "auto"
 NO_GROUPS = -1
 
 
+# The three numbers of a batch, and their keys.
+BATCH = {"batch_size": "train_batch_size", "microbatch_size": "train_micro_batch_size_per_gpu",
+         "number_of_microbatches_per_minibatch": "gradient_accumulation_steps"}  # fmt: skip
+
+
 def read_batch(reading: Reading) -> dict[str, Any]:
     """Sequences of a step and of a micro-batch; what is "auto" stands in the arguments of the program."""
-    found = {}
-    for key, name in (
-        ("train_batch_size", "batch_size"),
-        ("train_micro_batch_size_per_gpu", "microbatch_size"),
-        ("gradient_accumulation_steps", "number_of_microbatches_per_minibatch"),
-    ):
+    sizes = {}
+    for name, key in BATCH.items():
         reading.refuse_section((key,))
-        value = reading.get(key, name)
-        if value == AUTO:
+        if reading.get(key, name) == AUTO:
             reading.defaulted(key, f"auto: the program says it; give --set {name}=N")
-        elif value is not None:
-            found[name] = reading.number(key, name)
-    if len(found) == 3:  # two of them say the third
-        del found["number_of_microbatches_per_minibatch"]
-    return found
+        elif (size := reading.number(key, name)) is not None:
+            sizes[name] = size
+    if len(sizes) == len(BATCH):  # two of them say the third
+        del sizes["number_of_microbatches_per_minibatch"]
+    return sizes
 
 
 def write_batch(out: Outgoing) -> None:
@@ -62,7 +62,7 @@ def write_precision(out: Outgoing) -> None:
     """bf16, fp16 or fp32."""
     form = out["matrix_precision"]
     if form not in ("fp32", "tf32"):
-        out.write("format of products", **{f"{'fp16' if form == 'fp16' else 'bf16'}.enabled": True})
+        out.write("format of products", "fp16." if form == "fp16" else "bf16.", enabled=True)
     if form not in ("bf16", "fp16", "fp32"):
         out.lose(
             "matrix_precision", f"{form} is set in the program (Transformer Engine, PyTorch), not in DeepSpeed's file"
@@ -85,30 +85,26 @@ def write_gradients(out: Outgoing) -> None:
     """The format in which gradients are added up."""
     wide = out["gradient_precision"] >= 4
     half = "fp16" if out["matrix_precision"] == "fp16" else "bf16"
-    out.write("gradients are added up in this format", **{"data_types.grad_accum_dtype": "fp32" if wide else half})
+    out.write("gradients are added up in this format", "data_types.", grad_accum_dtype="fp32" if wide else half)
 
 
 def read_offload(reading: Reading) -> dict[str, Any]:
     """What the host keeps."""
-    found = {}
+    shares = {}
     for key, name in (("offload_optimizer", "optimizer_offload"), ("offload_param", "weight_offload")):
         device, share = reading.word(f"{Z}{key}.device", name, "none"), reading.share(f"{Z}{key}.ratio", name, 1.0)
         if device not in ("none", "cpu"):
             reading.unsupported(f"{Z}{key}.device", f"{device}, read as the memory of the host")
-        found[name] = share if device != "none" else 0.0
-    return found
+        shares[name] = share if device != "none" else 0.0
+    return shares
 
 
 def write_offload(out: Outgoing) -> None:
     """What the host keeps."""
-    share = out["optimizer_offload"]
-    if share:
-        out.write(
-            "the host keeps the optimizer's states",
-            **{f"{Z}offload_optimizer.device": "cpu", f"{Z}offload_optimizer.ratio": share},
-        )
+    if share := out["optimizer_offload"]:
+        out.write("the host keeps the optimizer's states", f"{Z}offload_optimizer.", device="cpu", ratio=share)
     if out["weight_offload"] == 1:
-        out.write("the host keeps the weights", **{f"{Z}offload_param.device": "cpu"})
+        out.write("the host keeps the weights", f"{Z}offload_param.", device="cpu")
     elif out["weight_offload"]:
         out.lose("weight_offload", "DeepSpeed offloads all weights or none")
 
@@ -135,8 +131,7 @@ def write_sequence(out: Outgoing) -> None:
 def read_sharding(reading: Reading) -> dict[str, Any]:
     """MiCS: replicas share out their states in groups, and each group has a copy."""
     key = f"{Z}mics_shard_size"
-    shard = reading.get(key, "sharding_degree", NO_GROUPS)
-    if shard == NO_GROUPS:
+    if reading.get(key, "sharding_degree", NO_GROUPS) == NO_GROUPS:
         return {}
     degree = reading.number(key, "sharding_degree", least=1)
     if reading.values.get("zero_stage") != 3:
@@ -151,7 +146,7 @@ def write_sharding(out: Outgoing) -> None:
     if "sharding_degree" not in out.given or not stage or shard == out["data_parallel_degree"]:
         out.idle.add("sharding_degree")
     elif stage == 3:
-        out.write("replicas that share out their states; each such group has a copy", **{f"{Z}mics_shard_size": shard})
+        out.write("replicas that share out their states; each such group has a copy", Z, mics_shard_size=shard)
     else:
         out.lose("sharding_degree", f"{shard}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
 
@@ -167,10 +162,8 @@ def write_experts(out: Outgoing) -> None:
     """Shares of the experts."""
     degree = out["expert_parallel_degree"]
     if out["number_of_experts"] > 1 and degree > 1:
-        out.write(
-            "accelerators that each hold a share of the experts",
-            **{"expert_parallel.enabled": True, "expert_parallel.autoep_size": degree},
-        )
+        why = "accelerators that each hold a share of the experts"
+        out.write(why, "expert_parallel.", enabled=True, autoep_size=degree)
 
 
 RULES = {
@@ -182,27 +175,16 @@ RULES = {
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
     """The training of a DeepSpeed JSON. Its row of software has the attention of 2021; programs of today have a fused one."""
-    found = read_sections(FORM, Reading(flat(raw)), file, RULES, SOFTWARE)
-    found.report.defaulted.append(Told("flash_attention", "the program says it; a fused attention is taken"))
-    return replace(found, values={**found.values, "flash_attention": True})
-
-
-IN_THE_PROGRAM = {"pipeline_parallel_degree": 1, "activation_recomputation": "none", "tensor_parallel_strategy": "1d"}
+    training = read_sections(FORM, Reading(flat(raw)), file, RULES, SOFTWARE)
+    training.report.defaulted.append(Told("flash_attention", "the program says it; a fused attention is taken"))
+    return replace(training, values={**training.values, "flash_attention": True})
 
 
 def fields_of(e: Estimation) -> Outgoing:
     """A configuration in DeepSpeed's keys."""
     out = written(e, FORM, RULES)
-    told = {line.key for line in out.lost}
-    for name, usual in IN_THE_PROGRAM.items():
-        if out[name] != usual:
-            out.lost = [line for line in out.lost if line.key != name]
-            out.lose(name, f"{out[name]}: the program says it (PipelineModule, checkpoint), not DeepSpeed's file")
-    if "model" not in told:
-        out.lose(
-            "model",
-            "the network, its sequence length and the number of accelerators are in the program and the launcher",
-        )
+    told = "the network, its sequence length and the number of accelerators are in the program and the launcher"
+    out.lose("model", told)
     return out
 
 

@@ -122,7 +122,7 @@ def fields_of(e: Estimation) -> Outgoing:
 def every_field(e: Estimation) -> Outgoing:
     """A configuration as Megatron-LM's arguments by name, with switches that are off."""
     out = written(e, FORM, RULES)
-    _lose_the_rest(out)
+    _drop_refused_switches(out)
     out.fields = {name: value for name, value in out.fields.items() if not _is_idle(name, out)}
     if out["number_of_experts"] <= 1:
         out.idle |= {"expert_parallel_degree", "expert_tensor_parallel_degree"}
@@ -137,8 +137,8 @@ def _is_idle(name: str, out: Outgoing) -> bool:
     """Whether an argument says nothing about this configuration."""
     if name not in DEGREES:
         return False
-    experts = out["number_of_experts"] > 1
-    return (DEGREES[name] and not experts) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
+    dense = out["number_of_experts"] <= 1
+    return (DEGREES[name] and dense) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
 
 
 def _is_off(name: str, value: Any) -> bool:
@@ -150,18 +150,6 @@ def _is_off(name: str, value: Any) -> bool:
 
 # Switches of tensor parallelism, with the quantity that each comes from.
 OF_TENSORS = {"sequence_parallel": "sequence_parallel", "tp_comm_overlap": "overlap_forward_tensor_communication"}
-# What pretrain_gpt.py trains; other values cannot be expressed.
-TRAINED = {"norm_position": "pre", "causal": True, "number_of_stacks": 1, "embedding_norm": False, "pooler": False,
-           "cross_attention_layers": 0, "pipeline_schedule": "1f1b", "tensor_parallel_strategy": "1d"}  # fmt: skip
-
-
-def _lose_the_rest(out: Outgoing) -> None:
-    """Notes what is unlike the decoders and schedules of pretrain_gpt.py."""
-    told = {line.key for line in out.lost}
-    for name, usual in TRAINED.items():
-        if out[name] != usual and name not in told:
-            out.lose(name, f"{out[name]}: pretrain_gpt.py has {usual}")
-    _drop_refused_switches(out)
 
 
 def _drop_refused_switches(out: Outgoing) -> None:

@@ -115,12 +115,8 @@ def write_states(out: Outgoing) -> None:
     if form and not _states_have_a_format(out):
         out.lose("optimizer_state_precision", f"{form}: only Adam with shared states (ZeRO 1) has states below fp32")
     elif form:
-        out.write(
-            f"the optimizer's states are {form}",
-            use_precision_aware_optimizer=True,
-            exp_avg_dtype=form,
-            exp_avg_sq_dtype=form,
-        )
+        why = f"the optimizer's states are {form}"
+        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=form, exp_avg_sq_dtype=form)
 
 
 def read_steps(reading: Reading) -> dict[str, Any]:
@@ -129,14 +125,12 @@ def read_steps(reading: Reading) -> dict[str, Any]:
     samples, batch = reading.number("train_samples", "number_of_steps"), reading.values.get("batch_size")
     if steps is None and samples and batch:
         steps = -(-samples // int(batch))
-    return {"number_of_steps": steps} if steps else {}
+    return {"number_of_steps": steps or None}
 
 
 def write_steps(out: Outgoing) -> None:
     """The steps of the training."""
-    steps = out["number_of_steps"]
-    if steps:
-        out.write("steps of the training", train_iters=round(steps))
+    out.write("steps of the training", train_iters=round(out["number_of_steps"] or 0) or None)
 
 
 def read_offload(reading: Reading) -> dict[str, Any]:
@@ -145,30 +139,22 @@ def read_offload(reading: Reading) -> dict[str, Any]:
     share = reading.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
     layers = reading.number("cpu_offloading_num_layers", "activation_offload", 0)
     stage = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
-    return {
-        "optimizer_offload": share if on else 0.0,
-        **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),
-    }
+    return {"optimizer_offload": share if on else 0.0, "activation_offload": min(layers / stage, 1.0) or None}
 
 
 def write_offload(out: Outgoing) -> None:
     """What the host keeps: a share of the states, whole layers of activations."""
-    if out["optimizer_offload"] and not _states_have_a_format(out):
+    share = out["optimizer_offload"]
+    if share and not _states_have_a_format(out):
         out.lose("optimizer_offload", "Megatron-LM offloads the states of Adam where replicas share them (ZeRO 1)")
-    elif out["optimizer_offload"]:
-        out.write(
-            "the host keeps optimizer states",
-            optimizer_cpu_offload=True,
-            optimizer_offload_fraction=out["optimizer_offload"],
-            use_precision_aware_optimizer=True,
-        )
-    share, reading = out["activation_offload"], out["layers"] / out["pipeline_parallel_degree"]
+    elif share:
+        out.write("the host keeps optimizer states", optimizer_cpu_offload=True, optimizer_offload_fraction=share,
+                  use_precision_aware_optimizer=True)  # fmt: skip
+    share, stage = out["activation_offload"], out["layers"] / out["pipeline_parallel_degree"]
     if share:
-        out.write(
-            "layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * reading)
-        )
-        if (share * reading) % 1:
-            out.lose("activation_offload", f"{share:g} of {reading:g} layers is no whole number of layers")
+        out.write("layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * stage))
+        if (share * stage) % 1:
+            out.lose("activation_offload", f"{share:g} of {stage:g} layers is no whole number of layers")
 
 
 STARTED = (
@@ -184,22 +170,24 @@ def _first(reading: Reading, names: tuple[str, ...], into: str) -> int | None:
 
 def read_machine(reading: Reading) -> dict[str, Any]:
     """Servers and accelerators, as torchrun, #SBATCH or a log say them."""
-    nodes, each = (_first(reading, names, into) for names, into in STARTED)
-    world = reading.number("world_size", "number_of_accelerators") or (nodes * each if nodes and each else None)
+    nodes, accelerators = (_first(reading, names, into) for names, into in STARTED)
+    world = reading.number("world_size", "number_of_accelerators")
     several = nodes is not None and nodes > 1  # one server may have more than train
-    found = {"number_of_accelerators": world, "number_of_accelerators_per_node": each if several else None}
-    return {name: value for name, value in found.items() if value}
+    return {
+        "number_of_accelerators": world or (nodes * accelerators if nodes and accelerators else None),
+        "number_of_accelerators_per_node": accelerators if several else None,
+    }
 
 
 def write_machine(out: Outgoing) -> None:
     """What torchrun gets: equally many accelerators on every server."""
-    nodes, each = servers(out)
+    nodes, accelerators = servers(out)
     out.write("servers", nnodes=nodes)
-    out.write("accelerators of a server", nproc_per_node=each)
+    out.write("accelerators of a server", nproc_per_node=accelerators)
     if OF_A_HOST in out.values:
         out.idle.add("number_of_accelerators_per_node")  # the rack's, which no program is told
-    elif each != out["number_of_accelerators_per_node"] and nodes > 1:
-        out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
+    elif accelerators != out["number_of_accelerators_per_node"] and nodes > 1:
+        out.lose("number_of_accelerators_per_node", f"equally many, {accelerators}, start on each of {nodes} servers")
 
 
 # The switches by which the split of layers counts the embedding and the output head; the micro-batches of a chunk in a row.
@@ -209,26 +197,22 @@ GROUP = "microbatch_group_size_per_vp_stage"
 
 def read_stages(reading: Reading) -> dict[str, Any]:
     """How the layers lie on the stages."""
-    stages, layers = reading.degree("pipeline"), int(reading.values.get("layers", 1))
-    found: dict[str, Any] = {}
+    stages, into = reading.degree("pipeline"), "virtual_pipeline_stages"
     layout = reading.word("pipeline_model_parallel_layout", "pipeline_layout")
-    chunks = reading.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or reading.number(
-        "virtual_pipeline_model_parallel_size", "virtual_pipeline_stages"
+    chunks = reading.number("num_virtual_stages_per_pipeline_rank", into) or reading.number(
+        "virtual_pipeline_model_parallel_size", into
     )
-    each = reading.number("num_layers_per_virtual_pipeline_stage", "virtual_pipeline_stages")
-    chunks = chunks or (layers // (stages * each) if each else None)
+    layers = reading.number("num_layers_per_virtual_pipeline_stage", into)
+    chunks = chunks or (int(reading.values.get("layers", 1)) // (stages * layers) if layers else None)
     layout = layout or _ends_as_layers(reading, stages * (chunks or 1))
     if reading.raw.get(GROUP) == stages:
         reading.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
-    if layout:
-        found["pipeline_layout"] = layout
-        chunks = _chunks_of(layout, stages)
-    if chunks:
-        found["virtual_pipeline_stages"] = chunks
-    for end in ("first", "last"):
-        number = reading.number(f"decoder_{end}_pipeline_num_layers", f"number_of_{end}_stage_layers")
-        found |= {f"number_of_{end}_stage_layers": number} if number else {}
-    return found
+    ends = {f"number_of_{end}_stage_layers": f"decoder_{end}_pipeline_num_layers" for end in ("first", "last")}
+    return {
+        "pipeline_layout": layout or None,
+        into: (_chunks_of(layout, stages) if layout else chunks) or None,
+        **{name: reading.number(argument, name) or None for name, argument in ends.items()},
+    }
 
 
 def _chunks_of(layout: str, stages: int) -> int | None:
@@ -247,38 +231,31 @@ def _ends_as_layers(reading: Reading, parts: int) -> str | None:
     """
     first, last = (reading.flag(name, "pipeline_layout") for name in ENDS)
     layers = int(reading.values.get("layers", 1))
-    each, rest = divmod(layers + first + last, parts)
+    size, rest = divmod(layers + first + last, parts)
     if parts == 1 or not (first or last):
         return None
     if rest:
         reading.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
         return None
-    inner = [each] * parts
-    inner[0] -= first
-    inner[-1] -= last
-    return "|".join(
-        ("E" * (place == 0)) + "t" * number + ("L" * (place == parts - 1)) for place, number in enumerate(inner)
-    )
+    chunks = ["t" * size] * parts
+    chunks[0] = "E" + chunks[0][first:]
+    chunks[-1] = chunks[-1][last:] + "L"
+    return "|".join(chunks)
 
 
 def write_stages(out: Outgoing) -> None:
     """How the layers lie on the stages: an even split, first and last stages of their own, or a layout."""
     layout, chunks = out["pipeline_layout"], out["virtual_pipeline_stages"]
     if layout and out["pipeline_parallel_degree"] > 1:
+        why = "layers of each stage: E embedding, t layer, m module for further tokens, L output head"
         text = _letters(Layout(layout), out["multi_token_prediction_layers"])
-        out.write(
-            "layers of each stage: E embedding, t layer, m module for further tokens, L output head",
-            pipeline_model_parallel_layout=text,
-        )
+        out.write(why, pipeline_model_parallel_layout=text)
         return
     if chunks > 1:
         out.write("chunks of layers of a stage: a smaller bubble", num_virtual_stages_per_pipeline_rank=chunks)
     for end in ("first", "last"):
-        if f"number_of_{end}_stage_layers" in out.given:
-            out.write(
-                f"layers of the {end} stage",
-                **{f"decoder_{end}_pipeline_num_layers": out[f"number_of_{end}_stage_layers"]},
-            )
+        if (name := f"number_of_{end}_stage_layers") in out.given:
+            out.write(f"layers of the {end} stage", f"decoder_{end}_", pipeline_num_layers=out[name])
 
 
 def _letters(layout: Layout, modules: int) -> str:

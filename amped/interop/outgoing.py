@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from amped.configuring.sources import Given
@@ -34,11 +35,11 @@ class Outgoing:
     lost: list[Told] = field(default_factory=list)
     idle: set[str] = field(default_factory=set)
 
-    def write(self, why: str, **fields: Any) -> None:
-        """Writes some fields with one comment; None is left out."""
+    def write(self, why: str, section: str = "", /, **fields: Any) -> None:
+        """Writes some fields of a section with one comment; None is left out."""
         for name, value in fields.items():
             if value is not None:
-                self.fields[name], self.why[name] = value, why
+                self.fields[section + name], self.why[section + name] = value, why
 
     def lose(self, quantity: str, why: str) -> None:
         """Notes what cannot be expressed."""
@@ -160,7 +161,16 @@ def written(e: Estimation, form: str, rules: Mapping[str, Rule]) -> Outgoing:
         elif row.rule is None and quantity in out.values:
             out.write(row.why, **{row.keys[0]: _converted(out, quantity, row)})
     out.lost += _not_carried(e, out, form)
+    _lose_unlike(out, **table(form).get("fixed", {}))
     return out
+
+
+def _lose_unlike(out: Outgoing, values: Mapping[str, Any] = MappingProxyType({}), why: str = "") -> None:
+    """Notes what is unlike the values that every file of a format has."""
+    for name, usual in values.items():
+        if out[name] != usual:
+            out.lost = [line for line in out.lost if line.key != name]
+            out.lose(name, f"{out[name]}: {why.format(usual=usual)}")
 
 
 def _converted(out: Outgoing, quantity: str, row: Field) -> Any:
@@ -168,6 +178,8 @@ def _converted(out: Outgoing, quantity: str, row: Field) -> Any:
     value = out.values[quantity]
     if not row.words:
         return row.by.write(value)
+    if catalogue()[quantity].mark.unit == "byte":
+        value *= 8  # words mean the bits that a config says
     words = {ours: theirs for theirs, ours in row.words}
     if value not in words:
         out.lose(quantity, f"{value}: {row.lost}")
