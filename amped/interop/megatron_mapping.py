@@ -53,12 +53,11 @@ def write_precision(out: Outgoing) -> None:
     if form == "fp4":
         out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
     elif form == "fp8":
-        blocks = out["fp8_scaling"] == "blocks"
         out.write("products in fp8, the rest in bf16", bf16=True, fp8="hybrid")
-        out.write(
-            "blocks have scales (mxfp8 on Blackwell)" if blocks else "tensors have scales",
-            fp8_recipe="blockwise" if blocks else "tensorwise",
-        )
+        if out["fp8_scaling"] == "blocks":
+            out.write("blocks have scales (mxfp8 on Blackwell)", fp8_recipe="blockwise")
+        else:
+            out.write("tensors have scales", fp8_recipe="tensorwise")
     elif form in ("bf16", "fp16"):
         out.write("format of products", **{form: True})
     elif form == "tf32":
@@ -286,17 +285,16 @@ def write_context(out: Outgoing) -> None:
 
 def read_sharding(reading: Reading) -> dict[str, Any]:
     """What replicas share out."""
-    distributed = reading.flag("use_distributed_optimizer", "zero_stage")
+    stage = int(reading.flag("use_distributed_optimizer", "zero_stage"))
     instances = reading.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
-    share = {"sharding_degree": _of_one_instance(reading, instances)} if instances > 1 else {}
-    share = {name: degree for name, degree in share.items() if degree}
+    degree = _of_one_instance(reading, instances) if instances > 1 else None
     strategy = reading.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
     if reading.flag("use_megatron_fsdp", "zero_stage"):
         if strategy not in SHARDED:
             place = reading.place("data_parallel_sharding_strategy")
             raise ConfigError(Problem(f"{quoted(strategy)} is no strategy", place, f"one of {', '.join(SHARDED)}"))
-        return {"zero_stage": SHARDED[strategy], **share}
-    return {"zero_stage": int(distributed), **share}
+        stage = SHARDED[strategy]
+    return {"zero_stage": stage, "sharding_degree": degree}
 
 
 def _of_one_instance(reading: Reading, instances: int) -> int | None:
@@ -339,8 +337,8 @@ def read_recomputation(reading: Reading) -> dict[str, Any]:
     strange = [name for name in modules if name not in (*MODULES, "core_attn")]
     if strange:
         reading.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
-    found = {MODULES[name]: True for name in modules if name in MODULES}
-    return {into: "selective" if "core_attn" in modules else "none", **found}
+    recomputed = {MODULES[name]: True for name in modules if name in MODULES}
+    return {into: "selective" if "core_attn" in modules else "none", **recomputed}
 
 
 # What other frameworks compute again, and Megatron does not.
@@ -354,28 +352,19 @@ def write_recomputation(out: Outgoing) -> None:
     """What the backward pass computes again."""
     kind, why = out["activation_recomputation"], "activations that the backward pass computes again"
     modules = [theirs for theirs, name in MODULES.items() if out[name]]
-    if kind == "full":
-        out.write(why, recompute_granularity="full", recompute_method="uniform", recompute_num_layers=1)
-    elif kind == "block":
-        out.write(
-            why,
-            recompute_granularity="full",
-            recompute_method="block",
-            recompute_num_layers=out["number_of_recomputed_layers"],
-        )
+    if kind in ("full", "block"):
+        method, number = ("uniform", 1) if kind == "full" else ("block", out["number_of_recomputed_layers"])
+        out.write(why, recompute_granularity="full", recompute_method=method, recompute_num_layers=number)
+        for name in modules:
+            out.lose(MODULES[name], "single modules are not computed again beside whole layers")
     elif kind == "selective" or modules:
         names = [*(["core_attn"] if kind == "selective" else []), *modules]
         out.write(why, recompute_granularity="selective", recompute_modules=" ".join(names))
-    if kind in ("full", "block"):
-        for name in modules:
-            out.lose(MODULES[name], "single modules are not computed again beside whole layers")
     if kind in OF_OTHERS:
         out.lose("activation_recomputation", f"{OF_OTHERS[kind]}; none is written")
     if "moe_act" in modules and out["number_of_experts"] <= 1:
-        out.lose(
-            "activation_function_recomputation",
-            "moe_act is about experts; dense networks keep the outputs of their activation functions",
-        )
+        told = "moe_act is about experts; dense networks keep the outputs of their activation functions"
+        out.lose("activation_function_recomputation", told)
 
 
 def read_overlap(reading: Reading) -> dict[str, Any]:
@@ -395,21 +384,19 @@ def read_overlap(reading: Reading) -> dict[str, Any]:
 def write_overlap(out: Outgoing) -> None:
     """What travels beside computation; Megatron-LM overlaps the pipeline's messages where stages have chunks."""
     if out["overlap_data_communication"]:
-        out.write(
-            "gradients and weights travel beside computation",
-            overlap_grad_reduce=True,
-            overlap_param_gather=True if out["zero_stage"] else None,
-        )
-    chunks, over = out["virtual_pipeline_stages"] > 1, out["overlap_pipeline_communication"]
-    if out["pipeline_parallel_degree"] == 1:
-        out.idle.add("overlap_pipeline_communication")
-    elif chunks and not over and out["pipeline_parallel_degree"] == 2:
-        out.lose("overlap_pipeline_communication", "Megatron-LM waits for messages of chunks from 3 stages on")
-    elif chunks and not over:
+        gather = True if out["zero_stage"] else None
+        why = "gradients and weights travel beside computation"
+        out.write(why, overlap_grad_reduce=True, overlap_param_gather=gather)
+    stages, name = out["pipeline_parallel_degree"], "overlap_pipeline_communication"
+    chunks = out["virtual_pipeline_stages"] > 1
+    if stages == 1:
+        out.idle.add(name)
+    elif out[name] and not chunks:
+        out.lose(name, "Megatron-LM overlaps the pipeline's messages only with several chunks a stage")
+    elif chunks and not out[name] and stages == 2:
+        out.lose(name, "Megatron-LM waits for messages of chunks from 3 stages on")
+    elif chunks and not out[name]:
         out.write("the pipeline's messages are waited for", overlap_p2p_comm=False)
-    elif over and not chunks:
-        told = "Megatron-LM overlaps the pipeline's messages only with several chunks a stage"
-        out.lose("overlap_pipeline_communication", told)
 
 
 # The modules that --cuda-graph-scope names, as amped's scopes: the first set that holds all of them.
@@ -435,24 +422,19 @@ def read_graphs(reading: Reading) -> dict[str, Any]:
     words = reading.words("cuda_graph_scope", into)
     if not any(on) and implementation in ("none", "None"):
         return {into: "none"}
-    scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), None) if words else "layer"
-    if scope is None:
-        reading.unsupported(
-            "--cuda-graph-scope", f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
-        )
-    return {into: scope or "none"}
+    scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), "none") if words else "layer"
+    if scope == "none":
+        told = f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
+        reading.unsupported("--cuda-graph-scope", told)
+    return {into: scope}
 
 
 def write_graphs(out: Outgoing) -> None:
     """Captured graphs: of a layer, of its parts, or of the whole step."""
     scope = out["cuda_graph_scope"]
     if scope != "none":
-        implementation = "local" if scope == "step" else "transformer_engine"
-        out.write(
-            "what the host launches as one CUDA graph",
-            cuda_graph_impl=implementation,
-            cuda_graph_scope=SCOPES.get(scope),
-        )
+        out.write("what the host launches as one CUDA graph", cuda_graph_scope=SCOPES.get(scope),
+                  cuda_graph_impl="local" if scope == "step" else "transformer_engine")  # fmt: skip
 
 
 RULES = {
