@@ -12,7 +12,7 @@ from amped.estimation.estimation import Estimation
 from amped.interop import megatron
 from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing, heading, run_line
-from amped.interop.records import Imported, Reading, Report, Told
+from amped.interop.records import Imported, Reading, Report, ReportLine
 from amped.interop.sections import as_yaml, flat, parse_yaml
 
 FORM, SOFTWARE, VERSION = "bridge", "Megatron-Bridge", "Megatron-Bridge 26.08 (v0.6.0)"
@@ -72,10 +72,12 @@ def _tell_rest(rest: list[str], saved: Mapping[str, Any], report: Report) -> Non
     """What is no argument of Megatron-LM: an adapter, which changes what is trained; the rest costs nothing."""
     frozen = [key for key in rest if key.partition(".")[0] == "peft" and saved[key] is not None]
     if frozen:
-        report.unsupported.append(Told(", ".join(frozen), "LoRA: most weights are frozen, which amped does not model"))
+        report.unsupported.append(
+            ReportLine(", ".join(frozen), "LoRA: most weights are frozen, which amped does not model")
+        )
     others = [key for key in rest if key not in frozen]
     if others:
-        report.ignored.append(Told(", ".join(others), "data, logs, checkpoints, the learning rate, or not set"))
+        report.ignored.append(ReportLine(", ".join(others), "data, logs, checkpoints, the learning rate, or not set"))
 
 
 def _plain(value: Any) -> Any:
@@ -92,7 +94,7 @@ def _preset(saved: Mapping[str, Any], report: Report) -> dict[str, Any]:
     presets = (preset for pattern, preset in table(FORM)["presets"] if re.search(pattern, name))
     preset: dict[str, Any] | None = next(presets, None)
     if preset is None:
-        report.unsupported.append(Told("mixed_precision", f"{name} is no preset that amped knows"))
+        report.unsupported.append(ReportLine("mixed_precision", f"{name} is no preset that amped knows"))
     return preset or {}
 
 

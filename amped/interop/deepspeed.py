@@ -8,7 +8,7 @@ from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.outgoing import Outgoing, Rule, written
-from amped.interop.records import Imported, Reading, Told
+from amped.interop.records import Imported, Reading, ReportLine
 from amped.interop.sections import as_json, flat, read_sections
 
 FORM, SOFTWARE, VERSION = "deepspeed", "Megatron-DeepSpeed", "DeepSpeed 0.19.8"
@@ -176,15 +176,15 @@ RULES = {
 def read(raw: Mapping[str, Any], file: str) -> Imported:
     """The training of a DeepSpeed JSON. Its row of software has the attention of 2021; programs of today have a fused one."""
     training = read_sections(FORM, Reading(flat(raw)), file, RULES, SOFTWARE)
-    training.report.defaulted.append(Told("flash_attention", "the program says it; a fused attention is taken"))
+    training.report.defaulted.append(ReportLine("flash_attention", "the program says it; a fused attention is taken"))
     return replace(training, values={**training.values, "flash_attention": True})
 
 
 def fields_of(e: Estimation) -> Outgoing:
     """A configuration in DeepSpeed's keys."""
     out = written(e, FORM, RULES)
-    told = "the network, its sequence length and the number of accelerators are in the program and the launcher"
-    out.lose("model", told)
+    what = "the network, its sequence length and the number of accelerators are in the program and the launcher"
+    out.lose("model", what)
     return out
 
 

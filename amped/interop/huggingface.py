@@ -19,7 +19,7 @@ from amped.interop.huggingface_sizes import (
     unknown_keys,
     unknown_network,
 )
-from amped.interop.records import Imported, Reading, Report, Told
+from amped.interop.records import Imported, Reading, Report, ReportLine
 from amped.interop.rest import tell_rest
 from amped.interop.sizes import is_size
 
@@ -53,7 +53,7 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     reading.values = {name: value for name, value in values.items() if value is not None}
     reading.refuse_wrong(reading.values, told)
     _tell_unknown(kind, reading)
-    report.used += [Told(key, into) for key, into in reading.taken.items()]
+    report.used += [ReportLine(key, into) for key, into in reading.taken.items()]
     return Imported(FORM, file, _title(raw, network, file), reading.values, told, report)
 
 
@@ -68,7 +68,7 @@ def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]
             _tell_outer(
                 {name: value for name, value in outer.items() if name not in raw[key]}, bool(towers), width, report
             )
-            report.used.append(Told(key, "the language model"))
+            report.used.append(ReportLine(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
     return {name: value for name, value in raw.items() if name not in towers}
 
@@ -112,7 +112,7 @@ def _family_of(kind: str, raw: Mapping[str, Any], report: Report) -> Mapping[str
     """The record of a model_type, with what amped cannot express of each such network."""
     record = family(kind)
     size = told_size(raw) if "unsupported" in record else ""
-    report.unsupported += [Told(f"model_type {kind}", what + size) for what in record.get("unsupported", ())]
+    report.unsupported += [ReportLine(f"model_type {kind}", what + size) for what in record.get("unsupported", ())]
     return record
 
 

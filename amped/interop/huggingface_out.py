@@ -115,8 +115,8 @@ def _idle(name: str, out: Outgoing) -> bool:
     return idle.get(name, False)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one == other or (not one and not other)
+def _same(value: Any, usual: Any) -> bool:
+    return value == usual or not (value or usual)
 
 
 # --- rules: what they write, and the quantities that they say ---------------------------------------------------------
@@ -212,10 +212,10 @@ def dense_start(out: Outgoing) -> Said:
 
 def shared(out: Outgoing) -> Said:
     """Shared experts, as wide as the others."""
-    width, each = out["shared_experts_feedforward_dimension"], out["expert_feedforward_dimension"]
-    out.write("experts that every token visits", n_shared_experts=-(-width // each))
-    if width % each:
-        out.lose("shared_experts_feedforward_dimension", f"{width}: the class has whole experts of {each}")
+    width, expert = out["shared_experts_feedforward_dimension"], out["expert_feedforward_dimension"]
+    out.write("experts that every token visits", n_shared_experts=-(-width // expert))
+    if width % expert:
+        out.lose("shared_experts_feedforward_dimension", f"{width}: the class has whole experts of {expert}")
     return ("number_of_shared_experts", "shared_experts_feedforward_dimension")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Reading, Told
+from amped.interop.records import Reading, ReportLine
 from amped.interop.sizes import INTO, sum_of
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
@@ -105,7 +105,7 @@ def tell_part(reading: Reading, name: str, key: str, layers: float, before: str 
     numbers: dict[str, Any] = {size: (value or 0.0) * layers for size, value in sizes.items()}
     numbers["parameters"] += once or 0.0
     entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
-    reading.report.unsupported.append(Told(key, what, entry))
+    reading.report.unsupported.append(ReportLine(key, what, entry))
 
 
 def mixtures(reading: Reading, kinds: Sequence[str]) -> list[bool]:

@@ -12,7 +12,7 @@ from amped.estimation.estimation import Estimation
 from amped.interop import megatron_mapping, megatron_model
 from amped.interop.fields import fields, table
 from amped.interop.outgoing import HEAD_IS_YOURS, Outgoing, heading, torchrun, written
-from amped.interop.records import Imported, Reading, Told
+from amped.interop.records import Imported, Reading, ReportLine
 from amped.interop.sections import read_keys
 from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, script_of
 
@@ -58,7 +58,9 @@ def read(text: str, file: str) -> Imported:
             Problem(f"no launch with {LAUNCH} is in it", "line 1", "amped reads the flags of pretrain_gpt.py")
         )
     reading = _arguments(script)
-    reading.report.ignored += [Told(f"line {number}", f"a command, not run: {line}") for number, line in script.others]
+    reading.report.ignored += [
+        ReportLine(f"line {number}", f"a command, not run: {line}") for number, line in script.others
+    ]
     return imported(reading, file)
 
 
@@ -76,8 +78,8 @@ def _arguments(script: Script) -> Reading:
         name, on = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
         value = _value(flag, name, on)
         if name in values and values[name] != value and flag in script.flags:
-            told = f"{flag.name} is {value!r}, and {values[name]!r} in line {lines[name]}"
-            raise FileError(Problem(told, f"line {flag.line}", "keep one"))
+            what = f"{flag.name} is {value!r}, and {values[name]!r} in line {lines[name]}"
+            raise FileError(Problem(what, f"line {flag.line}", "keep one"))
         values[name], lines[name] = value, flag.line
     return Reading(values, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
 
@@ -95,10 +97,10 @@ def imported(
     reading: Reading, file: str, unknown: str | None = None, software: str = SOFTWARE, source: str = FORM
 ) -> Imported:
     """The training of Megatron-LM's arguments by name."""
-    told = read_keys(
+    origins = read_keys(
         FORM, reading, RULES, shown=flag_of, about="arguments about", check=_refuse_without_sizes, unknown=unknown
     )
-    return Imported(source, file, file, reading.values, told, reading.report, software)
+    return Imported(source, file, file, reading.values, origins, reading.report, software)
 
 
 def _refuse_without_sizes(values: Mapping[str, Any]) -> None:
@@ -189,8 +191,8 @@ def environment(out: Outgoing) -> list[str]:
     parallel = out["tensor_parallel_degree"] > 1 or out["context_parallel_degree"] > 1
     if "use_megatron_fsdp" in out.fields:
         return []
-    told = "messages start in order, beside products (not needed from Blackwell on)"
-    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {told}"] if parallel else []
+    why = "messages start in order, beside products (not needed from Blackwell on)"
+    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {why}"] if parallel else []
 
 
 def _written_flag(name: str, value: Any) -> str:

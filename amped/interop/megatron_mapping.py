@@ -363,8 +363,8 @@ def write_recomputation(out: Outgoing) -> None:
     if kind in OF_OTHERS:
         out.lose("activation_recomputation", f"{OF_OTHERS[kind]}; none is written")
     if "moe_act" in modules and out["number_of_experts"] <= 1:
-        told = "moe_act is about experts; dense networks keep the outputs of their activation functions"
-        out.lose("activation_function_recomputation", told)
+        what = "moe_act is about experts; dense networks keep the outputs of their activation functions"
+        out.lose("activation_function_recomputation", what)
 
 
 def read_overlap(reading: Reading) -> dict[str, Any]:
@@ -424,8 +424,8 @@ def read_graphs(reading: Reading) -> dict[str, Any]:
         return {into: "none"}
     scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), "none") if words else "layer"
     if scope == "none":
-        told = f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
-        reading.unsupported("--cuda-graph-scope", told)
+        what = f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
+        reading.unsupported("--cuda-graph-scope", what)
     return {into: scope}
 
 

@@ -55,8 +55,8 @@ def read_vocabulary(reading: Reading) -> dict[str, Any]:
     if padded:
         return {into: padded}
     if not plain:
-        told = "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
-        reading.unsupported("--vocab-size", told)
+        what = "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
+        reading.unsupported("--vocab-size", what)
         return {}
     plain += reading.get("tokenizer_type", into) == "NullTokenizer"  # it adds a token for the end of a text
     unit = (reading.number("make_vocab_size_divisible_by", into) or DIVISIBLE_BY) * reading.degree("tensor")
@@ -126,8 +126,8 @@ def read_dropout(reading: Reading) -> dict[str, Any]:
     """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
     hidden, attention = (reading.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
     if hidden != attention:
-        told = f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}"
-        reading.unsupported("--attention-dropout", told)
+        what = f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}"
+        reading.unsupported("--attention-dropout", what)
     return {"dropout": hidden}
 
 
@@ -254,8 +254,8 @@ def mixture_marks(out: Outgoing) -> list[int]:
     if marks:
         return [int(mark) for mark in marks]
     if 0 < number < layers:
-        told = f"amped knows that {number} of {layers} layers are mixtures, not which; the last ones are written"
-        out.lose("mixture_layer_pattern", told)
+        what = f"amped knows that {number} of {layers} layers are mixtures, not which; the last ones are written"
+        out.lose("mixture_layer_pattern", what)
     return [0] * (layers - number) + [1] * number
 
 
@@ -270,8 +270,8 @@ def listed(written: Any, place: str) -> int | list[int]:
         if isinstance(value, list) and not set(value) <= {0, 1}:
             raise ValueError(value)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        told = f"{quoted(written)} is neither a number nor a list of 0 and 1"
-        raise ConfigError(Problem(told, place, "like 2 or ([0]*3+[1]*58)")) from None
+        what = f"{quoted(written)} is neither a number nor a list of 0 and 1"
+        raise ConfigError(Problem(what, place, "like 2 or ([0]*3+[1]*58)")) from None
     return value
 
 

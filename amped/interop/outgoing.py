@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from amped.configuring.sources import Given
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import Field, fields, table
-from amped.interop.records import Reading, Told
+from amped.interop.records import Reading, ReportLine
 from amped.theory.language.catalogue import Quantity, catalogue
 from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 
@@ -32,7 +32,7 @@ class Outgoing:
     given: frozenset[str]
     fields: dict[str, Any] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
-    lost: list[Told] = field(default_factory=list)
+    lost: list[ReportLine] = field(default_factory=list)
     idle: set[str] = field(default_factory=set)
 
     def write(self, why: str, section: str = "", /, **fields: Any) -> None:
@@ -43,7 +43,7 @@ class Outgoing:
 
     def lose(self, quantity: str, why: str) -> None:
         """Notes what cannot be expressed."""
-        self.lost.append(Told(quantity, why))
+        self.lost.append(ReportLine(quantity, why))
 
     def __getitem__(self, name: str) -> Any:
         """A value, or what the catalogue has where nobody gives one."""
@@ -63,9 +63,9 @@ def _defaults(quantity: Quantity) -> list[Any]:
 
 def heading(out: Outgoing, version: str, e: Estimation) -> list[str]:
     """The comments above a file: what it is, and what cannot be expressed."""
-    every = ["# Everything that amped knows of this mapping is expressed."]
-    lost = ["# Cannot be expressed here:", *(f"#   {line}" for line in out.lost)] if out.lost else every
-    return [f"# {version}, written by amped: {e.scenario.title}", *lost]
+    lost = [f"#   {line}" for line in out.lost]
+    head = "# Cannot be expressed here:" if lost else "# Everything that amped knows of this mapping is expressed."
+    return [f"# {version}, written by amped: {e.scenario.title}", head, *lost]
 
 
 def run_line(out: Outgoing, what: str) -> str:
@@ -83,9 +83,9 @@ HEAD_IS_YOURS = (
 
 def torchrun(out: Outgoing, job: str = "amped") -> str:
     """How torchrun starts the processes of a server; several servers meet at the first one, under the name of the job."""
-    nodes, each = servers(out)
+    nodes, accelerators = servers(out)
     meeting = f' --rdzv-id {job} --rdzv-backend c10d --rdzv-endpoint "${HEAD}:29500"' if nodes > 1 else ""
-    return f"torchrun --nnodes {nodes} --nproc-per-node {each}{meeting}"
+    return f"torchrun --nnodes {nodes} --nproc-per-node {accelerators}{meeting}"
 
 
 # The column of a system whose node, a rack, is several hosts.
@@ -99,8 +99,8 @@ def servers(out: Outgoing) -> tuple[int, int]:
     """
     total, node = out["number_of_accelerators"], out["number_of_accelerators_per_node"]
     most = min(node, out.values.get(OF_A_HOST, node), total)
-    each = next(number for number in range(most, 0, -1) if total % number == 0)
-    return total // each, each
+    accelerators = next(number for number in range(most, 0, -1) if total % number == 0)
+    return total // accelerators, accelerators
 
 
 def read_only(out: Outgoing) -> None:
@@ -122,15 +122,13 @@ class Rule(NamedTuple):
 
 def outgoing(e: Estimation) -> Outgoing:
     """The values of an estimate, with the layout of its stages."""
-    known, sources, choices = e.scenario.catalogue, e.scenario.sources, e.choices
+    quantities, sources, choices = e.scenario.catalogue, e.scenario.sources, e.choices
     values: dict[str, Any] = {}
     for name in {*table("fields")["rows"], *EXTRA, *sources.origins}:
         if name in choices:
             values[name] = choices[name]
-        elif name in e:
-            values[name] = _plain(e[name], known[name].mark.unit)
-        elif name in sources.given and isinstance(sources.given[name], float):
-            values[name] = _plain(sources.given[name], known[name].mark.unit)
+        elif isinstance(number := e[name] if name in e else sources.given.get(name), float):
+            values[name] = _plain(number, quantities[name].mark.unit)
     system = sources.rows.get(SYSTEM)
     if system is not None and OF_A_HOST in system.columns:
         values[OF_A_HOST] = system.columns[OF_A_HOST]
@@ -186,17 +184,16 @@ def _converted(out: Outgoing, quantity: str, row: Field) -> Any:
     return words.get(value, row.words[-1][0])
 
 
-def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[Told]:
+def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[ReportLine]:
     """What was given about the network or the mapping, is not the default, and has no field in the format."""
-    carried, told = fields(form), []
+    carried, usual, lines = fields(form), table(form).get("always", {}), []
+    about = (NETWORK, MAPPING) if "layers" in carried else (MAPPING,)  # else the network is somewhere else
     for name, origin in e.scenario.sources.origins.items():
-        quantity = e.scenario.catalogue[name]
-        about = (NETWORK, MAPPING) if "layers" in carried else (MAPPING,)  # else the network is somewhere else
-        instruction = quantity.category in about and name not in table("fields")["no_instructions"]
-        instruction = instruction and out.values.get(name) != table(form).get("always", {}).get(name)
-        if isinstance(origin, Given) and instruction and name not in carried and not is_default(e, name, out):
-            told.append(Told(name, f"{origin.written} has no field here"))
-    return told
+        instruction = e.scenario.catalogue[name].category in about and name not in table("fields")["no_instructions"]
+        missing = instruction and name not in carried and out.values.get(name) != usual.get(name)
+        if isinstance(origin, Given) and missing and not is_default(e, name, out):
+            lines.append(ReportLine(name, f"{origin.written} has no field here"))
+    return lines
 
 
 def is_default(e: Estimation, name: str, out: Outgoing) -> bool:

@@ -39,12 +39,12 @@ def simumax_experts(reading: Reading) -> dict[str, Any]:
     layers = int(reading.values["layers"])
     if dense > layers:
         raise ConfigError(Problem(f"{dense} dense layers are more than all {layers}", reading.place("dense_layers")))
-    found: dict[str, Any] = {
+    mixture: dict[str, Any] = {
         "number_of_experts": experts, "experts_per_token": reading.number("topk", "experts_per_token", 1), "number_of_MoE_layers": layers - dense,
         "expert_feedforward_dimension": reading.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or reading.values.get("feedforward_dimension"),
         "shared_experts_feedforward_dimension": reading.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension"),
     }  # fmt: skip
-    return found | ({"mixture_layer_pattern": as_pattern([0] * dense + [1] * (layers - dense))} if dense else {})
+    return mixture | ({"mixture_layer_pattern": as_pattern([0] * dense + [1] * (layers - dense))} if dense else {})
 
 
 def simumax_batch(reading: Reading) -> dict[str, Any]:

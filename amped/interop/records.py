@@ -22,7 +22,7 @@ LARGEST, MOST_LAYERS = 10**15, 100_000
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportLine:
     """One line of a report: the key in the file, what was done with it, and how large it is if it is not modeled and bounded."""
 
     key: str
@@ -44,23 +44,23 @@ class Report:
         ignored: keys that change neither time nor memory, and why.
     """
 
-    unsupported: list[Told] = field(default_factory=list)
-    used: list[Told] = field(default_factory=list)
-    defaulted: list[Told] = field(default_factory=list)
-    ignored: list[Told] = field(default_factory=list)
+    unsupported: list[ReportLine] = field(default_factory=list)
+    used: list[ReportLine] = field(default_factory=list)
+    defaulted: list[ReportLine] = field(default_factory=list)
+    ignored: list[ReportLine] = field(default_factory=list)
 
-    def groups(self) -> Iterable[tuple[str, list[Told]]]:
+    def groups(self) -> Iterable[tuple[str, list[ReportLine]]]:
         """The parts of the report in the order in which they are told: what is missing comes first."""
         for name in ("unsupported", "used", "defaulted", "ignored"):
             yield name, getattr(self, name)
 
     def not_modeled(self) -> list[dict[str, Any]]:
         """What amped cannot express, as a config has it; what has no size has no bound."""
-        return [(told.entry or NotModeled(str(told))).written() for told in self.unsupported]
+        return [(line.entry or NotModeled(str(line))).written() for line in self.unsupported]
 
     def to_dict(self) -> dict[str, list[dict[str, str]]]:
         """The report as JSON has it."""
-        return {name: [{"key": told.key, "what": told.what} for told in lines] for name, lines in self.groups()}
+        return {name: [{"key": line.key, "what": line.what} for line in lines] for name, lines in self.groups()}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Imported:
         file: where it was read.
         name: what the file calls itself, for titles.
         values: values by canonical name, as a config has them.
-        told: for each name, the key that it comes from.
+        origins: for each name, the key that it comes from.
         report: what became of every key.
         software: the row of the framework that the file is for.
     """
@@ -81,7 +81,7 @@ class Imported:
     file: str
     name: str
     values: Mapping[str, Any]
-    told: Mapping[str, str]
+    origins: Mapping[str, str]
     report: Report
     software: str | None = None
 
@@ -92,7 +92,7 @@ class Imported:
             ConfigError: with every such thing.
         """
         if self.report.unsupported:
-            problems = [Problem(told.what, told.key) for told in self.report.unsupported]
+            problems = [Problem(line.what, line.key) for line in self.report.unsupported]
             raise ConfigError(
                 [*problems, Problem("amped cannot express this", advice="leave out --strict")], file=self.file
             )
@@ -262,7 +262,7 @@ class Reading:
             raise ConfigError(error.at(place)) from None
         return value
 
-    def refuse_wrong(self, values: Mapping[str, Any], told: Mapping[str, str]) -> None:
+    def refuse_wrong(self, values: Mapping[str, Any], line: Mapping[str, str]) -> None:
         """Refuses values that no quantity of amped takes, with the keys that they come from.
 
         Raises:
@@ -271,7 +271,7 @@ class Reading:
         problems: list[Problem] = []
         for quantity, value in values.items():
             own = [self.place(name) for name, into in self.taken.items() if quantity in into.split(", ")]
-            with collected(problems, ", ".join(own) or told.get(quantity, "")):
+            with collected(problems, ", ".join(own) or line.get(quantity, "")):
                 read_value(catalogue()[quantity], value)
         if problems:
             raise ConfigError(problems)
@@ -287,11 +287,11 @@ class Reading:
 
     def unsupported(self, key: str, what: str) -> None:
         """Tells what amped cannot express."""
-        self.report.unsupported.append(Told(key, what))
+        self.report.unsupported.append(ReportLine(key, what))
 
     def defaulted(self, key: str, what: str) -> None:
         """Tells what the file does not say, and what was taken."""
-        self.report.defaulted.append(Told(key, what))
+        self.report.defaulted.append(ReportLine(key, what))
 
 
 # What stands between words in one text: brackets, quotes and commas, as Python prints lists.

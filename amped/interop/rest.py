@@ -11,7 +11,7 @@ from typing import Any
 from amped.base.errors import quoted
 from amped.configuring.not_modeled import SHARES, SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Reading, Told
+from amped.interop.records import Reading, ReportLine
 from amped.interop.sizes import sum_of
 
 OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
@@ -63,18 +63,21 @@ def tell_rest(tables: str, reading: Reading, unknown: str | None = None) -> None
             strange[f"{quoted(value)}: amped does not know this key; it may cost time or memory"].append(key)
     report = reading.report
     report.unsupported += [_not_modeled(reading, rows[what], ", ".join(keys)) for what, keys in costs.items()]
-    report.unsupported += [Told(", ".join(keys), why) for why, keys in strange.items()]
-    report.ignored += [Told(", ".join(keys), why) for why, keys in ignored.items()]
+    report.unsupported += [ReportLine(", ".join(keys), why) for why, keys in strange.items()]
+    report.ignored += [ReportLine(", ".join(keys), why) for why, keys in ignored.items()]
 
 
-def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> Told:
+def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> ReportLine:
     """Something that amped does not model, with its sizes if its row has some and the file says what they need."""
     what = f"{row['what']}, which amped does not model"
     sizes: dict[str, Any] = {name: _size(reading, row[name]) for name in SIZES if name in row}
     shares = {name: {part: _size(reading, of) for part, of in row[name].items()} for name in SHARES if name in row}
-    if not (sizes or shares) or None in (*sizes.values(), *(of for each in shares.values() for of in each.values())):
-        return Told(keys, what)
-    return Told(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes | shares))
+    if not (sizes or shares) or None in (
+        *sizes.values(),
+        *(share for parts in shares.values() for share in parts.values()),
+    ):
+        return ReportLine(keys, what)
+    return ReportLine(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes | shares))
 
 
 def _size(reading: Reading, written: Any) -> float | None:

@@ -13,7 +13,7 @@ from amped.base.errors import LONGEST_QUOTE, FileError, Problem
 from amped.base.extras import from_extra
 from amped.interop.fields import plain_values, table
 from amped.interop.outgoing import Outgoing, Rule
-from amped.interop.records import Imported, Reading, Told
+from amped.interop.records import Imported, Reading, ReportLine
 from amped.interop.rest import tell_rest
 
 MOST_KEYS = 20_000
@@ -24,7 +24,7 @@ LONG_KEY = re.compile(r"""(?<![\w."'-])(?:[\w"'-]++\s*+\.\s*+){100}""")
 # A line of YAML or TOML is no wider than this before its comment.
 WIDTH = 56
 # What is told of a file without a network.
-NO_SIZES = Told("", "the file does not say the sizes of the network: give --model NAME or PATH")
+NO_SIZES = ReportLine("", "the file does not say the sizes of the network: give --model NAME or PATH")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -84,10 +84,10 @@ def _size_written_out(node: Any, sizes: dict[int, int]) -> int:
     if id(node) not in sizes:
         sizes[id(node)] = MOST_NODES  # until it is known, which is never if it is inside itself
         inner = chain.from_iterable(node.value) if node.id == "mapping" else node.value
-        sizes[id(node)] = 1 + sum(_size_written_out(each, sizes) for each in inner)
+        sizes[id(node)] = 1 + sum(_size_written_out(value, sizes) for value in inner)
     if sizes[id(node)] > MOST_NODES:
-        told = f"has more than {MOST_NODES:,} values when its aliases are written out"
-        raise FileError(Problem(told, f"line {node.start_mark.line + 1}"))
+        what = f"has more than {MOST_NODES:,} values when its aliases are written out"
+        raise FileError(Problem(what, f"line {node.start_mark.line + 1}"))
     return sizes[id(node)]
 
 
@@ -99,15 +99,14 @@ def flat(nested: Any) -> dict[str, Any]:
     """
     if not isinstance(nested, Mapping):
         raise FileError(Problem("is no object of sections", "line 1"))
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for place, value in _leaves(nested, "", 0):
         if _is_deeper(value, DEEPEST):
-            told = f"a value is nested deeper than {DEEPEST} levels"
-            raise FileError(Problem(told, place[:LONGEST_QUOTE]))
-        found[place] = value
-        if len(found) > MOST_KEYS:
+            raise FileError(Problem(f"a value is nested deeper than {DEEPEST} levels", place[:LONGEST_QUOTE]))
+        fields[place] = value
+        if len(fields) > MOST_KEYS:
             raise FileError(Problem(f"has more than {MOST_KEYS:,} keys", "line 1"))
-    return found
+    return fields
 
 
 def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -121,33 +120,33 @@ def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tupl
 def _is_deeper(value: Any, levels: int) -> bool:
     """Whether lists and sections of a value are nested deeper than some levels."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_is_deeper(each, levels - 1) for each in inner)
+    return levels < 0 or any(_is_deeper(part, levels - 1) for part in inner)
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted keys as sections."""
-    found: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
     for place, value in fields.items():
         *sections, name = place.split(".")
-        inner = found
+        inner = whole
         for section in sections:
             inner = inner.setdefault(section, {})
         inner[name] = value
-    return found
+    return whole
 
 
 def read_sections(
     form: str, reading: Reading, file: str, rules: Mapping[str, Rule], software: str | None = None
 ) -> Imported:
     """The training that dotted keys say."""
-    told, network = read_keys(form, reading, rules), table(form).get("network", {})
-    values, defaulted = reading.values, [NO_SIZES]
+    origins, values, defaulted = read_keys(form, reading, rules), reading.values, [NO_SIZES]
     if "layers" in values:
-        facts = network.get("facts", {})
-        values, told = facts | values, dict.fromkeys(facts, f"the networks of {form}") | told
-        defaulted = [Told(*line) for line in network.get("defaulted", ())]
+        network = table(form).get("network", {"facts": {}})
+        values = network["facts"] | values
+        origins = dict.fromkeys(network["facts"], f"the networks of {form}") | origins
+        defaulted = [ReportLine(*line) for line in network.get("defaulted", ())]
     reading.report.defaulted += defaulted
-    return Imported(form, file, file, values, told, reading.report, software)
+    return Imported(form, file, file, values, origins, reading.report, software)
 
 
 def read_keys(
@@ -171,25 +170,25 @@ def read_keys(
         check: refuses values that say too little for the rules.
         unknown: as in `tell_rest`.
     """
-    values, told = reading.values, dict[str, str]()
+    values, origins = reading.values, dict[str, str]()
     for name, key, value in plain_values(form, reading, shown):
         values[name] = value
-        told[name] = shown(key) if reading.raw.get(key) is not None else f"what the format takes without {shown(key)}"
+        origins[name] = shown(key) if key in reading.taken else f"what the format takes without {shown(key)}"
     check(values)
     for name, rule in rules.items():
         of_rule = {quantity: value for quantity, value in rule.read(reading).items() if value is not None}
         values |= of_rule
-        told |= dict.fromkeys(of_rule, f"{about} {name}")
-    reading.refuse_wrong(values, told)
+        origins |= dict.fromkeys(of_rule, f"{about} {name}")
+    reading.refuse_wrong(values, origins)
     tell_rest(form, reading, unknown)
-    reading.report.used += [Told(shown(key), into) for key, into in reading.taken.items()]
-    return told
+    reading.report.used += [ReportLine(shown(key), into) for key, into in reading.taken.items()]
+    return origins
 
 
 def as_json(out: Outgoing, title: str) -> str:
     """Fields as JSON. JSON has no comments: reasons and what is lost stand under keys that no framework reads."""
-    told = {"_comment": title, "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": dict(out.why)}
-    return json.dumps({**told, **nested(out.fields)}, indent=1) + "\n"
+    notes = {"_comment": title, "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": out.why}
+    return json.dumps({**notes, **nested(out.fields)}, indent=1) + "\n"
 
 
 def as_yaml(out: Outgoing, head: list[str]) -> str:

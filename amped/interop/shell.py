@@ -118,10 +118,10 @@ class Variables:
         """Refuses a text that is too long, or replacements that are too many."""
         self.work += added + WORK_OF_A_REPLACEMENT
         if length > LONGEST_TEXT or self.work > MOST_WORK:
-            told = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
+            what = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
             if length <= LONGEST_TEXT:
-                told = f"too many variables are replaced up to here, last ${name}"
-            raise FileError(Problem(told, f"line {self.line}", "write the flags themselves"))
+                what = f"too many variables are replaced up to here, last ${name}"
+            raise FileError(Problem(what, f"line {self.line}", "write the flags themselves"))
 
 
 def _follow(statement: str, number: int, variables: Variables, launch: str, script: Script) -> None:
@@ -225,9 +225,9 @@ def refuse_command(flag: Flag) -> None:
     """
     written = " ".join(flag.words)
     if COMMAND.search(written):
-        told = f"takes its value from a command, {written!r}, and amped runs none"
+        what = f"takes its value from a command, {written!r}, and amped runs none"
     elif "$" in written:
-        told = f"takes {written!r}, which the file does not give"
+        what = f"takes {written!r}, which the file does not give"
     else:
         return
-    raise FileError(Problem(f"{flag.name} {told}", f"line {flag.line}", "write the value"))
+    raise FileError(Problem(f"{flag.name} {what}", f"line {flag.line}", "write the value"))

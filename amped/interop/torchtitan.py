@@ -177,8 +177,8 @@ def read_recomputation(reading: Reading) -> dict[str, Any]:
     if "selective" in mode and option not in ("op", "2"):
         reading.unsupported(f"{section}.selective_ac_option", f"{option}: read as every second product")
     if reading.get(f"{section}.memory_budget", into) is not None:
-        told = "the compiler chooses within a budget: read as every second product"
-        reading.unsupported(f"{section}.memory_budget", told)
+        what = "the compiler chooses within a budget: read as every second product"
+        reading.unsupported(f"{section}.memory_budget", what)
     return {into: "full" if "full" in mode else "none" if "none" in mode else "alternate_products"}
 
 
@@ -340,7 +340,7 @@ def shipped(out: Outgoing, model: str) -> dict[str, Any]:
     size = _size(out.values)
 
     def distance(network: dict[str, Any]) -> tuple[bool | float, ...]:
-        unlike = (one != other for one, other in zip(_kind(network), _kind(out.values), strict=True))
+        unlike = (theirs != ours for theirs, ours in zip(_kind(network), _kind(out.values), strict=True))
         return (model not in network["rows"], *unlike, abs(math.log(_size(network) / size)))
 
     return min(networks, key=distance)
