@@ -23,8 +23,8 @@ FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "abse
 @lru_cache(maxsize=1)
 def rows() -> dict[str, dict[str, Any]]:
     """The parts by name, each with what it takes from the row that it is like."""
-    found: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
-    return {name: {**found.get(row.get("like", ""), {}), **row} for name, row in found.items()}
+    table_rows: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
+    return {name: {**table_rows.get(row.get("like", ""), {}), **row} for name, row in table_rows.items()}
 
 
 def part_of(word: str, family: Mapping[str, Any]) -> str | None:
@@ -54,33 +54,27 @@ def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, 
     merged = dict(raw)
     for key in family.get("merged", ()):
         inner = merged.pop(key, None)
-        merged |= (
-            {name: value for name, value in inner.items() if merged.get(name) is None}
-            if isinstance(inner, Mapping)
-            else {}
-        )
-    for key in ("intermediate_size",):
-        widths = merged.get(key)
-        if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
-            merged[key] = widths[0]
+        if isinstance(inner, Mapping):
+            merged |= {name: value for name, value in inner.items() if merged.get(name) is None}
+    widths = merged.get("intermediate_size")
+    if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
+        merged["intermediate_size"] = widths[0]
     return as_blocks(merged, family)
 
 
 def tell_layers(reading: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
     """Tells the words of a list of layers that are not usual, with the size of their part, or of what stands for unknown ones."""
     for word, number in Counter(word for word in words if word not in usual).items():
-        told = f"{number} of {len(words)} layers are {word}"
-        tell_part(reading, part_of(word, reading.family) or unknown, key, number, f"{told}: ")
+        before = f"{number} of {len(words)} layers are {word}: "
+        tell_part(reading, part_of(word, reading.family) or unknown, key, number, before)
 
 
 def tell_parts(reading: Reading, words: Sequence[str]) -> None:
     """Tells the parts that all layers of a family have; one that the file's own list of layers names is told already."""
     named = {part_of(word, reading.family) for word in words}
     for name in reading.family.get("parts", ()):
-        if name not in named:
-            layers = number_of_layers(reading, rows()[name])
-            if layers:
-                tell_part(reading, name, f"model_type {reading.raw.get('model_type', '')}".strip(), layers)
+        if name not in named and (layers := number_of_layers(reading, rows()[name])):
+            tell_part(reading, name, f"model_type {reading.raw.get('model_type', '')}".strip(), layers)
 
 
 def number_of_layers(reading: Reading, row: Mapping[str, Any]) -> float:
@@ -94,9 +88,9 @@ def tell_part(reading: Reading, name: str, key: str, layers: float, before: str 
     """Tells one part in some layers, with its sizes; a size that the file does not give leaves it without a bound."""
     row = rows()[name]
     what, keys = before + row["what"], re.compile(row.get("keys") or "$^")
-    for other in reading.raw:
-        if keys.fullmatch(other) and other not in reading.taken:
-            reading.get(other, INTO)
+    for name_of_key in reading.raw:
+        if keys.fullmatch(name_of_key) and name_of_key not in reading.taken:
+            reading.get(name_of_key, INTO)
     sizes = {size: sum_of(reading, row.get(size, ())) for size in SIZES if size != "layers"}
     once = sum_of(reading, row.get("once", ()))
     if None in (*sizes.values(), once):

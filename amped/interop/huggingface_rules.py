@@ -22,24 +22,19 @@ WIDTHS = ("sliding_window", "attention_chunk_size", "window_size", "sliding_wind
 FACTOR_BELOW = 1e6
 # The tokens of a sequence in training where a file says only the longest one.
 SEQUENCE = 4096
-FULL, WINDOWED = (
-    ("full_attention", "global", "full", "attention"),
-    ("sliding_attention", "local", "sliding", "chunked_attention"),
-)
+FULL = ("full_attention", "global", "full", "attention")
+WINDOWED = ("sliding_attention", "local", "sliding", "chunked_attention")
 
 
 def heads(reading: Reading) -> dict[str, Any]:
     """Key heads and the width of a head, where they follow from other keys."""
-    count, found = reading.values["attention_heads"], dict[str, Any]()
-    if "head_dimension" not in reading.values:
-        found["head_dimension"] = reading.values["dimensionality"] // count
-    if reading.flag("new_decoder_architecture", "key_value_heads"):
-        found["key_value_heads"] = reading.number("num_kv_heads", "key_value_heads", count)
-    elif reading.flag("multi_query", "key_value_heads"):
-        found["key_value_heads"] = 1
-    elif "key_value_heads" not in reading.values:
-        found["key_value_heads"] = count
-    return found
+    values, count, into = reading.values, reading.values["attention_heads"], "key_value_heads"
+    groups = values.get(into, count)
+    if reading.flag("new_decoder_architecture", into):
+        groups = reading.number("num_kv_heads", into, count)
+    elif reading.flag("multi_query", into):
+        groups = 1
+    return {into: groups, "head_dimension": values.get("head_dimension", values["dimensionality"] // count)}
 
 
 def latent_attention(reading: Reading) -> dict[str, Any]:
@@ -62,8 +57,8 @@ def value_heads(reading: Reading) -> dict[str, Any]:
     width = reading.number("v_head_dim", "value_head_dimension")
     if reading.values.get("attention_kind") == "multi_latent" or width in (None, reading.values["head_dimension"]):
         return {}
-    told = f"values of {width} beside keys of {reading.values['head_dimension']} without latent attention: "
-    tell_part(reading, "other_values", "v_head_dim", reading.values["layers"], told)
+    before = f"values of {width} beside keys of {reading.values['head_dimension']} without latent attention: "
+    tell_part(reading, "other_values", "v_head_dim", reading.values["layers"], before)
     return {}
 
 
@@ -72,8 +67,8 @@ def feedforward(reading: Reading) -> dict[str, Any]:
     width = reading.values.get("feedforward_dimension")
     if width is not None:
         return _adjusted(reading, int(width))
-    ratios = reading.first(("expansion_ratio", "intermediate_multiple_size"), "feedforward_dimension")
-    ratio = reading.number(ratios[0], "feedforward_dimension", 4, least=1) if ratios else 4
+    names = ("expansion_ratio", "intermediate_multiple_size")
+    ratio = _first_number(reading, names, "feedforward_dimension", least=1) or 4
     if not reading.values.get("expert_feedforward_dimension"):
         reading.defaulted("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
     return {"feedforward_dimension": ratio * reading.values["dimensionality"]}
@@ -97,19 +92,25 @@ def _adjusted(reading: Reading, width: int) -> dict[str, Any]:
 
 def positions(reading: Reading) -> dict[str, Any]:
     """The table of learned positions, and the tokens of a sequence in training."""
-    given = reading.first(LONGEST, "context")
-    longest = reading.number(given[0], "context", SEQUENCE, least=1) if given else SEQUENCE
+    longest = _first_number(reading, LONGEST, "context", least=1)
     patches = _patches(reading)
-    context = patches.pop("context", min(longest, SEQUENCE))
-    found = {"context": context, **patches}
+    context = patches.get("context", min(longest or SEQUENCE, SEQUENCE))
+    values = {"context": context, **patches}
     if not reading.flag("learned_pos_emb", "positions", True) or reading.flag("alibi", "positions"):
-        found["positions"] = "alibi"
-    if reading.values.get("positions") == "learned" and "position_table" not in reading.values and not patches:
-        found["position_table"] = longest + int(reading.family.get("position_offset", 0))
-    if not patches:
-        longest_told = f"config.json says only the longest, {longest:,}" if given else "config.json does not say it"
-        reading.defaulted("context", f"{context:,} tokens of a sequence in training; {longest_told} (--seq changes it)")
-    return found
+        values["positions"] = "alibi"
+    if patches:
+        return values
+    if reading.values.get("positions") == "learned" and "position_table" not in reading.values:
+        values["position_table"] = (longest or SEQUENCE) + int(reading.family.get("position_offset", 0))
+    what = f"config.json says only the longest, {longest:,}" if longest else "config.json does not say it"
+    reading.defaulted("context", f"{context:,} tokens of a sequence in training; {what} (--seq changes it)")
+    return values
+
+
+def _first_number(reading: Reading, names: tuple[str, ...], into: str, least: int = 0) -> int | None:
+    """The number of the first of some keys that has a value."""
+    key = reading.first(names, into)
+    return reading.number(key[0], into, least=least) if key else None
 
 
 def _patches(reading: Reading) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def windows(reading: Reading) -> dict[str, Any]:
     tell_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
     tell_parts(reading, kinds)
     widths = [reading.number(name, "attention_window") for name in WIDTHS if reading.raw.get(name) not in (None, False)]
-    width = next((width for width in widths if width), None)
+    width = next(filter(None, widths), None)
     if not width or not reading.flag("use_sliding_window", "attention_window", True):
         return {}
     chunked = kinds.count("chunked_attention")
@@ -146,7 +147,7 @@ def heads_of_layers(reading: Reading) -> dict[str, Any]:
     ratios = [number / usual for number in numbers if number != usual]
     layers = reading.get("per_layer_config", "not_modeled", {})
     if isinstance(layers, Mapping):
-        ratios += [max(_ratios(reading, each), default=1.0) for each in layers.values() if isinstance(each, Mapping)]
+        ratios += [max(_ratios(reading, row), default=1.0) for row in layers.values() if isinstance(row, Mapping)]
     if ratios:
         key = "num_attention_heads_per_layer" if numbers else "per_layer_config"
         tell_part(replace(reading, values={**reading.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
@@ -157,7 +158,7 @@ def _ratios(reading: Reading, layer: Mapping[str, Any]) -> Iterator[float]:
     """Each number of a layer over the usual one; a number without a usual one counts as it is."""
     for name, value in layer.items():
         usual = reading.raw.get(name) or 1
-        if all(isinstance(each, int | float) and each > 0 for each in (usual, value)):
+        if all(isinstance(number, int | float) and number > 0 for number in (usual, value)):
             yield max(value / usual, 1.0)
 
 
@@ -179,19 +180,17 @@ def _kinds_of_attention(reading: Reading, layers: int) -> list[str]:
 
 def _placed(reading: Reading, places: Mapping[str, str], layers: int) -> list[str]:
     """The kind of each layer where a family says which have attention: by a list, a period with an offset, or a pattern."""
-    into, other = "number_of_windowed_layers", places.get("otherwise", "")
+    into = "number_of_windowed_layers"
     if "pattern" in places:
         pattern = reading.words(places["pattern"], into)
         return [pattern[layer % len(pattern)] for layer in range(layers)] if pattern else []
     if "period" in places:
-        period, offset = (
-            reading.number(places[name], into, least=least) for name, least in (("period", 1), ("offset", 0))
-        )
-        marks = [bool(period) and layer % (period or 1) == offset for layer in range(layers)]
+        period = reading.number(places["period"], into, least=1)
+        offset = reading.number(places["offset"], into)
+        attending = range(offset, layers, period) if period and offset is not None and offset < period else ()
     else:
-        listed = reading.counts(places["listed"], into)
-        marks = [layer in listed for layer in range(layers)]
-    return [FULL[0] if mark else other for mark in marks]
+        attending = reading.counts(places["listed"], into)
+    return [FULL[0] if layer in attending else places.get("otherwise", "") for layer in range(layers)]
 
 
 def _repeated(reading: Reading, layers: int) -> list[str]:
@@ -200,31 +199,26 @@ def _repeated(reading: Reading, layers: int) -> list[str]:
     Raises:
         ConfigError: for another value.
     """
-    name, found = "attention_types", list[str]()
-    groups = reading.get(name, "number_of_windowed_layers")
-    for group in groups if isinstance(groups, list) else [] if groups is None else [groups]:
+    name, layer_kinds = "attention_types", list[str]()
+    groups = reading.get(name, "number_of_windowed_layers", [])
+    for group in groups if isinstance(groups, list) else [groups]:
         try:
             kinds, times = group
-            found += [str(kind) for kind in kinds] * min(whole(times, reading.place(name)), layers)
+            layer_kinds += [str(kind) for kind in kinds] * min(whole(times, reading.place(name)), layers)
         except (TypeError, ValueError):
             what = f"{quoted(group)} is no list of kinds with how often it comes"
             raise ConfigError(Problem(what, reading.place(name), 'like [["global", "local"], 12]')) from None
-    return found[:layers]
+    return layer_kinds[:layers]
 
 
 def _windowed(reading: Reading, layers: int) -> int:
     """Layers with a window where the file gives a period, or the first layer that has one; else all."""
-    period = reading.number("sliding_window_pattern", "number_of_windowed_layers") or reading.number(
-        "_sliding_window_pattern", "number_of_windowed_layers"
-    )
+    into = "number_of_windowed_layers"
+    period = reading.number("sliding_window_pattern", into) or reading.number("_sliding_window_pattern", into)
     if period:
         return layers - layers // period
-    first = (
-        reading.number("max_window_layers", "number_of_windowed_layers")
-        if "use_sliding_window" in reading.raw
-        else None
-    )
-    return max(layers - first, 0) if first is not None else layers
+    first = reading.number("max_window_layers", into) if "use_sliding_window" in reading.raw else None
+    return max(layers - (first or 0), 0)
 
 
 def mixture(reading: Reading) -> dict[str, Any]:
@@ -234,16 +228,15 @@ def mixture(reading: Reading) -> dict[str, Any]:
         return dict.fromkeys((*EXPERTS, "expert_bias", "router_bias", "gated_experts"))
     layers = int(reading.values["layers"])
     marks = _mixture_layers(reading, layers)
-    found: dict[str, Any] = {"number_of_MoE_layers": sum(marks)}
-    if not reading.values.get("expert_feedforward_dimension"):
-        found["expert_feedforward_dimension"] = reading.values["feedforward_dimension"]
     if not reading.values.get("experts_per_token"):
         reading.defaulted("experts_per_token", "1: config.json does not say it")
+    width = reading.values.get("expert_feedforward_dimension") or reading.values["feedforward_dimension"]
+    values: dict[str, Any] = {"number_of_MoE_layers": sum(marks), "expert_feedforward_dimension": width}
     if 0 < sum(marks) < layers:
-        found["mixture_layer_pattern"] = as_pattern(marks)
+        values["mixture_layer_pattern"] = as_pattern(marks)
     if reading.values.get("shared_experts_feedforward_dimension") == 0:
-        found["shared_experts_feedforward_dimension"] = None
-    return found
+        values["shared_experts_feedforward_dimension"] = None
+    return values
 
 
 EXPERTS = (
@@ -268,21 +261,15 @@ def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
         period = reading.number("expert_layer_period", into, 1, least=1)
         return [layer % period == reading.number("expert_layer_offset", into, 0) for layer in range(layers)]
     frequency = reading.number("moe_layer_freq", into, 1, least=1)
-    every = (
-        reading.number("decoder_sparse_step", into)
-        or reading.number("moe_layer_interval", into)
-        or reading.number("interleave_moe_layer_step", into)
-        or 1
-    )
-    start, end = reading.number("moe_layer_start_index", into, 0) or 0, reading.number("moe_layer_end_index", into)
+    steps = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step")
+    step = next(filter(None, (reading.number(name, into) for name in steps)), 1)
+    start, end = reading.number("moe_layer_start_index", into, 0), reading.number("moe_layer_end_index", into)
     only_dense = reading.counts("mlp_only_layers", into)
-    last = layers - 1 if end is None else end
     return [
-        layer >= max(dense, start)
-        and layer <= last
+        max(dense, start) <= layer <= (layers if end is None else end)
         and layer not in only_dense
         and layer % frequency == 0
-        and (layer + 1) % every == 0
+        and (layer + 1) % step == 0
         for layer in range(layers)
     ]
 
@@ -322,21 +309,17 @@ def two_stacks(reading: Reading) -> dict[str, Any]:
         return {}
     if reading.raw.get("is_encoder_decoder") is False:
         reading.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
-    given = reading.first(("num_decoder_layers", "decoder_layers"), "cross_attention_layers")
-    decoder = reading.number(given[0], "cross_attention_layers") if given else None
-    decoder = decoder or int(reading.values["layers"])
+    layers = int(reading.values["layers"])
+    decoder = _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
     kind = reading.word("feed_forward_proj", "gated_mlp", "")
     gated = reading.flag("is_gated_act", "gated_mlp") or kind.startswith("gated")
-    return {"layers": int(reading.values["layers"]) + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
+    return {"layers": layers + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
 
 
 def plain_width(reading: Reading) -> dict[str, Any]:
     """The width of word embeddings, unless it is that of the layers."""
-    return (
-        {"embedding_dimension": None}
-        if reading.values.get("embedding_dimension") == reading.values["dimensionality"]
-        else {}
-    )
+    width = reading.values.get("embedding_dimension")
+    return {"embedding_dimension": None if width == reading.values["dimensionality"] else width}
 
 
 RULES: tuple[Reader, ...] = (

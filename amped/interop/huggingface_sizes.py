@@ -44,10 +44,10 @@ def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, Any] | None
     """
     sizes = _sizes(Reading(raw, values={"outer": outer}), _row_of(raw))
     inner = [at_most(section, outer) for _, section in sections(raw)]
-    whole = inner if sizes is None else [sizes, *inner]
-    if not whole or None in whole:
+    parts = inner if sizes is None else [sizes, *inner]
+    if not parts or None in parts:
         return None
-    return {size: sum(each[size] for each in whole if each) for size in OF_NETWORK}
+    return {size: sum(part[size] for part in parts if part) for size in OF_NETWORK}
 
 
 def _row_of(raw: Mapping[str, Any]) -> str:
