@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -11,6 +11,24 @@ from amped.base.errors import ConfigError
 from amped.base.files import parse_json
 from amped.interop.conversions import CONVERSIONS, Conversion
 from amped.interop.records import Reading
+
+
+def _always(_: Mapping[str, Any]) -> bool:
+    """No condition."""
+    return True
+
+
+def _has_experts(values: Mapping[str, Any]) -> bool:
+    """Whether a network is a mixture of experts."""
+    return (values.get("number_of_experts") or 1) > 1
+
+
+def _is_latent(values: Mapping[str, Any]) -> bool:
+    """Whether attention has latent vectors."""
+    return values.get("attention_kind") == "multi_latent"
+
+
+CONDITIONS = {"always": _always, "experts": _has_experts, "latent": _is_latent}
 
 
 class Field(NamedTuple):
@@ -25,6 +43,7 @@ class Field(NamedTuple):
         missing: what the format takes without the key.
         unknown: the word as which another one is read.
         lost: why a value without a word cannot be expressed.
+        applies: whether the key says something, by the values of the network.
     """
 
     keys: tuple[str, ...]
@@ -35,6 +54,7 @@ class Field(NamedTuple):
     missing: Any
     unknown: Any
     lost: str
+    applies: Callable[[Mapping[str, Any]], bool]
 
 
 @lru_cache(maxsize=16)
@@ -64,6 +84,7 @@ def _field(entry: Any, why: str) -> Field:
         missing=row.get("missing"),
         unknown=row.get("unknown", words[-1][0] if words else None),
         lost=row.get("lost", ""),
+        applies=CONDITIONS[row.get("if", "always")],
     )
 
 
@@ -76,6 +97,8 @@ def plain_values(form: str, reading: Reading, shown: Callable[[str], str] = str)
         shown: how a key is written in the file.
     """
     for quantity, field in fields(form).items():
+        if not field.applies(reading.values):
+            continue
         names = reading.family.get("keys", {}).get(quantity, field.keys)
         reading.refuse_section(() if field.rule else names)
         entry = reading.first(names, quantity)

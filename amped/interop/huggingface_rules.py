@@ -5,7 +5,7 @@ A rule takes the file as far as it is read, and gives further values; a value of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -187,7 +187,9 @@ def _placed(reading: Reading, places: Mapping[str, str], layers: int) -> list[st
     if "period" in places:
         period = reading.number(places["period"], into, least=1)
         offset = reading.number(places["offset"], into)
-        attending = range(offset, layers, period) if period and offset is not None and offset < period else ()
+        attending: Container[int] = (
+            range(offset, layers, period) if period and offset is not None and offset < period else ()
+        )
     else:
         attending = reading.counts(places["listed"], into)
     return [FULL[0] if layer in attending else places.get("otherwise", "") for layer in range(layers)]

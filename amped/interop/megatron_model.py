@@ -15,17 +15,11 @@ DIVISIBLE_BY = 128
 
 
 def read_heads(reading: Reading) -> dict[str, Any]:
-    """Key heads, the width of a head, and latent attention."""
-    if reading.flag("multi_latent_attention", "attention_kind"):
-        rotary = reading.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64)
+    """Key heads and the width of a head; with latent attention its part that is not rotated is given."""
+    if reading.values.get("attention_kind") == "multi_latent":
         plain = reading.number("qk_head_dim", "head_dimension", 128)
-        return {
-            "attention_kind": "multi_latent", "key_value_heads": int(reading.values.get("attention_heads", 1)),
-            "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
-            "value_head_dimension": reading.number("v_head_dim", "value_head_dimension", 128),
-            "query_latent_dimension": reading.number("q_lora_rank", "query_latent_dimension", 0),
-            "key_value_latent_dimension": reading.number("kv_lora_rank", "key_value_latent_dimension", 512),
-        }  # fmt: skip
+        width = plain + reading.values["rotary_head_dimension"]
+        return {"key_value_heads": int(reading.values.get("attention_heads", 1)), "head_dimension": width}
     groups = reading.number("num_query_groups", "key_value_heads")
     grouped = reading.flag("group_query_attention", "key_value_heads")
     width = reading.number("kv_channels", "head_dimension")
@@ -34,14 +28,10 @@ def read_heads(reading: Reading) -> dict[str, Any]:
 
 def write_heads(out: Outgoing) -> None:
     """The same in Megatron-LM's arguments."""
-    width = out["head_dimension"]
+    groups, heads, width = out["key_value_heads"], out["attention_heads"], out["head_dimension"]
     if out["attention_kind"] == "multi_latent":
-        rotary = out["rotary_head_dimension"]
-        out.write("latent attention", multi_latent_attention=True, q_lora_rank=out["query_latent_dimension"] or None,
-                  kv_lora_rank=out["key_value_latent_dimension"], qk_head_dim=width - rotary, qk_pos_emb_head_dim=rotary,
-                  v_head_dim=out["value_head_dimension"])  # fmt: skip
+        out.write("part of a head that is not rotated", qk_head_dim=width - out["rotary_head_dimension"])
         return
-    groups, heads = out["key_value_heads"], out["attention_heads"]
     if groups != heads:
         why = f"{groups} key heads for {heads} query heads"
         out.write(why, group_query_attention=True, num_query_groups=groups)
@@ -179,24 +169,21 @@ def write_windows(out: Outgoing) -> None:
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:
-    """Mixtures of experts, and which layers have them."""
-    experts = reading.number("num_experts", "number_of_experts", 0)
-    if experts <= 1:
+    """Which layers are mixtures, the width of an expert, and how tokens travel."""
+    values, width = reading.values, "expert_feedforward_dimension"
+    if "number_of_experts" not in values:
         return {}
-    layers = int(reading.values["layers"])
+    layers = int(values["layers"])
     frequency, place = reading.get("moe_layer_freq", "number_of_MoE_layers", 1), reading.place("moe_layer_freq")
     marks = _mixture_layers(frequency, place, layers)
-    width = reading.number("moe_ffn_hidden_size", "expert_feedforward_dimension")
-    shared = "shared_experts_feedforward_dimension"
     reading.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
     return {
-        "number_of_experts": experts, "experts_per_token": reading.number("moe_router_topk", "experts_per_token", 2),
-        "expert_feedforward_dimension": width or reading.values.get("feedforward_dimension"),
-        shared: reading.number("moe_shared_expert_intermediate_size", shared) or None,
-        "number_of_MoE_layers": sum(marks), "mixture_layer_pattern": as_pattern(marks) if 0 < sum(marks) < layers else None,
-        "router_bias": reading.flag("moe_router_enable_expert_bias", "router_bias"),
-        "expert_capacity_factor": _capacity(reading), "deduplicated_dispatch": _travels_once(reading),
-    }  # fmt: skip
+        width: values.get(width, values.get("feedforward_dimension")),
+        "number_of_MoE_layers": sum(marks),
+        "mixture_layer_pattern": as_pattern(marks) if 0 < sum(marks) < layers else None,
+        "expert_capacity_factor": _capacity(reading),
+        "deduplicated_dispatch": _travels_once(reading),
+    }
 
 
 def _travels_once(reading: Reading) -> bool:
@@ -225,13 +212,9 @@ def _mixture_layers(frequency: Any, place: str, layers: int) -> list[int]:
 
 
 def write_experts(out: Outgoing) -> None:
-    """Mixtures of experts."""
-    experts, shared = out["number_of_experts"], out["shared_experts_feedforward_dimension"]
-    if experts <= 1:
+    """Which layers are mixtures, and how tokens travel."""
+    if out["number_of_experts"] <= 1:
         return
-    out.write("experts of a mixture, and of a token", num_experts=experts, moe_router_topk=out["experts_per_token"])
-    out.write("hidden units of an expert", moe_ffn_hidden_size=out["expert_feedforward_dimension"])
-    out.write("the shared experts together", moe_shared_expert_intermediate_size=shared or None)
     if out["matrix_precision"] not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
         out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
     marks = mixture_marks(out)
@@ -239,8 +222,7 @@ def write_experts(out: Outgoing) -> None:
         frequency = "(" + "+".join(f"[{mark}]*{number}" for mark, number in runs(map(int, marks))) + ")"
         out.write(f"{sum(marks)} of {len(marks)} layers are mixtures", moe_layer_freq=frequency)
     if out["router_bias"]:
-        why = "a bias of each expert in the router"
-        out.write(why, moe_router_enable_expert_bias=True, moe_router_score_function="sigmoid")
+        out.write("a bias of each expert in the router", moe_router_score_function="sigmoid")
     out.write("places of an expert", moe_expert_capacity_factor=out["expert_capacity_factor"] or None)
     kind, backend = ("flex", "deepep") if out["deduplicated_dispatch"] else ("alltoall", None)
     why = "how tokens travel to experts"

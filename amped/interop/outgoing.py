@@ -156,7 +156,7 @@ def written(e: Estimation, form: str, rules: Mapping[str, Rule]) -> Outgoing:
         if row.rule is not None and row.rule not in done:
             done.add(row.rule)
             rules[row.rule].write(out)
-        elif row.rule is None and quantity in out.values:
+        elif row.rule is None and quantity in out.values and row.applies(out.values):
             out.write(row.why, **{row.keys[0]: _converted(out, quantity, row)})
     out.lost += _not_carried(e, out, form)
     _lose_unlike(out, **table(form).get("fixed", {}))

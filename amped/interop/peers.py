@@ -32,19 +32,18 @@ def simumax_heads(reading: Reading) -> dict[str, Any]:
 
 def simumax_experts(reading: Reading) -> dict[str, Any]:
     """Mixtures of experts behind some dense layers."""
-    experts = reading.number("expert_num", "number_of_experts", 1) or 1
-    dense = reading.number("dense_layers", "number_of_MoE_layers", 0) or 0
-    if experts <= 1 or "layers" not in reading.values:
+    dense = reading.number("dense_layers", "number_of_MoE_layers", 0)
+    values, width = reading.values, "expert_feedforward_dimension"
+    if not {"number_of_experts", "layers"} <= values.keys():
         return {}
-    layers = int(reading.values["layers"])
+    layers = int(values["layers"])
     if dense > layers:
         raise ConfigError(Problem(f"{dense} dense layers are more than all {layers}", reading.place("dense_layers")))
-    mixture: dict[str, Any] = {
-        "number_of_experts": experts, "experts_per_token": reading.number("topk", "experts_per_token", 1), "number_of_MoE_layers": layers - dense,
-        "expert_feedforward_dimension": reading.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or reading.values.get("feedforward_dimension"),
-        "shared_experts_feedforward_dimension": reading.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension"),
-    }  # fmt: skip
-    return mixture | ({"mixture_layer_pattern": as_pattern([0] * dense + [1] * (layers - dense))} if dense else {})
+    return {
+        width: values.get(width, values.get("feedforward_dimension")),
+        "number_of_MoE_layers": layers - dense,
+        "mixture_layer_pattern": as_pattern([0] * dense + [1] * (layers - dense)) if dense else None,
+    }
 
 
 def simumax_batch(reading: Reading) -> dict[str, Any]:
