@@ -43,18 +43,18 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     kind = str(network.get("model_type") or raw.get("model_type") or "")
     implied = _family_of(kind, network, report)
     reading = Reading(as_plain(network, implied), values=dict(implied.get("facts", {})), report=report, family=implied)
-    values, told = reading.values, dict.fromkeys(reading.values, f"model_type {kind}")
+    values, origins = reading.values, dict.fromkeys(reading.values, f"model_type {kind}")
     for name, key, value in plain_values(FORM, reading):
-        values[name], told[name] = value, key
+        values[name], origins[name] = value, key
     _refuse_without_layers(values, file, kind, raw)
     for rule in RULES:
         values |= (of_rule := rule(reading))
-        told = dict.fromkeys(of_rule, "a rule") | told
+        origins = dict.fromkeys(of_rule, "a rule") | origins
     reading.values = {name: value for name, value in values.items() if value is not None}
-    reading.refuse_wrong(reading.values, told)
+    reading.refuse_wrong(origins)
     _tell_unknown(kind, reading)
     report.used += [ReportLine(key, into) for key, into in reading.taken.items()]
-    return Imported(FORM, file, _title(raw, network, file), reading.values, told, report)
+    return Imported(FORM, file, _title(raw, network, file), reading.values, origins, report)
 
 
 def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
@@ -82,7 +82,7 @@ def _tell_outer(outer: Mapping[str, Any], has_towers: bool, width: float, report
     joint = Reading({name: value for name, value in outer.items() if name not in patches})
     tell_rest("keys", joint)
     beside = Reading(outer, values={"dimensionality": width})
-    report.unsupported += [beside_towers(beside, told) if has_towers else told for told in joint.report.unsupported]
+    report.unsupported += [beside_towers(beside, line) if has_towers else line for line in joint.report.unsupported]
     report.ignored += joint.report.ignored
 
 
@@ -121,11 +121,11 @@ def _tell_unknown(kind: str, reading: Reading) -> None:
     rest, families, report = Report(), table("families")["rows"], reading.report
     if kind not in families:
         like = did_you_mean(kind, families) if kind else ""
-        told = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
-        report.unsupported.append(unknown_network(reading, "model_type", f"{told} {like}".strip()))
+        what = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
+        report.unsupported.append(unknown_network(reading, "model_type", f"{what} {like}".strip()))
     tell_rest("keys", replace(reading, report=rest))
     report.unsupported += (
-        rest.unsupported if kind in families else [unknown_keys(reading, told) for told in rest.unsupported]
+        rest.unsupported if kind in families else [unknown_keys(reading, line) for line in rest.unsupported]
     )
     report.ignored += rest.ignored
 

@@ -51,8 +51,7 @@ class Report:
 
     def groups(self) -> Iterable[tuple[str, list[ReportLine]]]:
         """The parts of the report in the order in which they are told: what is missing comes first."""
-        for name in ("unsupported", "used", "defaulted", "ignored"):
-            yield name, getattr(self, name)
+        return vars(self).items()
 
     def not_modeled(self) -> list[dict[str, Any]]:
         """What amped cannot express, as a config has it; what has no size has no bound."""
@@ -140,8 +139,8 @@ class Reading:
 
     def get(self, name: str, into: str, default: Any = None) -> Any:
         """The value of a key, whatever it is, noted as used; else the default."""
-        found = self.first((name,), into)
-        return default if found is None else found[1]
+        entry = self.first((name,), into)
+        return entry[1] if entry else default
 
     def refuse_section(self, names: Iterable[str]) -> None:
         """Refuses a section under a name that has one value.
@@ -164,8 +163,8 @@ class Reading:
             ConfigError: for another value.
         """
         self.refuse_section((name,))
-        found = self.get(name, into)
-        return default if found is None else whole(found, self.place(name), least)
+        value = self.get(name, into)
+        return default if value is None else whole(value, self.place(name), least)
 
     def needed(self, name: str, into: str) -> int:
         """The count of a key that must be there, at least 1.
@@ -173,10 +172,10 @@ class Reading:
         Raises:
             ConfigError: for another value, or none.
         """
-        found = self.number(name, into, least=1)
-        if found is None:
+        number = self.number(name, into, least=1)
+        if number is None:
             raise ConfigError(Problem("has no value", self.place(name), f"amped needs it as {into}"))
-        return found
+        return number
 
     def _of_kind(self, name: str, into: str, default: Any, is_right: Callable[[Any], bool], what: str) -> Any:
         """The value of a key, or the default.
@@ -184,10 +183,10 @@ class Reading:
         Raises:
             ConfigError: for a value that is not right; `what` says it in words.
         """
-        found = self.get(name, into, default)
-        if not is_right(found):
-            raise ConfigError(Problem(f"{quoted(found)} is {what}", self.place(name), _reads(into)))
-        return found
+        value = self.get(name, into, default)
+        if not is_right(value):
+            raise ConfigError(Problem(f"{quoted(value)} is {what}", self.place(name), _reads(into)))
+        return value
 
     def share(self, name: str, into: str, default: float) -> float:
         """The number of a key that is a part of a whole: from 0 to 1.
@@ -205,7 +204,7 @@ class Reading:
             ConfigError: for another value than true or false.
         """
         self.refuse_section((name,))
-        return bool(self._of_kind(name, into, default, lambda found: isinstance(found, bool), "neither true nor false"))
+        return bool(self._of_kind(name, into, default, lambda value: isinstance(value, bool), "neither true nor false"))
 
     @overload
     def word(self, name: str, into: str, default: str) -> str: ...
@@ -217,8 +216,8 @@ class Reading:
         Raises:
             ConfigError: for a number, a list or an object.
         """
-        found: str | None = self._of_kind(name, into, default, lambda found: isinstance(found, str | None), "no word")
-        return found
+        word: str | None = self._of_kind(name, into, default, lambda value: isinstance(value, str | None), "no word")
+        return word
 
     def counts(self, name: str, into: str) -> list[int]:
         """The whole numbers of a key that is a list of them; without the key an empty list.
@@ -226,8 +225,8 @@ class Reading:
         Raises:
             ConfigError: for another value.
         """
-        found = self._of_kind(name, into, [], lambda found: isinstance(found, list), "no list of numbers")
-        return [whole(each, self.place(name)) for each in found]
+        numbers = self._of_kind(name, into, [], lambda value: isinstance(value, list), "no list of numbers")
+        return [whole(number, self.place(name)) for number in numbers]
 
     def words(self, name: str, into: str, default: str = "") -> list[str]:
         """The words of a key: a list of them, or a text with blanks or commas between them.
@@ -235,8 +234,8 @@ class Reading:
         Raises:
             ConfigError: for a number or an object, or a list of other things.
         """
-        found = self._of_kind(name, into, default, lambda found: _are_words(_listed(found)), "no list of words")
-        return [part for word in _listed(found) for part in SEPARATORS.sub(" ", word).split()]
+        words = self._of_kind(name, into, default, lambda value: _are_words(_listed(value)), "no list of words")
+        return [part for word in _listed(words) for part in SEPARATORS.sub(" ", word).split()]
 
     def rest(self) -> dict[str, Any]:
         """The keys that nobody asked for."""
@@ -262,16 +261,16 @@ class Reading:
             raise ConfigError(error.at(place)) from None
         return value
 
-    def refuse_wrong(self, values: Mapping[str, Any], line: Mapping[str, str]) -> None:
-        """Refuses values that no quantity of amped takes, with the keys that they come from.
+    def refuse_wrong(self, origins: Mapping[str, str]) -> None:
+        """Refuses values that no quantity of amped takes, with the keys that they come from, or their other origin.
 
         Raises:
             ConfigError: with all such values.
         """
         problems: list[Problem] = []
-        for quantity, value in values.items():
-            own = [self.place(name) for name, into in self.taken.items() if quantity in into.split(", ")]
-            with collected(problems, ", ".join(own) or line.get(quantity, "")):
+        for quantity, value in self.values.items():
+            places = [self.place(name) for name, into in self.taken.items() if quantity in into.split(", ")]
+            with collected(problems, ", ".join(places) or origins.get(quantity, "")):
                 read_value(catalogue()[quantity], value)
         if problems:
             raise ConfigError(problems)

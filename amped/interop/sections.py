@@ -179,7 +179,7 @@ def read_keys(
         of_rule = {quantity: value for quantity, value in rule.read(reading).items() if value is not None}
         values |= of_rule
         origins |= dict.fromkeys(of_rule, f"{about} {name}")
-    reading.refuse_wrong(values, origins)
+    reading.refuse_wrong(origins)
     tell_rest(form, reading, unknown)
     reading.report.used += [ReportLine(shown(key), into) for key, into in reading.taken.items()]
     return origins
