@@ -47,11 +47,11 @@ def class_of(kind: str) -> Mapping[str, Any]:
 
 def fields_of(e: Estimation) -> Outgoing:
     """The network of a configuration in the keys of the class that loses least."""
-    values = outgoing(e)
-    kinds = {"latent": values["attention_kind"] == "multi_latent", "experts": values["number_of_experts"] > 1}
+    network = outgoing(e)
+    kinds = {"latent": network["attention_kind"] == "multi_latent", "experts": network["number_of_experts"] > 1}
     needs = ", ".join(kind for kind, has in kinds.items() if has)
     rows = [row for kind in table(FORM)["classes"] if (row := class_of(kind))["needs"] == needs]
-    out = min((_in_class(values, row) for row in rows), key=lambda network: len(network.lost))
+    out = min((_in_class(network, row) for row in rows), key=lambda written: len(written.lost))
     out.lose("the training", "the sequence, the batch and the mapping: config.json has the network alone")
     said = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
     for name, origin in e.scenario.sources.origins.items():
@@ -60,9 +60,9 @@ def fields_of(e: Estimation) -> Outgoing:
     return out
 
 
-def _in_class(values: Outgoing, row: Mapping[str, Any]) -> Outgoing:
+def _in_class(network: Outgoing, row: Mapping[str, Any]) -> Outgoing:
     """The network in the keys of one class, with what it loses there."""
-    out, implied = Outgoing(values.values, values.given), family(row["model_type"])["facts"]
+    out, implied = Outgoing(network.values, network.given), family(row["model_type"])["facts"]
     out.write("the class of the network", architectures=[row["architecture"]], model_type=row["model_type"])
     out.write("how weights are stored", dtype=STORED.get(out["matrix_precision"], "bfloat16"))
     for name, key in row["keys"].items():
@@ -157,10 +157,8 @@ def latent(out: Outgoing) -> Said:
 def window(out: Outgoing) -> Said:
     """One window for all layers, or none."""
     width, number = out["attention_window"], out["number_of_windowed_layers"]
-    out.fields["sliding_window"], out.why["sliding_window"] = (
-        (width if number else None),
-        "tokens that a layer attends to",
-    )
+    out.fields["sliding_window"] = width if number else None
+    out.why["sliding_window"] = "tokens that a layer attends to"
     if number and number != out["layers"]:
         out.lose("number_of_windowed_layers", f"{number}: the class has a window in all layers or in none")
     return WINDOWS
@@ -191,11 +189,8 @@ def only_experts(out: Outgoing) -> Said:
 def dense_layers(out: Outgoing) -> Said:
     """The layers that are no mixtures, one by one."""
     marks = mixture_marks(out)
-    out.write(
-        "layers that are no mixtures",
-        decoder_sparse_step=1,
-        mlp_only_layers=[n for n, mark in enumerate(marks) if not mark],
-    )
+    dense = [layer for layer, mark in enumerate(marks) if not mark]
+    out.write("layers that are no mixtures", decoder_sparse_step=1, mlp_only_layers=dense)
     return PLACES
 
 

@@ -14,7 +14,8 @@ SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blo
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
 # torch's names of formats, as a saved config has them.
 OF_TORCH = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}
-SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+# Strategies of Megatron-FSDP, each at the place of its ZeRO stage.
+SHARDED = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 # The last name of a kind is the one that is written.
 KINDS = {"p2p": "ring", "allgather": "all_gather", "all_gather": "all_gather", "a2a": "all_to_all"}
 # Modules of selective recomputation that amped has, and their names.
@@ -96,16 +97,14 @@ def read_states(reading: Reading) -> dict[str, Any]:
     if not precise:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
-        reading.unsupported(
-            "--exp-avg-dtype",
-            f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
-        )
+        what = f"states in {mean} and {square} with weights in {weights}: amped has one format of states"
+        reading.unsupported("--exp-avg-dtype", what)
     return {"optimizer_state_precision": BITS.get(mean, 32)}
 
 
 def _states_have_a_format(out: Outgoing) -> bool:
     """Whether Megatron-LM lets the format of states be chosen: it is an Adam whose states replicas share out."""
-    return bool(out["optimizer"] != "sgd" and out["zero_stage"] > 0)
+    return out["optimizer"] != "sgd" and bool(out["zero_stage"])
 
 
 def write_states(out: Outgoing) -> None:
@@ -293,7 +292,7 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
         if strategy not in SHARDED:
             place = reading.place("data_parallel_sharding_strategy")
             raise ConfigError(Problem(f"{quoted(strategy)} is no strategy", place, f"one of {', '.join(SHARDED)}"))
-        stage = SHARDED[strategy]
+        stage = SHARDED.index(strategy)
     return {"zero_stage": stage, "sharding_degree": degree}
 
 
@@ -302,10 +301,8 @@ def _of_one_instance(reading: Reading, instances: int) -> int | None:
     world, replica = reading.values.get("number_of_accelerators"), reading.accelerators_of_a_replica
     if world and world % (replica * instances) == 0:
         return int(world) // replica // instances
-    reading.unsupported(
-        "--num-distributed-optimizer-instances",
-        f"{instances}: give --set sharding_degree=N, the replicas of one instance",
-    )
+    what = f"{instances}: give --set sharding_degree=N, the replicas of one instance"
+    reading.unsupported("--num-distributed-optimizer-instances", what)
     return None
 
 
@@ -315,9 +312,8 @@ def write_sharding(out: Outgoing) -> None:
     if stage == 1:
         out.write("replicas share the optimizer's states (ZeRO 1)", use_distributed_optimizer=True)
     elif stage > 1:
-        strategy = {number: name for name, number in SHARDED.items()}[stage]
         out.write(f"replicas share states, gradients{' and weights' if stage == 3 else ''} (ZeRO {stage})",
-                  use_megatron_fsdp=True, data_parallel_sharding_strategy=strategy, use_distributed_optimizer=True)  # fmt: skip
+                  use_megatron_fsdp=True, data_parallel_sharding_strategy=SHARDED[stage], use_distributed_optimizer=True)  # fmt: skip
         if out["pipeline_parallel_degree"] > 1:
             out.lose("zero_stage", "Megatron-FSDP is not made for pipelines: Megatron-LM may refuse it")
 
