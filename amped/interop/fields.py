@@ -105,17 +105,16 @@ def plain_values(form: str, reading: Reading, shown: Callable[[str], str] = str)
         if field.rule or (entry is None and field.missing is None):
             continue
         key, written = entry or (names[0], field.missing)
-        value = (
-            _of_word(field, reading, quantity, key, shown)
-            if field.words
-            else _converted(field.by, written, reading.place(key))
-        )
+        if field.words:
+            value = _of_word(field, reading, quantity, key, shown)
+        else:
+            value = _converted(field.by, written, reading.place(key))
         if value is not None:
             yield quantity, key, reading.checked(quantity, value, key)
 
 
 def _of_word(field: Field, reading: Reading, quantity: str, key: str, shown: Callable[[str], str]) -> Any:
-    """The value that a word or a switch means; an unknown word is told. A class that stands before a word is nothing (AttnBackend.flash)."""
+    """The value that a word or a switch means; an unknown word is told. The class before a word (AttnBackend.flash) says nothing."""
     read = reading.flag if isinstance(field.words[0][0], bool) else reading.word
     word = str(read(key, quantity, field.missing)).rpartition(".")[2]
     values = {str(theirs).lower(): value for theirs, value in field.words if theirs is not None}

@@ -247,6 +247,10 @@ EXPERTS = (
 )  # fmt: skip
 
 
+# Keys of the layers from one mixture to the next.
+STEPS = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step")
+
+
 def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
     """For each layer whether it is a mixture of experts."""
     into = "number_of_MoE_layers"
@@ -263,8 +267,7 @@ def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
         period = reading.number("expert_layer_period", into, 1, least=1)
         return [layer % period == reading.number("expert_layer_offset", into, 0) for layer in range(layers)]
     frequency = reading.number("moe_layer_freq", into, 1, least=1)
-    steps = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step")
-    step = next(filter(None, (reading.number(name, into) for name in steps)), 1)
+    step = next(filter(None, (reading.number(name, into) for name in STEPS)), 1)
     start, end = reading.number("moe_layer_start_index", into, 0), reading.number("moe_layer_end_index", into)
     only_dense = reading.counts("mlp_only_layers", into)
     return [
