@@ -17,8 +17,8 @@ from amped.base.aliases import aliases
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
-from amped.drafting.chunks import LEAST_GAIN, TRIED, in_chunks
-from amped.drafting.fastest import Fastest, fastest
+from amped.drafting.chunks import LEAST_GAIN, TRIED, fastest_in_chunks
+from amped.drafting.fastest import Fastest
 from amped.engine.evaluate import run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
@@ -309,7 +309,7 @@ def _mapping(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]
     if {*MAPPED} <= {*given, *([MICROBATCH] if MICROBATCHES in given else [])}:
         return
     tried = _tried(scenario)
-    found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE)
+    found = fastest_in_chunks(scenario, tried, SPACE)
     told += _about_headroom(found)
     yield from ((name, found.settings[name]) for name in MAPPED if name in found.settings)
 

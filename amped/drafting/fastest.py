@@ -8,7 +8,7 @@ Source: definition; `tests/drafting/test_fastest.py` compares with explorations 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 import numpy as np
@@ -27,12 +27,14 @@ from amped.exploration.cases import CASE
 from amped.exploration.mappings import of_rows
 from amped.exploration.request import Options
 from amped.exploration.search import Branch, Search
-from amped.exploration.search_space import space_of
+from amped.exploration.search_space import CHUNKS, space_of
 from amped.theory.nouns.conditions import OFFLOADS
 
 AGAIN, TIME, FITS = "activation_recomputation", "training_time", "fits_in_memory"
 # Whether it also leaves the headroom free; without headroom, each mapping that fits does.
 KEEPS = "keeps_memory_headroom"
+# What follows for a candidate: whether it keeps all rules, and the bytes that it lacks.
+HOLDS, LACKING = "holds", "lacking"
 # What each kind of recomputation repeats in a layer; what nothing is known of stands under an empty text. And what else
 # bounds the time of a step: the passes of the bottleneck stage, and the messages that more work could hide.
 WORK_OF_MODE = {
@@ -79,17 +81,34 @@ def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = 
     Raises:
         ConfigError: if the degrees of no mapping multiply and divide as they must.
     """
+    (found,) = fastest_of_each(scenario, vary or {}, space)
+    return found
+
+
+def fastest_of_each(
+    scenario: Scenario, vary: Mapping[str, tuple[object, ...]], space: str, with_chunks: bool = False
+) -> tuple[Fastest, ...]:
+    """As `fastest`; `with_chunks`, the fastest mapping with one chunk of layers on each stage, and that with several.
+
+    The arguments are those of `fastest`. Both are searched together, because most of what is computed is the same.
+    """
     modes = _modes(scenario, space)
-    search = searched(scenario, Options(1, space), {**(vary or {}), **({AGAIN: modes[:1]} if modes[0] else {})})
-    groups = [_Group(search, *search.mappings(part)) for part in search.parts]
-    best, shortest_time = _Best(), np.inf
+    asked = {**vary, **({AGAIN: modes[:1]} if modes[0] else {})}
+    search = searched(scenario, Options(1, space), asked, is_read=True)
+    groups = [_Group(search, *search.mappings(part), with_chunks) for part in search.parts]
+    best, shortest_times = [_Best()] * (1 + with_chunks), [np.inf] * (1 + with_chunks)
     for mode in modes:
         for group in groups:
-            candidates = group.best(mode, best, modes)
-            best = min(best, *candidates, key=_Best.order)
-            shortest_time = min(shortest_time, *(each.time for each in candidates if each.fits), np.inf)
+            for kind, candidates in enumerate(group.best(mode, best, modes)):
+                best[kind] = min(best[kind], *candidates, key=_Best.order)
+                shortest_times[kind] = min(
+                    shortest_times[kind], *(each.time for each in candidates if each.fits), np.inf
+                )
     number = search.candidates * len(modes)
-    return Fastest(best.settings, best.fits, best.keeps, number, best.time, best.lacking, shortest_time)
+    return tuple(
+        Fastest(one.settings, one.fits, one.keeps, number, one.time, one.lacking, shortest_time)
+        for one, shortest_time in zip(best, shortest_times, strict=True)
+    )
 
 
 def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
@@ -116,55 +135,67 @@ class _Best:
 
 
 class _Group:
-    """Mappings of one structure: which of them are still open, and how long each trains at least."""
+    """Mappings of one structure: which of them are still open, and how long each trains at least.
 
-    def __init__(self, search: Search, branch: Branch, columns: Columns, axes: Columns) -> None:
+    With `with_chunks` they are of two kinds: 0 with one chunk of layers on each stage, 1 with several.
+    """
+
+    def __init__(
+        self, search: Search, branch: Branch, columns: Columns, axes: Columns, with_chunks: bool = False
+    ) -> None:
         self.known, self.branch, self.names = search.catalogue, branch, (*branch.family.told, *axes)
         self.columns = _every(columns, axes)
         self.rules = (*branch.wanted.dividing, *branch.wanted.rules)
         self.bounded = not set(OFFLOADS) & {*branch.family.sources.given, *self.names}
         self.open = np.ones(len(self.columns[CASE]), dtype=bool)
+        self.kinds = (self.columns[CHUNKS] > 1).astype(int) if with_chunks else np.zeros(len(self.open), dtype=int)
         self.least = dict.fromkeys(WORK_OF_MODE, np.zeros(len(self.open)))
 
-    def best(self, mode: str, known: _Best, modes: tuple[str, ...]) -> list[_Best]:
-        """The best open candidate with one kind of recomputation, of those that may be better than a known one.
+    def best(self, mode: str, known: Sequence[_Best], modes: tuple[str, ...]) -> list[list[_Best]]:
+        """The best open candidates of each kind with one kind of recomputation, of those that may be better than a known one.
 
         A faster one that fits without the headroom stands before it.
         """
-        rest = self._rest(mode, known.time if known.keeps else np.inf)
+        rest = self._rest(mode, np.array([each.time if each.keeps else np.inf for each in known]))
         if not len(rest):
-            return [_Best()]
-        is_first = mode == modes[0] and len(modes) > 1
+            return [[_Best()] for _ in known]
+        found = self._judged(mode, rest, mode == modes[0] and len(modes) > 1)
+        few = [_few(found, self.kinds[rest] == kind, each) for kind, each in enumerate(known)]
+        if TIME not in found:
+            asked = np.unique(np.concatenate(few))
+            found[TIME] = np.full(len(rest), np.inf)
+            found[TIME][asked] = self._asked(mode, rest[asked], (TIME,))[TIME] if len(asked) else np.inf
+        return [[self._best(mode, rest, found, place) for place in _first(found, own)] or [_Best()] for own in few]
+
+    def _judged(self, mode: str, rest: Places, is_first: bool) -> dict[str, Array]:
+        """The memory of some candidates, and whether each keeps the rules, fits, and leaves the headroom free; of few, the time.
+
+        After the first kind of recomputation, how long each takes at least with another one is known, if any fits.
+        """
         timed = is_first and len(rest) <= FEW
         names = (MEMORY, AVAILABLE, FITS, KEEPS, *self.rules)
         found = self._asked(mode, rest, (*names, TIME), BOUNDING) if timed else self._asked(mode, rest, names)
-        holds = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
-        fits = holds & (found[FITS] > 0)
-        keeps = fits & (found[KEEPS] > 0)
-        self.open[rest] = holds & ~keeps
-        known_times = None
-        if is_first and fits.any():
-            bounding = found if timed else self._asked(mode, rest, (TIME,), BOUNDING)
-            self._bound(bounding)
-            known_times = bounding[TIME]
-        lacking = np.where(holds, np.maximum(found[MEMORY] - found[AVAILABLE], 0), np.inf)
-        few = np.flatnonzero(fits if fits.any() else holds & (lacking == lacking.min()))
-        if not len(few) or (not fits.any() and (known.fits or lacking.min() > known.lacking)):
-            return [_Best()]
-        times = self._asked(mode, rest[few], (TIME,))[TIME] if known_times is None else known_times[few]
-        order = np.lexsort((found[MEMORY][few], times))
-        kept = [place for place in order.tolist() if keeps[few[place]]]
-        return [
-            _Best(bool(fits[one]), bool(keeps[one]), 0.0 if fits[one] else float(lacking[one]), float(times[place]),
-                  float(found[MEMORY][one]), self._settings(mode, rest[one]))
-            for place in dict.fromkeys([int(order[0]), *kept[:1]]) for one in few[[place]].tolist()
-        ]  # fmt: skip
+        found[HOLDS] = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
+        found[FITS] = found[HOLDS] & (found[FITS] > 0)
+        found[KEEPS] = found[FITS] & (found[KEEPS] > 0)
+        found[LACKING] = np.where(found[HOLDS], np.maximum(found[MEMORY] - found[AVAILABLE], 0), np.inf)
+        self.open[rest] = found[HOLDS] & ~found[KEEPS]
+        if is_first and found[FITS].any():
+            found |= {} if timed else self._asked(mode, rest, (TIME,), BOUNDING)
+            self._bound(found)
+        return found
 
-    def _rest(self, mode: str, time: float) -> Places:
-        """The candidates that are still open and may take less than this time with one kind of recomputation."""
+    def _best(self, mode: str, rest: Places, found: Mapping[str, Array], place: int) -> _Best:
+        """A candidate of which all is known."""
+        fits, keeps = bool(found[FITS][place]), bool(found[KEEPS][place])
+        lacking, settings = 0.0 if fits else float(found[LACKING][place]), self._settings(mode, rest[place])
+        return _Best(fits, keeps, lacking, float(found[TIME][place]), float(found[MEMORY][place]), settings)
+
+    def _rest(self, mode: str, times: Array) -> Places:
+        """The candidates that are still open and may take less than the time of their kind with one kind of recomputation."""
         if not self.bounded:
             return np.arange(len(self.open))
-        return np.flatnonzero(self.open & (self.least.get(mode, self.least[""]) < time))
+        return np.flatnonzero(self.open & (self.least.get(mode, self.least[""]) < times[self.kinds]))
 
     def _bound(self, found: Mapping[str, Array]) -> None:
         """The least time with each kind of recomputation, from the results without.
@@ -194,6 +225,21 @@ class _Group:
         case = self.branch.family.cases[int(self.columns[CASE][place])]
         own: dict[str, Value] = {name: float(self.columns[name][place]) for name in self.names}
         return {**case.outer, **own, **({AGAIN: mode} if mode else {})}
+
+
+def _few(found: Mapping[str, Array], own: Array, known: _Best) -> Places:
+    """The candidates of a kind that fit; if none does, those that lack least, unless a known one lacks less."""
+    fits, holds, lacking = found[FITS] & own, found[HOLDS] & own, found[LACKING]
+    if fits.any():
+        return np.flatnonzero(fits)
+    least = np.min(lacking, where=holds, initial=np.inf)
+    return np.flatnonzero(holds & (lacking == least) & (not known.fits and least <= known.lacking))
+
+
+def _first(found: Mapping[str, Array], few: Places) -> list[int]:
+    """The fastest of some candidates, and the fastest that leaves the headroom free; of equal ones, that with less memory."""
+    order = few[np.lexsort((found[MEMORY][few], found[TIME][few]))].tolist()
+    return list(dict.fromkeys([*order[:1], *[place for place in order if found[KEEPS][place]][:1]]))
 
 
 def _every(columns: Columns, axes: Columns) -> dict[str, Array]:

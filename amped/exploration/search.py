@@ -13,7 +13,7 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.base.record import dataclass
-from amped.configuring.scenario import asked_again
+from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Columns, Mask, run_in_blocks
 from amped.engine.known import Known
@@ -108,8 +108,8 @@ class Search:
     In two processes, equal requests have equal parts, and equal parts have equal findings.
     """
 
-    def __init__(self, request: Request) -> None:
-        """Reads the request.
+    def __init__(self, request: Request, scenario: Scenario | None = None) -> None:
+        """Reads the request, unless its scenario is known.
 
         Raises:
             AmpedError: for an impossible request.
@@ -117,7 +117,7 @@ class Search:
         options = request.options
         if not isinstance(options.top, int) or options.top < 1:
             raise ConfigError(f"top = {options.top} asks for nothing", "ask for one at least, a whole number")
-        self.request, self.scenario = request, asked_again(request.question)
+        self.request, self.scenario = request, scenario or asked_again(request.question)
         known, self.space = self.scenario.catalogue, space_of(options.space)
         self.catalogue = known
         given = self.scenario.sources.given
