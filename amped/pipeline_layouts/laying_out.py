@@ -287,7 +287,8 @@ class _Pipeline:
     def _trial(self) -> Results | None:
         """The results of a layout that is nearly even, as many of them as there are."""
         trial = self._with(self._counts(self._placed(_dealt(self.numbers["layers"], len(self.homes)))))
-        for wanted in ((*TIMES, *BYTES, *STEP), (*TIMES, *BYTES), STEP):
+        compared = ((*TIMES, *BYTES, *STEP), STEP) if self.is_compared else ()
+        for wanted in (*compared[:1], (*TIMES, *BYTES), *compared[1:]):
             with suppress(ResolveError):
                 return run(plan(self.known, wanted, trial), trial.given)
         return None
