@@ -81,11 +81,11 @@ else:
     def _made_at_first(cls, frozen):
         """An `__init__` that is compiled, and takes its own place, when it is called first."""
 
-        def __init__(self, *values, **named):
+        def first(self, *values, **named):
             cls.__init__ = _compiled(cls, frozen)
             cls.__init__(self, *values, **named)
 
-        return __init__
+        return first
 
     def _compiled(cls, frozen):
         """The `__init__` of a class: it sets each field, in their order, and calls `__post_init__` if there is one."""

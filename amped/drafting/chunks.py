@@ -24,6 +24,11 @@ TRIED = (2.0, 4.0, 8.0)
 LEAST_GAIN = 0.01
 
 
+def is_held(scenario: Scenario) -> bool:
+    """Whether the user has chosen the chunks."""
+    return any(is_set(scenario, name) for name in HOLDING)
+
+
 def fastest_in_chunks(scenario: Scenario, vary: Mapping[str, tuple[object, ...]], space: str) -> Fastest:
     """The fastest mapping of a space; its stages hold several chunks where it is then faster by a share that matters.
 
@@ -32,7 +37,7 @@ def fastest_in_chunks(scenario: Scenario, vary: Mapping[str, tuple[object, ...]]
     Raises:
         ConfigError: if the degrees of no mapping multiply and divide as they must.
     """
-    if any(is_set(scenario, name) for name in HOLDING):
+    if is_held(scenario):
         return fastest(scenario, vary, space)
     try:
         found, chunked = fastest_of_each(scenario, {**vary, CHUNKS: (1.0, *TRIED)}, space, with_chunks=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario
 from amped.configuring.values import Value
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Array, Columns, run
+from amped.engine.evaluate import Array, Columns, Mask, run
 from amped.engine.resolve import plan
 from amped.exploration.asked_space import searched
 from amped.exploration.best_of_block import AVAILABLE, MEMORY
@@ -167,14 +168,14 @@ class _Group:
             found[TIME][asked] = self._asked(mode, rest[asked], (TIME,))[TIME] if len(asked) else np.inf
         return [[self._best(mode, rest, found, place) for place in _first(found, own)] or [_Best()] for own in few]
 
-    def _judged(self, mode: str, rest: Places, is_first: bool) -> dict[str, Array]:
+    def _judged(self, mode: str, rest: Places, is_first: bool) -> dict[str, Any]:
         """The memory of some candidates, and whether each keeps the rules, fits, and leaves the headroom free; of few, the time.
 
         After the first kind of recomputation, how long each takes at least with another one is known, if any fits.
         """
         timed = is_first and len(rest) <= FEW
         names = (MEMORY, AVAILABLE, FITS, KEEPS, *self.rules)
-        found = self._asked(mode, rest, (*names, TIME), BOUNDING) if timed else self._asked(mode, rest, names)
+        found: dict[str, Any] = self._asked(mode, rest, (*names, TIME) if timed else names, BOUNDING if timed else ())
         found[HOLDS] = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
         found[FITS] = found[HOLDS] & (found[FITS] > 0)
         found[KEEPS] = found[FITS] & (found[KEEPS] > 0)
@@ -185,7 +186,7 @@ class _Group:
             self._bound(found)
         return found
 
-    def _best(self, mode: str, rest: Places, found: Mapping[str, Array], place: int) -> _Best:
+    def _best(self, mode: str, rest: Places, found: Mapping[str, Any], place: int) -> _Best:
         """A candidate of which all is known."""
         fits, keeps = bool(found[FITS][place]), bool(found[KEEPS][place])
         lacking, settings = 0.0 if fits else float(found[LACKING][place]), self._settings(mode, rest[place])
@@ -227,7 +228,7 @@ class _Group:
         return {**case.outer, **own, **({AGAIN: mode} if mode else {})}
 
 
-def _few(found: Mapping[str, Array], own: Array, known: _Best) -> Places:
+def _few(found: Mapping[str, Any], own: Mask, known: _Best) -> Places:
     """The candidates of a kind that fit; if none does, those that lack least, unless a known one lacks less."""
     fits, holds, lacking = found[FITS] & own, found[HOLDS] & own, found[LACKING]
     if fits.any():
@@ -236,7 +237,7 @@ def _few(found: Mapping[str, Array], own: Array, known: _Best) -> Places:
     return np.flatnonzero(holds & (lacking == least) & (not known.fits and least <= known.lacking))
 
 
-def _first(found: Mapping[str, Array], few: Places) -> list[int]:
+def _first(found: Mapping[str, Any], few: Places) -> list[int]:
     """The fastest of some candidates, and the fastest that leaves the headroom free; of equal ones, that with less memory."""
     order = few[np.lexsort((found[MEMORY][few], found[TIME][few]))].tolist()
     return list(dict.fromkeys([*order[:1], *[place for place in order if found[KEEPS][place]][:1]]))
