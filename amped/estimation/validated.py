@@ -115,9 +115,11 @@ def mapping_of(number: Callable[[str], float]) -> str:
 
 def ground_from(line: Mapping[str, Any]) -> Ground:
     """The properties that a line of a table says; lines that older versions of amped wrote do not say the mapping."""
-    there = [f for f in fields(Ground) if f.name in line]
-    values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in there}
-    return Ground(**values)
+    return Ground(**{name: read(line[name]) for name, read in READING.items() if name in line})
+
+
+# How each property of a configuration is read from a table.
+READING: Mapping[str, Callable[[Any], Any]] = {f.name: str if f.type == "str" else float for f in fields(Ground)}
 
 
 def best_utilization(ground: Ground) -> tuple[float, str]:
