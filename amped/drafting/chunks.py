@@ -40,7 +40,7 @@ def fastest_in_chunks(scenario: Scenario, vary: Mapping[str, tuple[object, ...]]
     if is_held(scenario):
         return fastest(scenario, vary, space)
     try:
-        found, chunked = fastest_of_each(scenario, {**vary, CHUNKS: (1.0, *TRIED)}, space, with_chunks=True)
+        found, chunked = fastest_of_each(scenario, {**vary, CHUNKS: (1.0, *TRIED)}, space, LEAST_GAIN)
     except AmpedError:  # no such mapping is possible: it is told without chunks
         return fastest(scenario, vary, space)
     plain = replace(found, settings={name: v for name, v in found.settings.items() if name != CHUNKS})

@@ -15,18 +15,13 @@ from amped.exploration.search import Search
 MOST = 20_000_000_000
 
 
-def searched(
-    scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None, is_read: bool = False
-) -> Search:
+def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:
     """The space to explore; the arguments are those of `explored`.
-
-    With `is_read`, the scenario is what its question says, and the question is not read again.
 
     Raises:
         ConfigError: for an impossible sweep, for an empty space, or for a very large one without `yes`.
     """
-    request = Request(scenario.question, _as_tuples(vary or {}), options)
-    search = Search(request, scenario if is_read else None)
+    search = Search(Request(scenario.question, _as_tuples(vary or {}), options))
     if search.candidates > MOST and not options.yes:
         raise ConfigError(_too_many(search), "--yes explores them all the same; fewer values or --set make it smaller")
     return search
