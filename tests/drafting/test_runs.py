@@ -14,6 +14,7 @@ COUNTED = {f.__code__: name for f, name in (
     (read_scenario, "readings"),
 )}  # fmt: skip
 OPEN = {"model": "Llama 3 8B", "system": "DGX H100", "gpus": 16}
+UNEVEN = {"model": "Llama 3 70B", "system": "DGX H100", "gpus": 64}
 MAPPING = {"tp": 8, "pp": 4, "vp": 1, "mbs": 1, "recompute": "none", "zero": 1}
 GIVEN = {
     "model": "Llama 3 70B",
@@ -47,8 +48,8 @@ def counted(question):
 
 @pytest.mark.parametrize(
     ("question", "most"),
-    [(ALL, (1, 1, 1)), (GIVEN, (3, 3, 4)), (OPEN, (12, 12, 6))],
-    ids=["all is given", "what is open has one value", "all is open"],
+    [(ALL, (1, 1, 1)), (GIVEN, (3, 3, 4)), (OPEN, (10, 11, 6)), (UNEVEN, (12, 13, 6))],
+    ids=["all is given", "what is open has one value", "all is open", "all is open, and no layout in chunks can gain"],
 )
 def test_what_is_not_open_is_not_searched_and_what_is_known_is_not_computed_again(question, most):
     assert all(number <= limit for number, limit in zip(counted(question), most, strict=True))
