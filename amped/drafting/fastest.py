@@ -288,14 +288,13 @@ class _Group:
         gains = dict.fromkeys(stages[rest].tolist(), not is_known)
         least = least_time_in_chunks(self.first, stages) if is_known else np.zeros(0)
         for mode in modes if is_known else ():
-            more = np.maximum(self.least[mode if mode in self.least else ""] - self.first[TIME], 0)
-            rest = rest[(least + more * (mode != modes[0]))[rest] < limit]
+            more = np.maximum(self.least.get(mode, self.least[""]) - self.first[TIME], 0) if mode != modes[0] else 0
+            rest = rest[(least + more)[rest] < limit]
             if not len(rest):
                 break
-            known = {name: values[rest] for name, values in self.first.items()} if mode == modes[0] else {}
-            found = known or self._asked(mode, rest, (MEMORY, AVAILABLE, TIME), IN_CHUNKS)
-            faster = least_time_in_chunks(found, stages[rest]) < limit
-            near = faster & (found[MEMORY] <= NEARLY_FITS * found[AVAILABLE])
+            known = {name: self.first[name][rest] for name in (MEMORY, AVAILABLE)} if mode == modes[0] else {}
+            found = known or self._asked(mode, rest, (MEMORY, AVAILABLE))
+            near = found[MEMORY] <= NEARLY_FITS * found[AVAILABLE]
             gains |= dict.fromkeys(stages[rest[near]].tolist(), True)
             rest = np.array([row for row in rest[~near].tolist() if not gains[stages[row]]], dtype=int)
         return gains
