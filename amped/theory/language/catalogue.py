@@ -166,8 +166,9 @@ class Catalogue(Mapping[str, Quantity]):
         for formula in _with_all_choices(list(formulas)):
             by_name.setdefault(formula.name, []).append(formula)
         self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
-        self.selectors = tuple(name for name, q in self._quantities.items() if q.is_selector)
-        self.constraints = tuple(name for name, q in self._quantities.items() if q.mark.constrains)
+        self.selectors = tuple(name for name, group in by_name.items() if group[0].mark.unit == "choice")
+        ruling = [name for name, group in by_name.items() if any(formula.mark.constrains for formula in group)]
+        self.constraints = tuple(name for name in ruling if self._quantities[name].mark.constrains)
         self._plain = self._quantities.keys() - {*self.selectors}
         if problems := [p for q in self._quantities.values() if checked for p in self._problems(q)]:
             raise WiringError(problems)

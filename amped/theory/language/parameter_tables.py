@@ -31,7 +31,7 @@ from amped.theory.language.quantity import Mark, marked
 from amped.theory.nouns import parallelisms
 
 DOCUMENT = ("meaning", "source", "differs")
-NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family", "named")
+NO_DETAILS = frozenset((*DOCUMENT, "default", "value", "when", "family", "named"))
 
 
 @cache
