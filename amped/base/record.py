@@ -80,31 +80,16 @@ else:
 
     def _initial(cls):
         """The `__init__` of a class: it sets each field, and calls `__post_init__` if there is one."""
-        fields, slots = dataclasses.fields(cls), "__slots__" in vars(cls)
+        fields = dataclasses.fields(cls)
         names = tuple(f.name for f in fields if f.init)
-        number, known = len(names), frozenset(names)
-        defaults = {f.name: f.default for f in fields if f.default is not MISSING}
-        factories = {f.name: f.default_factory for f in fields if f.default_factory is not MISSING}
+        slots = "__slots__" in vars(cls)
         setters = {f.name: getattr(cls, f.name).__set__ for f in fields} if slots else {}
-        every, is_checked = len({*names, *defaults, *factories}), hasattr(cls, "__post_init__")
+        number, is_checked, completed = len(names), hasattr(cls, "__post_init__"), _completed(cls, fields, names)
+        has_others = len(fields) > number
 
         def first(self, *values, **named):
-            if named or factories or len(values) != number:
-                row = (
-                    {**defaults, **dict(zip(names, values, strict=False)), **named} if values else {**defaults, **named}
-                )
-                for name in factories.keys() - row.keys():
-                    row[name] = factories[name]()
-                if (
-                    len(row) != every
-                    or len(values) > number
-                    or not known.issuperset(named)
-                    or (values and not named.keys().isdisjoint(names[: len(values)]))
-                ):
-                    raise TypeError(_wrong(cls, names, values, named, row))
-                row = row.items()
-            else:
-                row = zip(names, values, strict=True)
+            is_whole = len(values) == number and not named and not has_others
+            row = zip(names, values, strict=True) if is_whole else completed(values, named).items()
             if slots:
                 for name, value in row:
                     setters[name](self, value)
@@ -114,6 +99,23 @@ else:
                 self.__post_init__()
 
         return first
+
+    def _completed(cls, fields, names):
+        """What gives the values of all fields by name, from some in their order, some by name, and the defaults of the others."""
+        defaults = {f.name: f.default for f in fields if f.default is not MISSING}
+        factories = {f.name: f.default_factory for f in fields if f.default_factory is not MISSING}
+        every, number, known = len({*names, *defaults, *factories}), len(names), frozenset(names)
+
+        def completed(values, named):
+            row = {**defaults, **dict(zip(names, values, strict=False)), **named} if values else {**defaults, **named}
+            for name in factories.keys() - row.keys():
+                row[name] = factories[name]()
+            is_twice = values and not named.keys().isdisjoint(names[: len(values)])
+            if is_twice or len(row) != every or len(values) > number or not known.issuperset(named):
+                raise TypeError(_wrong(cls, names, values, named, row))
+            return row
+
+        return completed
 
     def _wrong(cls, names, values, named, row):
         """What is wrong with the arguments of a record."""

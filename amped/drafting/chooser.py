@@ -86,7 +86,7 @@ NO_SYSTEM = (
 Values = Mapping[str, object]
 
 
-class Open:
+class OpenQuestion:
     """A question with open parts: what is given, what the steps have chosen around it, and what the user is told of that.
 
     It is handed from step to step, is read again only where something new was chosen, and its sizes are computed once.
@@ -129,7 +129,7 @@ class Open:
 
 
 # What chooses some values of a question, and adds what the user should be told of them.
-Step = Callable[[Open], Iterator[tuple[str, object]]]
+Step = Callable[[OpenQuestion], Iterator[tuple[str, object]]]
 
 
 def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -143,7 +143,7 @@ def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any =
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    return _chosen_by((_rows, _size, _training, _room, _mapping), Open(given, {}, lookup_tables, formulas))
+    return _chosen_by((_rows, _size, _training, _room, _mapping), OpenQuestion(given, {}, lookup_tables, formulas))
 
 
 def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -159,10 +159,10 @@ def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = 
         AmpedError: with all that is wrong with what is given.
     """
     rows = partial(_rows, is_swept=bool({SYSTEM_ROW, ACCELERATOR_ROW} & {*swept}))
-    return _chosen_by((rows, _size, _training, _room), Open(given, swept, lookup_tables, formulas))
+    return _chosen_by((rows, _size, _training, _room), OpenQuestion(given, swept, lookup_tables, formulas))
 
 
-def _chosen_by(steps: Sequence[Step], question: Open) -> Scenario:
+def _chosen_by(steps: Sequence[Step], question: OpenQuestion) -> Scenario:
     """The scenario of a question after some steps."""
     for step in steps:
         question.choose(step)
@@ -184,7 +184,7 @@ def _title(scenario: Scenario) -> str:
     return " on ".join(named)
 
 
-def _rows(question: Open, is_swept: bool = False) -> Iterator[tuple[str, object]]:
+def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str, object]]:
     """The rows that nobody named: a model, a machine, and the software of its users; of several machines, that of today.
 
     Raises:
@@ -241,7 +241,7 @@ def _validated_software(part: Row, usual: str, tables: Tables) -> str:
     return next((name for runs in (on_it, on_kin) for name in line if name in runs), usual)
 
 
-def _about_software(question: Open, scenario: Scenario) -> Iterator[str]:
+def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]:
     """That runs as large as this one were validated on the accelerator with other software only than the one that is chosen.
 
     Who asks today trains with the software of today, on old machines too; so an older one is told, and not taken.
@@ -267,7 +267,7 @@ def _is_as_large(ground: Ground, own: Ground) -> bool:
     return is_alike and all(getattr(ground, name) >= getattr(own, name) for name in OF_SIZE)
 
 
-def _size(question: Open) -> Iterator[tuple[str, object]]:
+def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """How many accelerators train, on how long sequences, and in which precision."""
     scenario = question.scenario
     network, given = scenario.sources.rows.get(NETWORK), scenario.sources.given
@@ -286,7 +286,7 @@ def _size(question: Open) -> Iterator[tuple[str, object]]:
         yield "matrix_precision", "fp16"
 
 
-def _training(question: Open) -> Iterator[tuple[str, object]]:
+def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The batch, the tokens, and the switches that everybody has on."""
     yield from TODAY.items()
     if {"batch_size", "tokens_to_train"} <= question.given.keys():
@@ -300,7 +300,7 @@ def _training(question: Open) -> Iterator[tuple[str, object]]:
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
 
 
-def _room(question: Open) -> Iterator[tuple[str, object]]:
+def _room(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The memory that stays free: for the error of the estimate, and for what is not modeled."""
     told = question.notices
     if {HEADROOM, HEADROOM_BYTES} & question.scenario.sources.given.keys():
@@ -315,7 +315,7 @@ def _room(question: Open) -> Iterator[tuple[str, object]]:
     yield HEADROOM, math.ceil(((1 + error) * (1 + more) - 1) * THOUSANDTHS) / THOUSANDTHS
 
 
-def _memory_error(question: Open) -> float:
+def _memory_error(question: OpenQuestion) -> float:
     """The error band of the memory; none for a model that is not validated."""
     scenario = question.scenario
     choices = chosen_values(scenario.catalogue, scenario.sources)
@@ -344,7 +344,7 @@ def _odd_part(number: Any) -> int:
     return whole // (whole & -whole)
 
 
-def _mapping(question: Open) -> Iterator[tuple[str, object]]:
+def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits with headroom, else that fits; where none does, the one that lacks least memory.
 
     Nothing is searched if nothing is open. If a mapping without open parts breaks a rule, the search says what is impossible.
@@ -359,7 +359,7 @@ def _mapping(question: Open) -> Iterator[tuple[str, object]]:
     yield from ((name, found.settings[name]) for name in MAPPED if name in found.settings)
 
 
-def _open(question: Open, tried: Mapping[str, object]) -> Iterator[str]:
+def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
     """The names of a mapping that nobody gave and that may have several values."""
     given, scenario = question.given, question.scenario
     single = {CHUNKS} if is_held(scenario) or scenario.sources.given.get(STAGES) == 1 else set()
@@ -395,7 +395,7 @@ def is_tried(name: str, value: object) -> bool:
     return name in (*wholes(tuple(kind for kind in PLACED if kind not in OF_TOKENS)), "expert_parallel_degree")
 
 
-def _tried(question: Open) -> dict[str, tuple[object, ...]]:
+def _tried(question: OpenQuestion) -> dict[str, tuple[object, ...]]:
     """The micro-batches that are tried, powers of two, more of them where sequences are short; and context degrees.
 
     Sequences that are long are split, too: over as many accelerators as divide them.

@@ -112,17 +112,22 @@ def fastest_of_each(
     kinds = [_Kind() for _ in range(1 + several)]
     groups = _searched(Search(request, scenario, postponed), modes, kinds)
     plain = kinds[0].best
-    if postponed is not None and postponed.later and plain.fits:
+    if postponed is not None and plain.fits:
         limit = (1 - (least_gain or 0)) * plain.time if plain.keeps else np.inf
-        gains = [group.stages_in_chunks(modes, limit) for group in groups]
-        hopeless = {stages for each in gains for stages in each} - {
-            n for each in gains for n, may in each.items() if may
-        }
-        wanted = frozenset(pair for pair in postponed.later if pair[0] not in hopeless)
-        with suppress(AmpedError):  # no such mapping is possible
-            groups += _searched(Search(request, scenario, Postponed(wanted=wanted)), modes, kinds) if wanted else []
+        if wanted := _may_gain(groups, modes, postponed, limit):
+            with suppress(AmpedError):  # no such mapping is possible
+                groups += _searched(Search(request, scenario, Postponed(wanted=wanted)), modes, kinds)
     found = sum(len(group.open) for group in groups)
     return tuple(kind.fastest(found * len(modes)) for kind in kinds)
+
+
+def _may_gain(
+    groups: Sequence[_Group], modes: tuple[str, ...], postponed: Postponed, limit: float
+) -> frozenset[tuple[int, int]]:
+    """The numbers of stages and chunks of postponed layouts with which a mapping may train in less than a time."""
+    gains = [group.stages_in_chunks(modes, limit) for group in groups] if postponed.later else []
+    hopeless = {stages for each in gains for stages in each} - {n for each in gains for n, may in each.items() if may}
+    return frozenset(pair for pair in postponed.later if pair[0] not in hopeless)
 
 
 def _searched(search: Search, modes: tuple[str, ...], kinds: Sequence[_Kind]) -> list[_Group]:

@@ -147,10 +147,10 @@ def validated() -> tuple[Validated, ...]:
 
 
 def _run(line: dict[str, str]) -> Validated:
-    without = (float(line[name]) if line[name] else None for name in WITHOUT)
+    without_source, without_accelerator = (float(line[name]) if line[name] else None for name in WITHOUT)
     return Validated(
         line["id"], line["source"], line["confidence"], float(line["error_fraction"]), ground_from(line), line["quantity"],
-        *without, float(line["utilization"] or 0.0),
+        without_source, without_accelerator, float(line["utilization"] or 0.0),
     )  # fmt: skip
 
 
