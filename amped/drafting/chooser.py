@@ -98,11 +98,15 @@ class OpenQuestion:
         self.swept = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
         self.beside = lookup_tables, formulas
         self.chosen, self.notices = dict[str, object](), list[str]()
+        self.before = (
+            self.scenario
+        )  # as it was read the last time; for steps that need nothing of what was chosen since
 
     @cached_property
     def scenario(self) -> Scenario:
         """What is given and chosen so far."""
-        return read_scenario({}, {**self.given, **self.chosen}, *self.beside)
+        self.before = read_scenario({}, {**self.given, **self.chosen}, *self.beside)
+        return self.before
 
     @cached_property
     def sizes(self) -> Results:
@@ -114,7 +118,7 @@ class OpenQuestion:
         found = {name: value for name, value in step(self) if name not in self.given}
         if found:
             self.chosen |= found
-            del self.scenario
+            vars(self).pop("scenario", None)
 
     def completed(self) -> Scenario:
         """The scenario, without what is swept; origins say what was chosen."""
@@ -302,10 +306,10 @@ def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 def _room(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The memory that stays free: for the error of the estimate, and for what is not modeled."""
-    told = question.notices
-    if {HEADROOM, HEADROOM_BYTES} & question.scenario.sources.given.keys():
+    told, sources = question.notices, question.before.sources
+    if {HEADROOM, HEADROOM_BYTES} & sources.given.keys():
         return
-    error, more = _memory_error(question), memory_on_top(question.scenario)
+    error, more = _memory_error(question), memory_on_top(question.scenario) if sources.not_modeled else 0.0
     if math.isinf(more):
         told.append("the headroom holds nothing for what is not modeled and has no bound")
         more = 0.0
@@ -317,7 +321,7 @@ def _room(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 def _memory_error(question: OpenQuestion) -> float:
     """The error band of the memory; none for a model that is not validated."""
-    scenario = question.scenario
+    scenario = question.before
     choices = chosen_values(scenario.catalogue, scenario.sources)
     if choices["performance_model"] != VALIDATED_MODEL:
         return 0.0

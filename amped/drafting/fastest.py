@@ -23,7 +23,7 @@ from amped.base.errors import AmpedError
 from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario
 from amped.configuring.values import Value
-from amped.engine.axes import JointAxis
+from amped.engine.axes import WORTHWHILE, JointAxis
 from amped.engine.evaluate import Array, Columns, Mask, run
 from amped.engine.resolve import plan
 from amped.exploration.best_of_block import AVAILABLE, MEMORY
@@ -58,6 +58,8 @@ NEARLY_FITS, ROUNDING, STAGES = 1.15, 1e-9, "pipeline_parallel_degree"
 Places = NDArray[np.intp]
 # Up to so many candidates have their time computed with their memory: to plan twice takes longer.
 FEW = 4096
+# Among up to so many candidates, to find equal ones takes longer than to compute them.
+FEW_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,8 @@ class _Group:
         family = self.branch.family
         choices = family.sources.choices | ({AGAIN: mode} if mode else {})
         chosen = plan(self.known, names, replace(family.sources, choices=choices), more)
-        joint = JointAxis(of_rows(self.columns, rest), tied=family.tied)
+        worthwhile = WORTHWHILE if len(rest) > FEW_ROWS else 0.0
+        joint = JointAxis(of_rows(self.columns, rest), worthwhile, family.tied)
         found = run(chosen, family.sources.given, joint, keep=frozenset(chosen.targets))
         return {name: found.whole(name) for name in chosen.targets}
 
