@@ -107,10 +107,12 @@ else:
         every, number, known = len({*names, *defaults, *factories}), len(names), frozenset(names)
 
         def completed(values, named):
-            row = {**defaults, **dict(zip(names, values, strict=False)), **named} if values else {**defaults, **named}
-            for name in factories.keys() - row.keys():
-                row[name] = factories[name]()
-            is_twice = values and not named.keys().isdisjoint(names[: len(values)])
+            row = defaults.copy()
+            row.update(zip(names, values, strict=False))
+            row.update(named)
+            if factories:
+                row.update((name, make()) for name, make in factories.items() if name not in row)
+            is_twice = values and named and not named.keys().isdisjoint(names[: len(values)])
             if is_twice or len(row) != every or len(values) > number or not known.issuperset(named):
                 raise TypeError(_wrong(cls, names, values, named, row))
             return row
