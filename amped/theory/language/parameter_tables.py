@@ -37,11 +37,9 @@ NO_DETAILS = frozenset((*DOCUMENT, "default", "value", "when", "family", "named"
 @cache
 def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
     """The marked functions of the table beside a page; none if there is no table."""
-    if not page.__name__.startswith("amped.theory."):
+    path = Path(getattr(page, "__file__", None) or "formulas").with_suffix(".json")
+    if not page.__name__.startswith("amped.theory.") or path.name not in _tables(str(path.parent)):
         return ()  # beside a user's formulas there may be a config with the name of the table
-    path = Path(str(page.__file__)).with_suffix(".json")
-    if path.name not in _tables(str(path.parent)):
-        return ()
     table = json.loads(path.read_text("utf-8"))
     common = {key: value for key, value in table.items() if key != "rows"}
     return tuple(
