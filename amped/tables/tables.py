@@ -161,7 +161,7 @@ def _place(name: str, stack: list[Layer]) -> Link:
 
     An alias of a row that a higher layer corrects is an alias of the correction.
     """
-    names = [_name_of(name, rows) for _, rows in stack]
+    names = [_name_of(name, rows) if len(name) < LONGEST_NAME else None for _, rows in stack]
     depth = next((n for n in range(len(stack), 0, -1) if names[n - 1] is not None), 0)
     if not depth:
         return 0, ""
@@ -172,9 +172,7 @@ def _place(name: str, stack: list[Layer]) -> Link:
 
 def _name_of(name: str, rows: Rows) -> str | None:
     """The name of the row that a name or an alias means; most names are written as the table has them."""
-    if name in rows:
-        return name
-    return _index(rows).get(plain(name)) if len(name) < LONGEST_NAME else None
+    return name if name in rows else _index(rows).get(plain(name))
 
 
 def _aliases(rows: Rows) -> dict[str, str]:
