@@ -1,7 +1,10 @@
 """What nobody gave, chosen as an engineer would who knows the model and the machine.
 
-What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds, and of
-the same with a few numbers of chunks of layers on each pipeline stage (`chunks.py`). `amped explore` searches more.
+What is given stays as it is. The mapping around it is the fastest one that fits and leaves the headroom free, else that fits, else
+that lacks least memory (`fastest.py`). It is one of the space `quick` (`SPACES` in `exploration/search_space.py`): all degrees of tensor,
+pipeline, data and expert parallelism, ZeRO 1 and 3, three kinds of recomputation, micro-batches of 1, 2 and 4 sequences (of short
+ones more), context degrees from 32,768 tokens on; and the same with a few numbers of chunks of layers on each pipeline stage
+(`chunks.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations
