@@ -1,6 +1,7 @@
 """Attention in one kernel that keeps no scores, and the kernels for attention sinks that some software adds.
 
-The backward pass is the operator with the phase `input_gradient`. The time of both is `fused_time` in `roofline/kernels.py`.
+The backward pass is the operator with the phase `input_gradient`. The time of both is `fused_time` in
+`roofline/kernels.py`.
 """
 
 from amped.theory.language.quantity import parameter, quantity, records
