@@ -21,7 +21,6 @@ from amped.base.errors import AmpedError, WrongResultError
 from amped.base.files import NO_SPACE
 from amped.base.printable import printable
 from amped.base.version import __version__
-from amped.cli import options
 from amped.cli.help import Page
 from amped.cli.reading import read_plainly
 from amped.cli.visible import visible
@@ -30,9 +29,6 @@ from amped.cli.visible import visible
 PROGRAM = "amped"
 # The most columns of a help text; on a narrower terminal it is as wide as that.
 WIDEST = 100
-# The objects after which Python looks for garbage: a tenth of the time of a short command goes into looking before. At its end,
-# there is nothing to look for.
-MOST_NEW_OBJECTS = 1_000_000
 
 
 class Verb(NamedTuple):
@@ -145,7 +141,6 @@ def _top(
     ] = False,
 ) -> None:
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
-    options.print_old_names(False)  # until a verb turns it on
 
 
 @lru_cache(maxsize=2)
@@ -209,11 +204,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _prepare() -> None:
-    """Lets Python look for garbage rarely, and write a question mark for a letter that the output cannot have.
+    """Lets Python look for no garbage at the end, and write a question mark for a letter that the output cannot have.
 
     Such a letter is half of a pair of surrogates. Characters that turn the direction of writing are written as their numbers.
     """
-    gc.set_threshold(MOST_NEW_OBJECTS)
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

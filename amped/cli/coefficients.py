@@ -13,7 +13,6 @@ from amped.cli import options
 def coefficients(
     filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only names with this text.")] = "",
     as_json: Annotated[bool, Option("--json", help="Print all values as JSON, SI units.")] = False,
-    old_names: options.OldNamesOption = False,
     lookup_tables: options.TablesOption = None,
 ) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
@@ -24,7 +23,6 @@ def coefficients(
 
     Example: amped coefficients --filter attention
     """
-    options.print_old_names(old_names)
     from amped.calibration import listing
     from amped.calibration.step_table import shipped_numbers
     from amped.tables.tables import user_tables

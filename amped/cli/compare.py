@@ -29,7 +29,6 @@ def compare(
     lookup_tables: options.TablesOption = None,
     as_json: options.JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print rows or values as CSV.")] = False,
-    old_names: options.OldNamesOption = False,
 ) -> None:
     """Compare two configs, or the best mapping of each of several systems, models or values.
 
@@ -40,7 +39,6 @@ def compare(
 
     Example: amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" --gpus 64
     """
-    options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"
     listed = _listed(given, lookup_tables)
     given = {name: value for name, value in given.items() if name not in listed}

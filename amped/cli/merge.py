@@ -16,7 +16,6 @@ def merge(
     files: Annotated[list[Path], Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
     form: FormatOption = None,
     as_json: JsonOption = False,
-    old_names: options.OldNamesOption = False,
     output: FileOption = None,
     output_dir: options.OutputOption = None,
     formulas: Annotated[
@@ -31,7 +30,6 @@ def merge(
 
     Example: amped merge explore-shard-1-of-2.jsonl explore-shard-2-of-2.jsonl --format json
     """
-    options.print_old_names(old_names)
     from amped.exploration.answer import answer
     from amped.exploration.merging import put_together
 

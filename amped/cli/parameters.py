@@ -11,17 +11,14 @@ from amped.cli import options
 
 
 def parameters(
-    markdown: Annotated[bool, Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the glossary, in Markdown.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
-    old_names: options.OldNamesOption = False,
     equations: Annotated[bool, Option("--equations", help="Print every equation, as code in Markdown.")] = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
     Example: amped parameters --markdown > glossary.md
     """
-    options.print_old_names(old_names)
-
     from amped.report import reference
     from amped.theory.language.catalogue import catalogue
 

@@ -23,13 +23,11 @@ def show(
     ],
     lookup_tables: options.TablesOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the row as JSON.")] = False,
-    old_names: options.OldNamesOption = False,
 ) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
     Example: amped show "H100 SXM"
     """
-    options.print_old_names(old_names)
     if (measured := _measurement(name)) is not None:
         _show_measurement(measured, as_json)
         return

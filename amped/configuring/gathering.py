@@ -102,12 +102,11 @@ class _Builder:
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""
         own: dict[str, Entry] = {}
-        self.notices += aliases().told(overrides)
         for written_name, name, written in self._read_names(overrides):
             where = f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
                 self.problems.append(self._unknown(written_name, where))
-            elif name in self.catalogue.inside:
+            elif self.catalogue.is_inside(name):
                 self.problems.append(inside(name, self.catalogue, where))
             elif written_name in aliases().equal_to:
                 self.equals.append(Entry(name, written_name, where, "value", written))

@@ -7,18 +7,22 @@ from pathlib import Path
 import pytest
 
 from amped.theory.language.catalogue import CHAPTERS
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 from tests.house.test_floors import DATA_ROOMS, FLOORS
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-GENERATED = ("glossary.md",)
+# The recipes that most people need, and all others.
+RECIPES = "".join(
+    page.read_text("utf-8").split("\n## A newcomer adds …\n")[1].split("\n## ")[0]
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "recipes.md")
+)
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
-PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in GENERATED]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 # Where paths may begin: at the top, in the package, in its theory.
 STARTS = (ROOT, ROOT / "amped", ROOT / "amped" / "theory")
 BLOCK = re.compile(r"^```.*?^```", re.M | re.S)
 TOP = {path.name for path in ROOT.iterdir()} | {path.name for path in (ROOT / "amped").iterdir()}
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 
 
 def quoted(text: str) -> Iterator[str]:
@@ -50,13 +54,13 @@ def rooms_of(cell: str) -> list[str]:
     return [word.removesuffix("/").removesuffix(".py") for word in quoted(cell) if word.endswith(("/", ".py"))]
 
 
-@every_page
+@for_each(PAGES)
 def test_the_paths_in_backticks_exist(page: Path) -> None:
     named = [word for word in quoted(page.read_text("utf-8")) if is_path(word)]
     assert [word for word in named if not exists(word, page)] == []
 
 
-@every_page
+@for_each(PAGES)
 def test_the_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!http|#)([^)#\s]+)", BLOCK.sub("", page.read_text("utf-8")))
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -92,8 +96,7 @@ def test_the_table_of_the_theory_has_each_chapter_in_its_order() -> None:
 
 
 def test_the_tables_that_recipes_name_are_in_the_files_they_name() -> None:
-    recipes = CONTRIBUTING.split("\n## A newcomer adds …\n")[1].split("\n## ")[0]
-    named = re.findall(r"`([A-Za-z_]\w+)`(?: there)? (?:of|in)\s+`([\w/]+\.py)`", BLOCK.sub("", recipes))
+    named = re.findall(r"`([A-Za-z_]\w+)`(?: there)? (?:of|in)\s+`([\w/]+\.py)`", BLOCK.sub("", RECIPES))
     assert len(named) > 15
     missing = [(name, path) for name, path in named if not any(defines(start / path, name) for start in STARTS)]
     assert missing == []

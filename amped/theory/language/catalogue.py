@@ -12,7 +12,6 @@ from itertools import combinations
 from types import ModuleType
 from typing import Any
 
-from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.base.record import dataclass
 from amped.theory.language.parameter_tables import rows_of
@@ -27,6 +26,7 @@ CHAPTERS = (
     "stages",
     "roofline",
     "messages",
+    "optimizer",
     "links",
     "layer",
     "schedules",
@@ -156,8 +156,8 @@ class Quantity:
 class Catalogue(Mapping[str, Quantity]):
     """All quantities by name."""
 
-    def __init__(self, formulas: Iterable[Formula]) -> None:
-        """Collects the formulas.
+    def __init__(self, formulas: Iterable[Formula], checked: bool = True) -> None:
+        """Collects the formulas; without `checked`, those that a test has checked: amped's own.
 
         Raises:
             WiringError: if nothing computes an argument, if an argument is a selector, or if two alternatives tie.
@@ -166,11 +166,11 @@ class Catalogue(Mapping[str, Quantity]):
         for formula in _with_all_choices(list(formulas)):
             by_name.setdefault(formula.name, []).append(formula)
         self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
-        self.selectors = tuple(name for name, q in self._quantities.items() if q.is_selector)
-        self.constraints = tuple(name for name, q in self._quantities.items() if q.mark.constrains)
+        self.selectors = tuple(name for name, group in by_name.items() if group[0].mark.unit == "choice")
+        ruling = [name for name, group in by_name.items() if any(formula.mark.constrains for formula in group)]
+        self.constraints = tuple(name for name in ruling if self._quantities[name].mark.constrains)
         self._plain = self._quantities.keys() - {*self.selectors}
-        problems = [p for q in self._quantities.values() for p in self._problems(q)]
-        if problems:
+        if problems := [p for q in self._quantities.values() if checked for p in self._problems(q)]:
             raise WiringError(problems)
 
     @cached_property
@@ -181,7 +181,11 @@ class Catalogue(Mapping[str, Quantity]):
     @cached_property
     def inside(self) -> frozenset[str]:
         """The names that only formulas of their chapter may use, without rules."""
-        return frozenset(self._quantities.keys() - {*self.public, *self.constraints})
+        return frozenset(filter(self.is_inside, self._quantities))
+
+    def is_inside(self, name: str) -> bool:
+        """Whether only formulas of its chapter may use a name, and it is no rule."""
+        return not (self[name].is_public or self[name].mark.constrains)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -300,7 +304,7 @@ def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
     found: dict[tuple[str, str], Formula] = {}
     for page in (*pages(), *extra):
         users = page in extra
-        own = [_by_todays_names(f) for f in collect(page)] if users else collect(page)
+        own = collect(page)
         for name in {f.name for f in own if users and not f.variant}:  # a plain formula of a user replaces all of ours
             found = {key: f for key, f in found.items() if key[0] != name}
         for formula in own:
@@ -308,24 +312,7 @@ def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
             if key in found and not users:
                 raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
             found[key] = formula
-    return Catalogue(found.values())
-
-
-def _by_todays_names(formula: Formula) -> Formula:
-    """A user's formula in which former names of quantities are replaced by the current names."""
-    now = aliases().former
-
-    def named(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(now.get(name, name) for name in names)
-
-    mark = replace(
-        formula.mark,
-        when_given=named(formula.mark.when_given),
-        replaces=named(formula.mark.replaces),
-        when_any_given=named(formula.mark.when_any_given),
-        even_with=named(formula.mark.even_with),
-    )
-    return replace(formula, name=now.get(formula.name, formula.name), arguments=named(formula.arguments), mark=mark)
+    return Catalogue(found.values(), checked=bool(extra))
 
 
 def _title(formula: Formula) -> str:
