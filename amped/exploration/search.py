@@ -20,7 +20,7 @@ from amped.engine.known import Known
 from amped.engine.resolve import Plan, plan
 from amped.estimation.parts import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
-from amped.exploration.best_of_block import AVAILABLE, MEMORY, Keeper, Wanted
+from amped.exploration.best_of_block import AVAILABLE, MEMORY, Block, Wanted
 from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import Wish, read_wishes
 from amped.exploration.dominance import Dominance
@@ -280,16 +280,18 @@ class Search:
             EvaluationError: for a result that is not a finite number.
         """
         branch, columns, axes = self.mappings(part)
-        family, chosen = branch.family, branch.plan
-        cells = self._cells(part.number, family, columns, axes)
-        keeper = Keeper(branch.wanted, cells, keep)
+        given, targets = branch.family.sources.given, frozenset(branch.plan.targets)
+        cells = self._cells(part.number, branch.family, columns, axes)
         known = self._shared if len(self.branches) > 1 and part.stop - part.start <= SHARED_ROWS else None
-        joint = (known.axis if known else JointAxis)(columns, WORTHWHILE, family.tied)
-        rows = max(1, BLOCK_CELLS // cells.beside)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows, known)
+        joint = (known.axis if known else JointAxis)(columns, WORTHWHILE, branch.family.tied)
+        rows, found = max(1, BLOCK_CELLS // cells.beside), Found(branch.wanted.top)
+        blocks = run_in_blocks(branch.plan, given, joint, axes, targets, rows, known)
         for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
-            keeper.take(results, start)
-        return keeper.found()
+            block = Block(results, branch.wanted, cells, start)
+            found = block.added_to(found)
+            if keep is not None:
+                keep.take(block.every())
+        return found
 
     def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
         """The cells of a part. Groups may also be of whole degrees, where rows hold these by their two factors."""

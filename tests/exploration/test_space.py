@@ -313,7 +313,7 @@ def test_the_front_is_that_of_comparing_all_with_all() -> None:
     told = [(row["step_time"], row["memory_per_accelerator_bytes"]) for row in found.front]
     assert told == sorted(front)
     assert len(told) > 2
-    assert front_of([]) == ()
+    assert front_of() == ()
 
 
 # --- why not ---------------------------------------------------------------------------------------------------------
