@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from itertools import groupby
 from operator import and_, itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class Block:
             keeps = self._lose(name, self.valid, results.spread(name) > 0) & keeps
         self._check(keeps)
         fits = self._lose(FITS, keeps, results.spread(FITS) > 0) & keeps
-        fulfilled = [(wish, self._lose(wish.written, fits, self._fulfilled(wish))) for wish in wanted.wishes]
+        fulfilled = [(wish, self._lose(wish.written, fits, wish.holds(self._value))) for wish in wanted.wishes]
         self.feasible: Mask = np.broadcast_to(self._all(mask for _, mask in fulfilled) & fits, self.shape)
         self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
         of_others = (mask for wish, mask in fulfilled if not OF_MEMORY & {*wish.quantities})
@@ -174,10 +175,9 @@ class Block:
         places_of_cells = zip(x.tolist(), y.tolist(), number.tolist(), case.tolist(), rows, strict=True)
         return tuple(Ranked(one, other, self.cells.part, *place) for one, other, *place in places_of_cells)
 
-    def _fulfilled(self, wish: Wish) -> Mask:
-        if isinstance(wish.value, str):
-            return np.full((1,) * len(self.shape), wish.chosen(self.results.plan.choices[wish.name]))
-        return wish.holds(self.results.spread)
+    def _value(self, name: str) -> Any:
+        """The values of a quantity, or the text of a choice."""
+        return self.results.plan.choices.get(name) or self.results.spread(name)
 
     def _values(self, objective: Objective) -> Array:
         """The objective of each cell, with a sign that makes it smaller for better candidates."""

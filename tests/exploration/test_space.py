@@ -329,6 +329,12 @@ def test_the_nearest_that_would_win_lacks_least_memory() -> None:
     assert "more memory for each accelerator, or " in found.needs
 
 
+def test_a_choice_that_no_candidate_has_is_told() -> None:
+    found = explore(SMALL, where=("tensor_parallel_strategy != 1d",))
+    assert found.feasible == 0
+    assert "its tensor_parallel_strategy is 1d, and tensor_parallel_strategy != 1d was asked for" in found.needs
+
+
 def test_a_space_of_very_many_candidates_is_told_before_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked_space, "MOST", 100)
     with pytest.raises(AmpedError, match=r"(?s)candidates, which take about .* hours.*--yes"):
