@@ -28,7 +28,7 @@ from amped.exploration.cases import CASE
 from amped.exploration.constraints import Wish
 from amped.exploration.histogram import bins
 from amped.exploration.request import Options
-from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row, best_of
+from amped.exploration.results import ALL, NEARLY, Finding, Ranked, Row, best_of
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, WHERE_NOTHING_FITS, WITH_HEADROOM, wholes_of
@@ -73,27 +73,27 @@ class Exploration:
     best: list[Row]
     swept: tuple[str, ...]
     units: dict[str, str]
-    groups: dict[str, list[Row]] = field(default_factory=dict)
-    front: list[Row] = field(default_factory=list)
-    nearest: Row | None = None
-    objective: str = "training_time"
-    more: bool = False
-    wishes: tuple[str, ...] = ()
-    histogram: list[tuple[float, float, int]] = field(default_factory=list)
-    simple: list[Row] = field(default_factory=list)
-    held: str = ""
+    groups: dict[str, list[Row]]
+    front: list[Row]
+    nearest: Row | None
+    objective: str
+    more: bool
+    wishes: tuple[str, ...]
+    histogram: list[tuple[float, float, int]]
+    simple: list[Row]
+    held: str
+    search: Search = field(repr=False, compare=False)
     lacks_headroom: bool = False
-    search: Search | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def needs(self) -> str:
         """What the nearest candidate would need, in words; it is computed when somebody asks for it."""
-        return what_it_needs(self.search, self.nearest) if self.search and self.nearest else ""
+        return what_it_needs(self.search, self.nearest) if self.nearest else ""
 
     @cached_property
     def error_fraction(self) -> float:
         """The error band of the best candidate, at most the one in which ties are searched; zero if it is unknown."""
-        if self.search is None or not self.simple:
+        if not self.simple:
             return 0.0
         band = _estimated(self.search, self.best[0]).error_band
         return min(band.error_fraction, NEARLY - 1) if band is not None and math.isfinite(band.error_fraction) else 0.0
@@ -112,7 +112,7 @@ class Exploration:
     def to_dict(self) -> dict[str, Any]:
         """The exploration as plain data."""
         names = ["candidates", "feasible", "removed", "elapsed_time", "best", "ties", "held", "lacks_headroom"]
-        names += ["front"] if self.search is not None and self.search.front else []
+        names += ["front"] if self.search.front else []
         return {name: getattr(self, name) for name in names}
 
 
@@ -138,17 +138,17 @@ def explored(
     search = searched(scenario, options, vary)
     if run.keep is not None:
         run.keep.start(kinds_of_every(search))
-    found = found_in(search, run)
-    if found.feasible or not found.lacking or run.keep is not None:
-        return answer(search, found, started)
+    finding = found_in(search, run)
+    if finding.feasible or not finding.lacking or run.keep is not None:
+        return answer(search, finding, started)
     spaces = filter(None, (options.space, WHERE_NOTHING_FITS.get(options.space)))
     scenarios = [scenario, *([asked_again(scenario.question, NO_HEADROOM)] if search.has_headroom else [])]
     for space, other in islice(product(spaces, scenarios), 1, None):
         wider = searched(other, replace(options, space=space), vary)
-        found_there = found_in(wider, replace(run, findings=None))
-        if found_there.feasible:
-            return replace(answer(wider, found_there, started), lacks_headroom=other is not scenario)
-    return answer(search, found, started)
+        there = found_in(wider, replace(run, findings=None))
+        if there.feasible:
+            return replace(answer(wider, there, started), lacks_headroom=other is not scenario)
+    return answer(search, finding, started)
 
 
 def kinds_of_every(search: Search) -> dict[str, type]:
@@ -160,13 +160,13 @@ def kinds_of_every(search: Search) -> dict[str, type]:
     return kinds | {FITS: bool, FEASIBLE: bool}
 
 
-def answer(search: Search, found: Found, started: float) -> Exploration:
+def answer(search: Search, finding: Finding, started: float) -> Exploration:
     """The result of all parts of a search, with all results for the rows that are shown."""
-    best = best_of(found.top, *found.best.values())
-    groups = {group: found.best[group] for group in sorted({*found.best} - {ALL}, key=_in_order)}
-    better = [ranked for ranked in found.unfit[:1] if not best or ranked.objective < best[0].objective]
-    nearest = [*found.lacking[:1], *found.near[-1:], *better][:1]
-    shown = chain(best or found.lacking or found.unfit, found.front, found.simple, nearest, *groups.values())
+    best = best_of(finding.top, *finding.best.values())
+    groups = {group: finding.best[group] for group in sorted({*finding.best} - {ALL}, key=_in_order)}
+    better = [ranked for ranked in finding.unfit[:1] if not best or ranked.objective < best[0].objective]
+    nearest = [*finding.lacking[:1], *finding.near[-1:], *better][:1]
+    shown = chain(best or finding.lacking or finding.unfit, finding.front, finding.simple, nearest, *groups.values())
     rows = _completed(search, [*shown])
 
     def of(ranking: Iterable[Ranked], name: str = "", kind: type = float) -> list[Row]:
@@ -174,21 +174,21 @@ def answer(search: Search, found: Found, started: float) -> Exploration:
         return [rows[r.part, r.cell] | ({name: kind(r.objective)} if name else {}) for r in ranking]
 
     return Exploration(
-        candidates=found.candidates,
-        feasible=found.feasible,
-        removed=dict(found.removed),
+        candidates=finding.candidates,
+        feasible=finding.feasible,
+        removed=dict(finding.removed),
         elapsed_time=time.perf_counter() - started,
-        best=of(best) or of(found.lacking, "missing_memory_bytes") or of(found.unfit),
+        best=of(best) or of(finding.lacking, "missing_memory_bytes") or of(finding.unfit),
         swept=search.swept,
         units={name: search.catalogue[name].mark.unit for name in search.swept if name in search.catalogue},
         groups={group: of(ranking) for group, ranking in groups.items()},
-        front=of(found.front),
+        front=of(finding.front),
         nearest=next(iter(of(nearest)), None),
         objective=search.objective.name,
         more=search.objective.sign < 0,
         wishes=tuple(wish.written for wish in search.wishes),
-        histogram=bins(found.histogram),
-        simple=of(found.simple, "number_of_mechanisms", int),
+        histogram=bins(finding.histogram),
+        simple=of(finding.simple, "number_of_mechanisms", int),
         held=_held(search),
         search=search,
     )
@@ -217,21 +217,25 @@ def _completed(search: Search, ranking: Sequence[Ranked]) -> dict[tuple[int, int
 
 
 def _results(search: Search, branch: Branch, ranking: Sequence[Ranked]) -> Iterator[tuple[tuple[int, int], Row]]:
-    family, known = branch.family, search.catalogue
+    """For each candidate of a branch, its part and cell, and its row with all results."""
+    family, catalogue = branch.family, search.catalogue
     names = (*family.joint, *search.sweeps.axes)
     columns = {name: np.array([ranked.row[name] for ranked in ranking]) for name in names if name in ranking[0].row}
     columns |= {whole: columns[one] * columns[other] for whole, (one, other) in wholes_of(columns).items()}
     columns[CASE] = np.array([float(ranked.case) for ranked in ranking])
-    of_user = [objective.name for objective in (search.objective, *search.front)]
-    of_user += [n for wish in search.wishes for n in (wish.name, *wish.quantities) if not known[n].is_selector]
+    of_user = [objective.name for objective in search.objectives]
+    of_user += [n for wish in search.wishes for n in (wish.name, *wish.quantities) if not catalogue[n].is_selector]
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
     wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *of_user))
-    chosen = plan(known, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
+    chosen = plan(catalogue, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
-    found = {name: results.whole(name) for name in chosen.targets}
-    shown = [(column > 0 if known[name].mark.unit == "boolean" else column).tolist() for name, column in found.items()]
+    values_of = {name: results.whole(name) for name in chosen.targets}
+    shown = [
+        (column > 0 if catalogue[name].mark.unit == "boolean" else column).tolist()
+        for name, column in values_of.items()
+    ]
     for ranked, *values in zip(ranking, *shown, strict=True):
-        yield (ranked.part, ranked.cell), ranked.row | dict(zip(found, values, strict=True))
+        yield (ranked.part, ranked.cell), ranked.row | dict(zip(values_of, values, strict=True))
 
 
 def what_it_needs(search: Search, row: Row) -> str:
@@ -247,10 +251,12 @@ def settings(search: Search, row: Row) -> dict[str, object]:
 
 
 def _estimated(search: Search, row: Row) -> Estimation:
+    """The estimate of the candidate of a row."""
     return estimated(asked_again(search.scenario.question, settings(search, row)))
 
 
 def _memory(search: Search, row: Row) -> Iterator[str]:
+    """How much more memory a candidate that does not fit would need, and the smallest change with which it fits."""
     if row["fits_in_memory"]:
         return
     try:
@@ -264,6 +270,7 @@ def _memory(search: Search, row: Row) -> Iterator[str]:
 
 
 def _broken(wish: Wish, values: Row) -> str:
+    """What a candidate with these values has in place of what a wish asks for."""
     if wish.name == WITH_HEADROOM:
         needed, there = (values[name] / GIGABYTE for name in (WITH_HEADROOM, AVAILABLE))
         return f"It needs {needed:.1f} GB with the headroom (--headroom), and {there:.1f} GB are there"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import and_, itemgetter
 from typing import Any
 
@@ -21,7 +21,7 @@ from amped.exploration.constraints import Wish
 from amped.exploration.grouping import Cells, Places
 from amped.exploration.histogram import counted
 from amped.exploration.objectives import Objective
-from amped.exploration.results import NEARLY, Found, Ranked, Ranking, merged, smallest_of
+from amped.exploration.results import NEARLY, Finding, Ranked, Ranking, merged, smallest_of
 from amped.exploration.search_space import WITH_HEADROOM, wholes_of
 
 MEMORY, AVAILABLE = "memory_per_accelerator_bytes", "available_memory_bytes"
@@ -72,12 +72,12 @@ class Block:
         of_others = (mask for wish, mask in fulfilled if not OF_MEMORY & {*wish.quantities})
         self.too_large: Mask = self.unfit & self._all(of_others)
 
-    def added_to(self, known: Found) -> Found:
+    def added_to(self, known: Finding) -> Finding:
         """The finding of this block and of those before it, whose candidates are known."""
         wanted, objective, memory = self.wanted, self.objective, self._whole(MEMORY)
         best, feasible = self._best_of_groups(known.best), self._count(self.feasible)
         smallest = min(smallest_of(known.best), smallest_of(best))
-        found = Found(
+        finding = Finding(
             top=wanted.top,
             candidates=self._count(self.valid),
             feasible=feasible,
@@ -90,7 +90,7 @@ class Block:
             front=self._front(known.front, self.feasible, *map(self._values, wanted.front)) if wanted.front else (),
             histogram=counted(wanted.objective.sign * objective[self.feasible]),
         )
-        return merged(known, found)
+        return merged(known, finding)
 
     def _best_of_groups(self, known: Mapping[str, Ranking]) -> dict[str, Ranking]:
         """For each group, the best few of the feasible cells that may stand among its known candidates."""
@@ -168,12 +168,10 @@ class Block:
         places = np.unravel_index(cells, self.shape)  # the whole block as one row would be a copy of it
         columns |= {name: self._whole(name)[places] for name in self.wanted.told if name not in columns}
         number, case = row * self.cells.beside + beside, self.cells.case[row]
-        rows = (
-            dict(zip(columns, values, strict=True))
-            for values in zip(*(column.tolist() for column in columns.values()), strict=True)
-        )
-        places_of_cells = zip(x.tolist(), y.tolist(), number.tolist(), case.tolist(), rows, strict=True)
-        return tuple(Ranked(one, other, self.cells.part, *place) for one, other, *place in places_of_cells)
+        values = zip(*(column.tolist() for column in columns.values()), strict=True)
+        rows = (dict(zip(columns, of_row, strict=True)) for of_row in values)
+        part = repeat(self.cells.part)
+        return tuple(map(Ranked, x.tolist(), y.tolist(), part, number.tolist(), case.tolist(), rows))
 
     def _value(self, name: str) -> Any:
         """The values of a quantity, or the text of a choice."""

@@ -43,7 +43,7 @@ Ranking = tuple[Ranked, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """The finding of some parts.
 
     Attributes:
@@ -79,7 +79,7 @@ class Found:
         return dict(vars(self))
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Found:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """The finding from the plain data that JSON gives."""
         rankings = {name: _ranked(plain[name]) for name in RANKINGS}
         best = {group: _ranked(rows) for group, rows in plain["best"].items()}
@@ -87,12 +87,12 @@ class Found:
         return cls(**{**plain, **rankings, "best": best, "histogram": histogram})
 
 
-def merged(one: Found, other: Found) -> Found:
+def merged(one: Finding, other: Finding) -> Finding:
     """The finding of the parts of both."""
     top, feasible = one.top, one.feasible + other.feasible
     best = {**one.best, **{g: best_of(top, one.best.get(g, ()), ranking) for g, ranking in other.best.items()}}
     smallest = smallest_of(best)
-    return Found(
+    return Finding(
         top=top,
         candidates=one.candidates + other.candidates,
         feasible=feasible,
@@ -107,9 +107,9 @@ def merged(one: Found, other: Found) -> Found:
     )
 
 
-def all_of(parts: Mapping[int, Found], top: int) -> Found:
+def all_of(parts: Mapping[int, Finding], top: int) -> Finding:
     """The finding of several parts, merged in order."""
-    return reduce(merged, (parts[number] for number in sorted(parts)), Found(top))
+    return reduce(merged, (parts[number] for number in sorted(parts)), Finding(top))
 
 
 def best_of(top: int, *rankings: Ranking) -> Ranking:
