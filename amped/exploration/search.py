@@ -306,11 +306,13 @@ class Search:
         joint = (shared.axis if shared else JointAxis)(columns, WORTHWHILE, branch.family.tied)
         rows, finding = max(1, BLOCK_CELLS // cells.beside), Finding(branch.wanted.top)
         blocks = run_in_blocks(branch.plan, given, joint, axes, targets, rows, shared)
-        for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
-            block = Block(results, branch.wanted, cells, start)
+        starts = count(0, rows)
+        for results in blocks:
+            block = Block(results, branch.wanted, cells, next(starts))
             finding = block.added_to(finding)
             if keep is not None:
                 keep.take(block.every())
+            del results, block  # else they stay in memory until the next block is computed
         return finding
 
     def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
