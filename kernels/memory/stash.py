@@ -24,7 +24,8 @@ class Stash:
 def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | None = None) -> Stash:
     """What autograd keeps while `fn(*args)` runs, without parameters (those of a module, or the given tensors).
 
-    It does not see what a custom function hides in its context without `save_for_backward`.
+    It does not see what a custom function hides in its context without `save_for_backward`. The graph gets no tensor
+    that belongs to it: an operator that kept its own output would keep itself, and all before it, for good.
     """
     if exclude is None:
         exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()
@@ -33,10 +34,10 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
     kept: dict[int, tuple[int, Tensor]] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        address = _address(tensor)
+        address, alone = _address(tensor), tensor.detach()
         if address not in left_out:
-            kept.setdefault(address, (tensor.untyped_storage().nbytes(), tensor.detach()))
-        return tensor
+            kept.setdefault(address, (tensor.untyped_storage().nbytes(), alone))
+        return alone
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         result = fn(*args)
