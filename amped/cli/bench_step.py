@@ -10,6 +10,7 @@ from typer import Option
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
+from amped.cli.bench_anchor import PLAIN
 from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
 from amped.kernels.formats import FORMATS
 
@@ -35,8 +36,9 @@ def step(
     """Train a few real steps of the config's model, scaled to fit this device, and compare with an estimate.
 
     The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds. The estimate is
-    for that model with the device's row, which `amped bench fit` writes (for a processor, name its folder by
-    --lookup-tables DIR). Memory is that of all tensors that are alive at once; the rest of the process is printed, too.
+    for that model in plain PyTorch, if --software names nothing else, with the device's row, which `amped bench fit`
+    writes (for a processor, name its folder by --lookup-tables DIR). Memory is that of all tensors that are alive at
+    once; the rest of the process is printed, too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
     """
@@ -111,6 +113,7 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str)
         **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, 8 * FORMATS[dtype].bytes),
         "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": FORMATS[dtype].short[0],
         "dropout": 0, "flash_attention": True, "gradient_clipping": False,
+        "software": asked.question.overrides.get("software", PLAIN),
     }  # fmt: skip
     return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
