@@ -16,9 +16,15 @@ class Stash:
 
     Attributes:
         bytes: the bytes of all storages; each counts once, however many tensors are in it.
+        storages: their addresses.
     """
 
     bytes: int
+    storages: frozenset[int] = frozenset()
+
+    def has(self, tensor: Tensor) -> bool:
+        """Whether a tensor that was alive throughout is kept."""
+        return address_of(tensor) in self.storages
 
 
 def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | None = None) -> Stash:
@@ -29,12 +35,12 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
     """
     if exclude is None:
         exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()
-    left_out = {_address(t) for t in exclude}
+    left_out = {address_of(t) for t in exclude}
     # Of each storage its bytes, and a tensor that keeps it alive, so that no other gets its address meanwhile.
     kept: dict[int, tuple[int, Tensor]] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        address, alone = _address(tensor), tensor.detach()
+        address, alone = address_of(tensor), tensor.detach()
         if address not in left_out:
             kept.setdefault(address, (tensor.untyped_storage().nbytes(), alone))
         return alone
@@ -42,10 +48,11 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         result = fn(*args)
     del result
-    return Stash(sum(size for size, _ in kept.values()))
+    return Stash(sum(size for size, _ in kept.values()), frozenset(kept))
 
 
-def _address(tensor: Tensor) -> int:
+def address_of(tensor: Tensor) -> int:
+    """The address of a tensor's storage."""
     return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
 
 
