@@ -199,11 +199,8 @@ class _Checked(nn.Module):
         """The normalized input."""
         dtype = torch.float32 if _widened_by_autocast(x) and x.dtype != torch.float64 else x.dtype
         if not torch.is_grad_enabled() or self._unsafe(dtype, x.is_cuda and torch.cuda.is_current_stream_capturing()):
-            return self._plain(x)
+            return super().forward(x)
         return self._in_place(x)
-
-    def _plain(self, x: Tensor) -> Tensor:
-        return super().forward(x)
 
     @property
     def _scale(self) -> Tensor | None:
@@ -242,21 +239,35 @@ class InplaceRMSNorm(_Checked, nn.RMSNorm):
 class InplaceNorm(_Checked):
     """A norm of another library, or one of your own, that keeps its output if its weights are safe.
 
-    `convert` makes it of a module that computes a layer norm or an RMS norm over the last dimension; it has the class that
-    this module had in `_before`, and what it computes in `_norm`.
+    `convert` makes it of a module that computes a layer norm or an RMS norm over the last dimension, as a subclass of that
+    module's class (`in_place_of`). `_computed` says what it computes.
     """
-
-    def _plain(self, x: Tensor) -> Tensor:
-        return self._before[0].forward(self, x)
 
     @property
     def _scale(self) -> Tensor:
-        return self.weight + self._norm.offset if self._norm.offset else self.weight
+        return self.weight + self._computed.offset if self._computed.offset else self.weight
 
     def _in_place(self, x: Tensor) -> Tensor:
-        shape, norm = x.shape[-1:], self._norm
+        shape, norm = x.shape[-1:], self._computed
         if not norm.keeps_format:
             x = x.to(torch.promote_types(x.dtype, self.weight.dtype))
         if norm.centered:
             return inplace_layer_norm(x, shape, self._scale, getattr(self, "bias", None), norm.eps, check=False)
         return inplace_rms_norm(x, shape, self._scale, norm.eps, check=False)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _empty, (type(self).__bases__[1],), super().__reduce_ex__(protocol)[2]
+
+
+_MADE: dict[type[nn.Module], type[InplaceNorm]] = {}
+
+
+def in_place_of(kind: type[nn.Module]) -> type[InplaceNorm]:
+    """The class whose norms keep their output, of another class of norms."""
+    return _MADE.setdefault(kind, type(f"Inplace{kind.__name__}", (InplaceNorm, kind), {}))
+
+
+def _empty(kind: type[nn.Module]) -> nn.Module:
+    """A module of the class made of another one, for copies and files."""
+    made = in_place_of(kind)
+    return made.__new__(made)

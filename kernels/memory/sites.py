@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from amped.kernels.memory.attention import RecomputedAttention, RecomputedSoftmaxDropoutMatmul, SoftmaxDropoutMatmul
 from amped.kernels.memory.in_place_activation import InplaceGELU, InplaceSiLU, inplace_gelu
-from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceNorm, InplaceRMSNorm
+from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm, in_place_of
 from amped.kernels.memory.kin import activation_of, norm_of
 from amped.kernels.memory.recompute import RecomputedActivation, RecomputingConv1D, RecomputingLinear
 
@@ -106,7 +106,7 @@ class Site:
     @property
     def scale(self) -> Tensor | None:
         """What a norm multiplies by."""
-        norm = self.own.get("_norm")
+        norm = self.own.get("_computed")
         return self.module.weight + norm.offset if norm else self.module.weight
 
     def apply(self) -> None:
@@ -164,7 +164,7 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
             if made is not None and _drops(module):
                 yield Site(name, technique, module, made)
         if "in_place_norm" in techniques and (norm := norm_of(module)):
-            yield Site(name, "in_place_norm", module, InplaceNorm, {"_norm": norm})
+            yield Site(name, "in_place_norm", module, in_place_of(type(module)), {"_computed": norm})
         if "in_place_activation" in techniques:
             yield from _activations_in_place(name, module)
 
