@@ -17,6 +17,7 @@ from amped.base.errors import ConfigError
 from amped.kernels.memory.in_place_norm import why_unsafe
 from amped.kernels.memory.sites import RECOMPUTATION, TECHNIQUES, Alone, Calls, Seen, Site, restore, sites
 from amped.kernels.memory.stash import Stash, address_of, forward_and_backward, stash_bytes
+from amped.kernels.memory.transformers_attention import why_other
 from amped.kernels.refusals import refuse_unknown
 from amped.kernels.timers import timer_for
 
@@ -247,7 +248,9 @@ class _Work:
 
 
 def _unsafe(site: Site, call: Seen) -> str:
-    """The reason why a norm must keep its input; empty for a safe one, and for other techniques."""
+    """The reason why a norm must keep its input, or attention stay as it is; empty for others."""
+    if "config" in site.own:
+        return why_other(site.module, site.own, call)
     if site.technique != "in_place_norm":
         return ""
     return why_unsafe(site.scale, getattr(site.module, "bias", None), call.first.dtype)

@@ -19,6 +19,7 @@ from amped.kernels.memory.in_place_activation import InplaceGELU, InplaceSiLU, i
 from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm, in_place_of
 from amped.kernels.memory.kin import activation_of, norm_of
 from amped.kernels.memory.recompute import RecomputedActivation, RecomputingConv1D, RecomputingLinear
+from amped.kernels.memory.transformers_attention import changed_config, writes_its_scores
 
 # Torch's own modules, and those that need no product after them.
 ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
@@ -57,6 +58,11 @@ class Seen:
         first = next((t for t in given if isinstance(t, Tensor) and t.is_floating_point()), None)
         return None if first is None else cls(args, kwargs, first)
 
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """All arguments, those by keyword in the order of their names."""
+        return (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
+
     def again(self, module: nn.Module, x: Tensor) -> Any:
         """Calls a module with another tensor in all places of the first one: attention may have it three times."""
         kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
@@ -65,9 +71,8 @@ class Seen:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What the time of the call depends on: shapes, formats, and arguments that are not tensors."""
-        given = (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
-        same = tuple(each is self.first for each in given)
-        return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in given), same)
+        same = tuple(each is self.first for each in self.given)
+        return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in self.given), same)
 
 
 class Alone(nn.Module):
@@ -163,6 +168,8 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
             made = ALONE.get(technique, {}).get(type(module))
             if made is not None and _drops(module):
                 yield Site(name, technique, module, made)
+        if "dropout_recomputation" in techniques and writes_its_scores(module):
+            yield Site(name, "dropout_recomputation", module, type(module), {"config": changed_config(module)})
         if "in_place_norm" in techniques and (norm := norm_of(module)):
             yield Site(name, "in_place_norm", module, in_place_of(type(module)), {"_computed": norm})
         if "in_place_activation" in techniques:

@@ -4,6 +4,7 @@ Where it saves more, a product computes an activation function again, so that it
 """
 
 import copy
+import sys
 from functools import partial
 
 import pytest
@@ -14,6 +15,7 @@ from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import conversion  # noqa: E402
 from amped.kernels.memory.conversion import KEPT_ANYWAY, NO_SAVING  # noqa: E402
 from amped.kernels.memory.sites import NO_PRODUCT  # noqa: E402
+from amped.kernels.memory.transformers_attention import CACHED, OTHERS  # noqa: E402
 
 torch.set_num_threads(1)
 WORDS = torch.randint(0, 128, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -21,6 +23,8 @@ IMAGE = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 WORDED = SIZES | {"vocab_size": 128}
 GROUPED = WORDED | {"num_key_value_heads": 1, "head_dim": 16}
+EAGER = {"attn_implementation": "eager", "use_cache": False}
+AGAIN = memory.Policy(("dropout_recomputation",))
 BOTH = {"d_model": 32, "vocab_size": 128, **{f"{part}_{what}": n for part in ("encoder", "decoder") for what, n in
                                               (("layers", 2), ("attention_heads", 2), ("ffn_dim", 64))}}  # fmt: skip
 T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 128}
@@ -105,6 +109,38 @@ def test_it_saves_what_placing_every_module_by_hand_saves_and_gradients_are_the_
     assert memory.revert(converted) >= len(report.taken)
     with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
         assert kept(converted, batch) == before
+
+
+@pytest.mark.parametrize(("name", "more", "layers"), [
+    ("Bert", {}, 2), ("GPT2", {}, 2), ("T5", {}, 6), ("Llama", {"num_key_value_heads": 1, "attention_dropout": 0.1}, 2),
+])  # fmt: skip
+def test_attention_that_writes_its_scores_computes_its_dropout_again(name, more, layers):
+    """On a processor dropout keeps a mask of full width, and the product its input: seven bytes of an entry go."""
+    sizes, others = MODELS[name]
+    plain, converted = (made(name, sizes | EAGER | more) for _ in range(2))
+    batch = {"input_ids": WORDS, **others}
+    report = memory.convert(converted, AGAIN, batch)
+    assert (len(report.taken), report.refused) == (layers, [])
+    assert {choice.saved_bytes for choice in report.taken} == {2 * 2 * 16 * 16 * 7}
+    assert kept(converted, batch) == report.after_bytes
+    assert farthest(gradients(converted, batch), gradients(plain, batch)) < 1e-5
+    assert memory.revert(converted) == layers
+    assert kept(converted, batch) == report.before_bytes
+
+
+def test_attention_that_cannot_be_exchanged_is_told_why(monkeypatch):
+    sizes, _ = MODELS["GPT2"]
+    batch = {"input_ids": WORDS}
+    caching = made("GPT2", sizes | EAGER | {"use_cache": True})
+    assert {c.refused for c in memory.convert(caching, AGAIN, batch).refused} == {CACHED}
+    without = made("GPT2", sizes | EAGER | {"attn_pdrop": 0.0})
+    assert {c.refused for c in memory.convert(without, AGAIN, batch).refused} == {conversion.FUSED}
+    file = sys.modules[type(without).__module__]
+    eager = file.eager_attention_forward
+    monkeypatch.setattr(file, "eager_attention_forward", lambda *given, **named: (2 * eager(*given, **named)[0], None))
+    other = made("GPT2", sizes | EAGER)
+    assert {c.refused for c in memory.convert(other, AGAIN, batch).refused} == {OTHERS}
+    assert memory.convert(made("GPT2", sizes | {"use_cache": False}), AGAIN, batch).refused == []  # fused
 
 
 @pytest.mark.thorough
