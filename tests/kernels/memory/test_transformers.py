@@ -153,5 +153,5 @@ def test_a_compiled_one_is_one_graph_and_keeps_as_little():
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     assert farthest(gradients(compiled, batch), gradients(model, batch)) < 1e-5
     excluded = [*model.parameters(), *model.buffers()]
-    assert memory.stash_bytes(partial(compiled, **batch), exclude=excluded).bytes <= kept(model, batch)
+    assert memory.stash_bytes(partial(compiled, **batch), exclude=excluded).bytes <= 1.02 * kept(model, batch)
     assert copy.deepcopy(model)(**batch).last_hidden_state.equal(model(**batch).last_hidden_state)
