@@ -162,6 +162,6 @@ def test_the_verb_sets_them_side_by_side(tmp_path, monkeypatch, capsys):
     for part in ("step_time", "memory_bytes"):
         assert found[part]["error"] == pytest.approx(found[part]["predicted"] / found[part]["measured"] - 1)
     assert found["losses"][-1] < found["losses"][0]
-    assert found["network"]["gated_mlp"] is False
+    assert (found["network"]["gated_mlp"], found["software"]) == (False, "PyTorch")
     assert abs(found["memory_bytes"]["error"]) < 0.05  # of tensors: the same on every machine
     assert found["memory_bytes"]["measured"] == found["memory"]["tensors"] > 0
