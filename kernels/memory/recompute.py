@@ -193,7 +193,8 @@ class RecomputedActivation(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The function of the input."""
         y: Tensor = TORCH_FUNCTIONS[self._function][0](x)
-        y.computed_from = (x, self._function, *_versions(x, y))
+        if torch.is_grad_enabled() and (torch.compiler.is_compiling() or not x.is_inference()):
+            y.computed_from = (x, self._function, *_versions(x, y))
         return y
 
 

@@ -155,6 +155,15 @@ def test_whoever_else_takes_the_output_gets_right_gradients_and_changes_in_place
     agree(made, plain, x)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_converted_model_answers_without_gradients(x, mode):
+    plain = nn.Sequential(Feeding(), OwnRMS(), nn.Linear(32, 32), nn.SiLU(), nn.Linear(32, 32))
+    made = copy.deepcopy(plain)
+    assert memory.convert(made, memory.Policy(), x).taken
+    with mode():
+        torch.testing.assert_close(made(x), plain(x))
+
+
 class Parallel(nn.Module):
     """Two norms of one input: neither lets go of it alone."""
 
