@@ -80,3 +80,8 @@ def tool(c: Columns) -> str:
 def floats(column: Any) -> Array:
     """A column as numbers."""
     return np.asarray(column, dtype=np.float64)
+
+
+def texts(column: Any) -> NDArray[np.str_]:
+    """A column as texts."""
+    return np.asarray(column, dtype=np.str_)
