@@ -19,8 +19,8 @@ from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
 from amped.measured_kernels.kinds import KINDS, PRECISIONS
-from amped.measured_kernels.predictor import Predictor
-from amped.measured_kernels.table_reading import Array, MeasuredKernels
+from amped.measured_kernels.predictor import Array, Predictor
+from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, LookupTables
 from amped.tables.tables import Tables, system_built_with, user_tables
 

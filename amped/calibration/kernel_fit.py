@@ -22,7 +22,8 @@ from amped.calibration.kernel_errors import FALLBACKS, Predicted, library, machi
 from amped.calibration.written import as_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.kinds import KINDS
-from amped.measured_kernels.table_reading import Array, MeasuredKernels
+from amped.measured_kernels.predictor import Array
+from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS, LookupTables
 from amped.tables.tables import Tables
 from amped.theory.language.catalogue import catalogue

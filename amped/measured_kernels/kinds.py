@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,8 @@ def found_again(c: Columns, work: Traffic, weight: Array, cache: float) -> Any:
 
 def product_time(c: Columns, machine: Predictor) -> Any:
     """The time of a product."""
-    tiles = machine.rates.products.tiles
-    made = product_operator(c, machine.entry, machine.cache)
-    return timed(made, machine) + quantizing_time(c, tiles.cores, machine.frequency)
+    kernel = timed(product_operator(c, machine.entry, machine.cache), machine)
+    return kernel + quantizing_time(c, machine.rates.products.tiles.cores, machine.frequency)
 
 
 @dataclass(frozen=True)
@@ -176,11 +176,8 @@ def grouped_operators(c: Columns) -> tuple[Operator, Operator]:
     flops = 2 * groups * rows * n * k
     work = Traffic(flops, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
     gradient = Traffic(flops, (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL)
-    kind = "grouped_contraction"
-    return (
-        operator(kind, kind, "forward", (rows, n, k, groups), work),
-        operator(kind, kind, "weight_gradient", (k, n, rows, groups), gradient),
-    )
+    made = partial(operator, "grouped_contraction", "grouped_contraction")
+    return made("forward", (rows, n, k, groups), work), made("weight_gradient", (k, n, rows, groups), gradient)
 
 
 def grouped_time(c: Columns, machine: Predictor) -> Any:
