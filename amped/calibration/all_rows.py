@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from amped.calibration.fitting import NOISE, Tell, optimizer, rounded
 from amped.calibration.frozen_steps import Frozen, MeasuredStep, steps_of
 from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
 from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
-from amped.calibration.written import as_text, columns_written, label
+from amped.calibration.written import as_text, columns_written, label, temporary_file
 from amped.engine.evaluate import Array
 from amped.tables.table_files import KERNELS, LookupTables, table_paths
 from amped.tables.tables import Tables, user_tables
@@ -148,9 +147,7 @@ def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: L
 @contextmanager
 def overlaid(lookup_tables: LookupTables, numbers: Sequence[Number], values: Array) -> Iterator[LookupTables]:
     """The user's lookup tables, and over them a file of rows with these values."""
-    with TemporaryDirectory() as name:
-        file = Path(name) / "values.json"
-        file.write_text(as_text(rows_with(numbers, values)), "utf-8")
+    with temporary_file(rows_with(numbers, values)) as file:
         yield (*table_paths(lookup_tables), file)
 
 

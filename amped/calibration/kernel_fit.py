@@ -152,10 +152,11 @@ class _Task:
 
     def fitted(self, tell: Tell) -> KernelFit:
         """The most probable coefficients: robust least squares of the logarithms of predicted over measured times."""
+        accelerators, rows = tuple(dict.fromkeys(k.accelerator for k in self.kernels)), len(self.weights)
         bounds = self.bounds
         start, low, high = np.log(np.array(list(bounds.values()))).T
         fastest = self.fastest(np.exp(start))
-        tell(f"{self.family.kind} on {', '.join(self.accelerators)}: {len(bounds)} coefficients to {self.rows} rows")
+        tell(f"{self.family.kind} on {', '.join(accelerators)}: {len(bounds)} coefficients to {rows} rows")
 
         def misses(x: Array) -> Array:
             return np.concatenate([self.weights * self.errors(np.exp(x), fastest), DRAWN * (x - start)])
@@ -167,16 +168,8 @@ class _Task:
         values = np.exp(solution.x)
         seen, kept = (float(np.mean(np.abs(np.expm1(self.errors(values, fastest, kept_out=k))))) for k in (False, True))
         fitted = dict(zip(bounds, rounded(values, 3).tolist(), strict=True))
-        return KernelFit(self.accelerators, self.family.kind, {**self.family.fixed, **fitted}, rows=self.rows,
+        return KernelFit(accelerators, self.family.kind, {**self.family.fixed, **fitted}, rows=rows,
                          error_seen=seen, error_kept_out=kept, fastest=fastest)  # fmt: skip
-
-    @property
-    def accelerators(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(k.accelerator for k in self.kernels))
-
-    @property
-    def rows(self) -> int:
-        return int(sum(np.sum(~k.kept_out) for k in self.kernels))
 
     @property
     def bounds(self) -> Bounds:

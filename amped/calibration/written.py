@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from amped.base import version
@@ -62,6 +64,15 @@ def columns_written(values: Mapping[str, float]) -> dict[str, float | str]:
 def as_text(rows: Mapping[str, Any]) -> str:
     """Rows as the text of a file of lookup tables."""
     return json.dumps(rows, indent=1) + "\n"
+
+
+@contextmanager
+def temporary_file(rows: Mapping[str, Any]) -> Iterator[Path]:
+    """A file of lookup tables with these rows, which is removed at the end."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        file.write_text(as_text(rows), "utf-8")
+        yield file
 
 
 def _source(c: Calibration, table: Path | None) -> str:
