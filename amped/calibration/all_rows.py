@@ -18,8 +18,8 @@ from amped.calibration.coefficients import MOST_OF_ALL_ROWS
 from amped.calibration.fitting import NOISE, Tell, optimizer, rounded
 from amped.calibration.frozen_steps import Frozen, MeasuredStep, steps_of
 from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
-from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
-from amped.calibration.written import as_text, columns_written, label, temporary_file
+from amped.calibration.step_numbers import Key, Number, drawn, number
+from amped.calibration.written import as_text, as_written, label, temporary_file
 from amped.engine.evaluate import Array
 from amped.tables.table_files import KERNELS, LookupTables, table_paths
 from amped.tables.tables import Tables, user_tables
@@ -95,7 +95,9 @@ def fitted_to_all(table: Path | None, lookup_tables: LookupTables = None, tell: 
         fitted = rounded(fitted_steps(frozen, values[None], _weights(frozen)[None], MOST_STEPS, tell)[0], DIGITS)
         if np.max(np.abs(fitted - values) / frozen.drawn.widths) < SETTLED:
             break
-        again = refrozen(fitted, frozen, table, lookup_tables, tables)
+        with overlaid(lookup_tables, numbers, fitted) as folder:
+            steps_again = steps_of(read_measurements(table, folder), tables, folder)
+        again = Frozen(steps_again, numbers, frozen.drawn)
         cost_again = _cost(again, fitted)
         tell(f"with the choices that belong to these values: cost {cost_again:.2f}, before {least:.2f}")
         if cost_again >= least:
@@ -137,13 +139,6 @@ def chosen(steps: Sequence[MeasuredStep], tables: Tables) -> tuple[list[Number],
     return [number for number in numbers if number.key not in kept], kept
 
 
-def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: LookupTables, tables: Tables) -> Frozen:
-    """The rows frozen once more, with what amped chooses by these values."""
-    with overlaid(lookup_tables, frozen.numbers, values) as folder:
-        steps = steps_of(read_measurements(table, folder), tables, folder)
-    return Frozen(steps, frozen.numbers, frozen.drawn)
-
-
 @contextmanager
 def overlaid(lookup_tables: LookupTables, numbers: Sequence[Number], values: Array) -> Iterator[LookupTables]:
     """The user's lookup tables, and over them a file of rows with these values."""
@@ -153,13 +148,13 @@ def overlaid(lookup_tables: LookupTables, numbers: Sequence[Number], values: Arr
 
 def rows_with(numbers: Sequence[Number], values: Array, about: dict[str, Any] | None = None) -> dict[str, Any]:
     """Tables whose rows extend the rows of the same name, with these values; `about` is added to each row."""
-    return {
-        table: {
-            row: {"extends": row, **columns_written(columns), **(about | {"fitted": [*columns]} if about else {})}
-            for row, columns in rows.items()
-        }
-        for table, rows in columns_of(numbers, values).items()
-    }  # fmt: skip
+    tables: dict[str, dict[str, Any]] = {}
+    for key, value in zip((of.key for of in numbers), values.tolist(), strict=True):
+        row = tables.setdefault(key.table, {}).setdefault(key.row, {"extends": key.row})
+        row[key.column] = as_written(key.column, value)
+    for row in (row for rows in tables.values() for row in rows.values()):
+        row |= about | {"fitted": [name for name in row if name != "extends"]} if about else {}
+    return tables
 
 
 def as_file(found: AllRows) -> str:

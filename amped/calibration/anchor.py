@@ -166,26 +166,20 @@ def _measured_parts(content: Content, e: Estimation) -> list[MeasuredPart]:
     def seconds(kind: str, *passes: str) -> float:
         return sum(float(parts[name][kind]) for name in passes or parts)
 
+    # The embedding, which the layer lacks, is updated, too: the time is that of as many parameters as the estimate has.
+    updated = e.results.number("device_updated_parameters")
+    optimizer = float(content["seconds"]["optimizer"] * updated / content["updated_parameters"])
     measured = [
         MeasuredPart("products", seconds("products"), kernels, sustained, lambda d: d.kind in CONTRACTIONS),
         MeasuredPart("attention, forward", seconds("attention", "forward"), kernels, "attention_forward_efficiency",
              lambda d: d.kind == "fused_attention" and d.phase == "forward"),
         MeasuredPart("attention, backward", seconds("attention", "backward"), kernels, "attention_backward_efficiency",
              lambda d: d.kind == "fused_attention" and d.phase != "forward"),
-        MeasuredPart("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor", _is_rest),
-        MeasuredPart("optimizer", _optimizer_time(content, e), SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
+        MeasuredPart("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor",
+             lambda d: d.phase != "update" and d.kind not in (*CONTRACTIONS, "fused_attention")),
+        MeasuredPart("optimizer", optimizer, SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
     ]  # fmt: skip
     return [part for part in measured if part.seconds > 0 and time_of(e, part.is_of) > 0]
-
-
-def _optimizer_time(content: Content, e: Estimation) -> float:
-    """The measured time of the optimizer's step for as many parameters as the estimate has, with its embedding."""
-    seconds, measured = content["seconds"]["optimizer"], content["updated_parameters"]
-    return float(seconds * e.results.number("device_updated_parameters") / measured)
-
-
-def _is_rest(d: Duration) -> bool:
-    return d.phase != "update" and d.kind not in (*CONTRACTIONS, "fused_attention")
 
 
 def time_of(e: Estimation, is_of: Callable[[Duration], bool]) -> float:

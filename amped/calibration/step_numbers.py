@@ -138,11 +138,3 @@ def _kin(tables: Tables, key: Key) -> list[Row]:
 
 def _value(row: Row, column: str) -> float:
     return float(read_value(catalogue()[column], row.columns[column]))
-
-
-def columns_of(numbers: Sequence[Number], values: Array) -> dict[str, dict[str, dict[str, float]]]:
-    """Values by table, row and column."""
-    tables: dict[str, dict[str, dict[str, float]]] = {}
-    for number, value in zip(numbers, values.tolist(), strict=True):
-        tables.setdefault(number.key.table, {}).setdefault(number.key.row, {})[number.key.column] = value
-    return tables

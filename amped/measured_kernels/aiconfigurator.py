@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from amped.base.errors import quoted
+from amped.base.files import shipped_json
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
 from amped.measured_kernels.kinds import BYTES
 from amped.measured_kernels.rows_of_tools import Cells, heads_of, placed, positive, rows_of_text
@@ -48,21 +49,7 @@ class TableForm:
 
 # The kinds of kernels that amped has laws of. The least sizes are amped's choice: smaller kernels are those of a decoder that
 # writes one token after another, and wait for the host.
-FORMS = {
-    "products": TableForm("gemm_dtype", {"m": "m", "n": "n", "k": "k"}, {"kernel": "kernel_source"}, {"m": 256, "n": 256, "k": 256}),
-    "attention_forward": TableForm(
-        "attn_dtype",
-        {"batch": "batch_size", "tokens": "isl", "heads": "num_heads", "key_value_heads": "num_key_value_heads", "head_dimension": "head_dim", "window": "window_size"},
-        {"kernel": "kernel_source"}, {"tokens": 1024}, {"step": 0, "beam_width": 1}),
-    "latent_attention_forward": TableForm(
-        "mla_dtype", {"batch": "batch_size", "tokens": "isl", "heads": "num_heads"}, {"kernel": "kernel_source"}, {"tokens": 1024}, {"step": 0}),
-    "experts_forward": TableForm(
-        "moe_dtype",
-        {"tokens": "num_tokens", "dimensionality": "hidden_size", "expert_feedforward_dimension": "inter_size", "experts_per_token": "topk",
-         "number_of_experts": "num_experts", "tensor_degree": "moe_tp_size", "expert_degree": "moe_ep_size"},
-        {"kernel": "kernel_source", "distribution": "distribution"}, {"tokens": 512}),
-    "collectives": TableForm("nccl_dtype", {"accelerators": "num_gpus", "elements": "message_size"}, {"collective": "op_name", "nccl": "version"}),
-}  # fmt: skip
+FORMS = {kind: TableForm(**form) for kind, form in shipped_json("measured_kernels", "aiconfigurator.json").items()}
 # Columns that older tables do not have, and what they mean then.
 OLDER = {"window_size": 0, "head_dim": 128, "kernel_source": "", "step": 0, "beam_width": 1, "distribution": "balanced"}
 COUNT = re.compile(r"\d+(\.0+)?")

@@ -109,14 +109,14 @@ def limited_load(c: Columns, shares: Any) -> Load:
     A balanced benchmark wants one expert in each group: the first half of all groups is allowed, and its ranks get
     twice as many of the remaining visits. Ways to lie are counted for up to 8 visits.
     """
-    visits, ranks = floats(c["experts_per_token"]), floats(c["expert_degree"])
-    local = floats(c["number_of_experts"]) / ranks
+    visits, ranks, experts = (floats(c[name]) for name in ("experts_per_token", "expert_degree", "number_of_experts"))
+    local = experts / ranks
     groups = np.clip(GROUPS // ranks, 1, GROUPS).astype(int)  # of the fullest rank
     skewed = np.char.find(texts(c["distribution"]), POWER_LAW) >= 0
     moved_there = [sum(moved_visits(int(min(n, GROUPS)))[:of]) for n, of in zip(visits, groups, strict=True)]
     moved = np.where(skewed, moved_there, np.maximum(visits - ALLOWED, 0))
     halved = np.where(skewed | (moved == 0), 1.0, GROUPS / ALLOWED)
-    reached = np.minimum(local, floats(c["number_of_experts"]) / halved)
+    reached = np.minimum(local, experts / halved)
     load = spread_load(c, visits - moved, shares * np.minimum(halved, ranks), reached)
     return load._replace(crowded=np.minimum(moved, local))
 

@@ -133,10 +133,8 @@ def _read(path: Path, changed: tuple[tuple[Path, int], ...]) -> list[MeasuredKer
         results = [kernels for file in results_of(path) for kernels in read_bench_result(file)]
         return [*results, *read_kernels(path, may_be_none=bool(results))]
     if not is_file(path) or path.suffix not in SUFFIXES:
-        endings = ", ".join(SUFFIXES)
-        raise FileError(
-            "is no table of measured kernels", f"name a file that ends in {endings}, or a folder", str(path)
-        )
+        advice = f"name a file that ends in {', '.join(SUFFIXES)}, or a folder"
+        raise FileError("is no table of measured kernels", advice, str(path))
     return read_bench_result(path) if is_bench_result(path) else read_kernels(path)
 
 
@@ -166,7 +164,7 @@ def _record(
     place = _fastest(sides, k.times, rows)
     moved = prepared_bytes(c, entry) if k.kind is KINDS["attention_forward"] else 0.0
     from_memory = moved * share_of_traffic(made.bytes + moved, cache, bandwidth, cores * frequency * BYTES_PER_CYCLE)
-    converting = quantizing_time(c, cores, frequency) if "software" in c and "m" in c else 0.0
+    converting = quantizing_time(c, cores, frequency) if k.kind is KINDS["products"] else 0.0
     return TimedKernels(
         k.library, made.kind, phases, precision=PRECISION_OF_FILE.get(k.precision, k.precision),
         operator=shape.mapped(lambda values: values[place]), time=k.times[place], converting=column(converting)[place],
