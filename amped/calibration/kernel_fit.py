@@ -104,25 +104,6 @@ def share_of_peak(name: str) -> tuple[float, float, float]:
     return start, low, high if most is None else min(high, most)
 
 
-def fitted_to_kernels(
-    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
-) -> list[KernelFit]:
-    """The coefficients of each family of kernels, which some accelerators share.
-
-    Raises:
-        ConfigError: if no family has enough rows, or if scipy is not installed.
-    """
-    fits = [
-        _Task(family, of_family, tables, lookup_tables).fitted(tell)
-        for family in FAMILIES
-        if (of_family := [k for k in kernels if _tells(k, family)])
-    ]
-    if not fits:
-        kinds = " and ".join(family.kind for family in FAMILIES)
-        raise ConfigError("the tables tell no coefficient", f"a fit needs {FEWEST} rows of a library, of {kinds}")
-    return fits
-
-
 def fitted_each(
     kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
@@ -131,9 +112,16 @@ def fitted_each(
     Raises:
         ConfigError: if no accelerator has enough rows, or if scipy is not installed.
     """
-    names = dict.fromkeys(k.accelerator for k in kernels if any(_tells(k, family) for family in FAMILIES))
-    groups = [[k for k in kernels if k.accelerator == name] for name in names] or [list(kernels)]
-    return [fit for group in groups for fit in fitted_to_kernels(group, tables, lookup_tables, tell)]
+    fits = [
+        _Task(family, of_family, tables, lookup_tables).fitted(tell)
+        for name in dict.fromkeys(k.accelerator for k in kernels)
+        for family in FAMILIES
+        if (of_family := [k for k in kernels if k.accelerator == name and _tells(k, family)])
+    ]
+    if not fits:
+        kinds = " and ".join(family.kind for family in FAMILIES)
+        raise ConfigError("the tables tell no coefficient", f"a fit needs {FEWEST} rows of a library, of {kinds}")
+    return fits
 
 
 def _tells(k: MeasuredKernels, family: KernelFamily) -> bool:
