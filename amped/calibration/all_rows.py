@@ -157,16 +157,14 @@ def rows_with(numbers: Sequence[Number], values: Array, about: dict[str, Any] | 
     return tables
 
 
-def as_file(found: AllRows) -> str:
+def as_file(fit: AllRows) -> str:
     """The fitted numbers as a file of lookup tables. amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
-    rows = (
-        f"{len(found.after)} rows of high and medium confidence of {label(found.table)}, all rows and numbers at once"
-    )
+    rows = f"{len(fit.after)} rows of high and medium confidence of {label(fit.table)}, all rows and numbers at once"
     about = {
         "sources": [f"amped calibrate --all, amped {version.__version__}, {date.today().isoformat()}: {rows}"],
         "fitted_on": rows, "unverified": [],
     }  # fmt: skip
-    return as_text(rows_with(found.numbers, found.values, about))
+    return as_text(rows_with(fit.numbers, fit.values, about))
 
 
 def moves(frozen: Frozen, values: Array) -> Array:

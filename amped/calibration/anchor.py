@@ -246,13 +246,13 @@ def _compared(
     return {what: (seconds, time_of(first, is_of), time_of(last, is_of)) for what, seconds, is_of in lines}
 
 
-def as_file(found: Anchored) -> str:
+def as_file(anchor: Anchored) -> str:
     """The rows as a file of lookup tables; amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
-    layer, rows = label(found.content), dict(found.content["rows"])
+    layer, rows = label(anchor.content), dict(anchor.content["rows"])
     about = {"aliases": [], "sources": [f"amped calibrate --anchor, amped {__version__}: {layer}"], "fitted_on": layer,
              "anchored_on": layer, "unverified": []}  # fmt: skip
-    for table, columns in found.values.items():
-        name, device = found.rows[table], rows.get(table, {})
+    for table, columns in anchor.values.items():
+        name, device = anchor.rows[table], rows.get(table, {})
         row = device.get(name, {"extends": name}) | columns_written(columns) | about | {"fitted": [*columns]}
         rows[table] = device | {name: row}
     return as_text(rows)

@@ -222,10 +222,10 @@ def _median(ratios: Array) -> float:
     return float(np.exp(np.median(np.log(ratios)))) if len(ratios) else 1.0
 
 
-def by_kind(found: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
+def by_kind(errors_of_libraries: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
     """Kind, precision, accelerator, number of rows kept out, and their mean error; that of all accelerators first."""
     groups: dict[tuple[str, str], dict[str, list[tuple[int, float]]]] = {}
-    for e in found:
+    for e in errors_of_libraries:
         if e.scored and e.mean_absolute_error_fraction is not None:
             by_accelerator = groups.setdefault((e.kind, e.precision), {EVERY: []})
             for name in (EVERY, e.accelerator):

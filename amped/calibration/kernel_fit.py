@@ -204,10 +204,10 @@ class _Task:
         return np.concatenate(errors)
 
 
-def as_table(found: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: LookupTables = None) -> str:
+def as_table(fits: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: LookupTables = None) -> str:
     """The fits as a file of kernel_efficiencies: a row for each accelerator, which extends the row that it has used."""
     rows: dict[str, dict[str, Any]] = {}
-    for fit in found:
+    for fit in fits:
         for name in fit.accelerators:
             accelerator = tables.row(ACCELERATORS, name).name
             base = read_scenario({}, {"accelerator": accelerator}, lookup_tables).sources.rows[KERNELS].name

@@ -62,9 +62,9 @@ class _Family:
 
     def kin(self, accelerator: str) -> list[str]:
         """The other measured accelerators of a generation; if there are none, all the others."""
-        others = [name for name in self.fits if name != accelerator]
+        accelerators = [name for name in self.fits if name != accelerator]
         generation = self.generation(accelerator)
-        return [name for name in others if self.generation(name) == generation] or others
+        return [name for name in accelerators if self.generation(name) == generation] or accelerators
 
     def generation(self, accelerator: str) -> str:
         """The first word of the architecture in the accelerator's datasheet."""
@@ -95,13 +95,13 @@ class _Family:
     def library(self, k: MeasuredKernels, kin: Sequence[str]) -> Library:
         """The scale and the fixed time of a library on the kin that have it; else on all others that have it."""
         name = (bare(k.library), k.precision)
-        others = [o for o in self.kernels if (bare(o.library), o.precision) == name and o.accelerator != k.accelerator]
-        others = [other for other in others if other.accelerator in kin] or others
-        if not others:
+        alike = [o for o in self.kernels if (bare(o.library), o.precision) == name and o.accelerator != k.accelerator]
+        alike = [other for other in alike if other.accelerator in kin] or alike
+        if not alike:
             return LAW_ALONE
-        predictions = [self.predicted(other, self.fits[other.accelerator].values) for other in others]
+        predictions = [self.predicted(other, self.fits[other.accelerator].values) for other in alike]
         both = Predicted(*(np.concatenate([getattr(p, part) for p in predictions]) for part in ("law", "host")))
-        return library(both, np.concatenate([other.times for other in others]))
+        return library(both, np.concatenate([other.times for other in alike]))
 
     def predicted(self, k: MeasuredKernels, coefficients: Mapping[str, float]) -> Predicted:
         """What the law says of kernels with these coefficients, and with the peaks of the datasheet."""

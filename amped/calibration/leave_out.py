@@ -62,19 +62,19 @@ def left_out(
     table: Path | None, by: Left, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> tuple[AllRows, list[LeftOut]]:
     """The fit to all rows, and for each source, accelerator or stack what the fit without it predicts."""
-    found = fitted_to_all(table, lookup_tables, tell)
-    refitted = {left: refits(found, left, tell) for left in dict.fromkeys((by, Left.SOURCE, Left.ACCELERATOR))}
-    runs = _runs(found.frozen, refitted)
-    return found, [_predicted(found, by, name, values, runs) for name, values in refitted[by].items()]
+    fit = fitted_to_all(table, lookup_tables, tell)
+    refitted = {left: refits(fit, left, tell) for left in dict.fromkeys((by, Left.SOURCE, Left.ACCELERATOR))}
+    runs = _runs(fit.frozen, refitted)
+    return fit, [_predicted(fit, by, name, values, runs) for name, values in refitted[by].items()]
 
 
-def refits(found: AllRows, by: Left, tell: Tell = lambda _: None) -> dict[str, Array]:
+def refits(fit: AllRows, by: Left, tell: Tell = lambda _: None) -> dict[str, Array]:
     """The numbers of the fit without each source, accelerator or stack."""
-    steps, groups = found.frozen.steps, groups_of(found.frozen)
+    steps, groups = fit.frozen.steps, groups_of(fit.frozen)
     names = list(dict.fromkeys(name_of(step.residual, by) for step in steps))
     tell(f"{len(names)} fits, each without one {by.value}")
-    weight = np.array([weights(groups, kept_without(found.frozen, by, name)) for name in names])
-    values = fitted_steps(found.frozen, np.repeat(found.values[None], len(names), 0), weight, ROUNDS, tell)
+    weight = np.array([weights(groups, kept_without(fit.frozen, by, name)) for name in names])
+    values = fitted_steps(fit.frozen, np.repeat(fit.values[None], len(names), 0), weight, ROUNDS, tell)
     return dict(zip(names, values, strict=True))
 
 
@@ -92,14 +92,14 @@ def kept_without(frozen: Frozen, by: Left, name: str) -> list[bool]:
     return [group not in left for group in groups]
 
 
-def _predicted(found: AllRows, by: Left, name: str, values: Array, runs: Mapping[str, Validated]) -> LeftOut:
+def _predicted(fit: AllRows, by: Left, name: str, values: Array, runs: Mapping[str, Validated]) -> LeftOut:
     """The rows of what is left out, predicted with the numbers of the fit without it; bands come from the other runs."""
-    steps, kept = found.frozen.steps, kept_without(found.frozen, by, name)
+    steps, kept = fit.frozen.steps, kept_without(fit.frozen, by, name)
     left = [step for step in steps if name_of(step.residual, by) == name]
-    rows = predicted_with(left, found.lookup_tables, found.numbers, values)
+    rows = predicted_with(left, fit.lookup_tables, fit.numbers, values)
     ids = [step.residual.measurement.id for step, keep in zip(steps, kept, strict=True) if keep]
-    others = [runs[name] for name in ids if name in runs]
-    inside = [holds(error_band(run.ground, others), run) for run in validated_runs(rows)]
+    seen = [runs[name] for name in ids if name in runs]
+    inside = [holds(error_band(run.ground, seen), run) for run in validated_runs(rows)]
     return LeftOut(name, values, rows=tuple(rows), inside=tuple(inside))
 
 

@@ -104,7 +104,7 @@ def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: T
 def _nearest_best(frozen: Frozen, values: Array, aims: Array, errors: Array, weight: Array) -> tuple[Array, Array]:
     """For each fit, the best of where it is, its aim, and the points between; and the cost there."""
     tried = np.stack([values, *(values + share * (aims - values) for share in SHARES)])
-    others = frozen.errors(tried[1:].reshape(-1, values.shape[1])).reshape(len(SHARES), *errors.shape)
-    costs = cost(np.concatenate([errors[None], others]), weight, frozen.drawn.distances(tried))
+    ahead = frozen.errors(tried[1:].reshape(-1, values.shape[1])).reshape(len(SHARES), *errors.shape)
+    costs = cost(np.concatenate([errors[None], ahead]), weight, frozen.drawn.distances(tried))
     best = np.argmin(costs, axis=0), range(len(values))
     return tried[best], costs[best]

@@ -126,8 +126,8 @@ def _kin(tables: Tables, key: Key) -> list[Row]:
     That is the nearest other row that its row extends and that has the column; else the other rows that stand on no other
     one, if their value of the column is not in doubt; else the row for what is unknown.
     """
-    others = [name for name in tables.row(key.table, key.row).ancestors if name != key.row]
-    for row in (tables.row(key.table, name) for name in others):
+    ancestors = [name for name in tables.row(key.table, key.row).ancestors if name != key.row]
+    for row in (tables.row(key.table, name) for name in ancestors):
         if row.columns.get(key.column) is not None:
             return [row]
     rows = [tables.row(key.table, name) for name in tables.names(key.table) if name != key.row]

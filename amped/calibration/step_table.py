@@ -56,22 +56,20 @@ class Behind:
         return tuple(self.without_source)
 
 
-def behind(
-    found: AllRows, without_source: Mapping[str, Array], without_accelerator: Mapping[str, Array]
-) -> list[Behind]:
+def behind(fit: AllRows, without_source: Mapping[str, Array], without_accelerator: Mapping[str, Array]) -> list[Behind]:
     """What is behind each number.
 
     Args:
-        found: the fit to all rows.
+        fit: the fit to all rows.
         without_source: the numbers of the fit without each source.
         without_accelerator: the numbers of the fit without each accelerator.
     """
-    frozen, values = found.frozen, found.values
+    frozen, values = fit.frozen, fit.values
     moved, parents = moves(frozen, values), frozen.drawn.parents(values)
     errors = frozen.errors(np.concatenate([values[None], np.where(np.eye(len(values), dtype=bool), parents, values)]))
     groups = groups_of(frozen)
     numbers = []
-    for i, number in enumerate(found.numbers):
+    for i, number in enumerate(fit.numbers):
         weight = weights(groups, moved[:, i].tolist())
         with_it, without = (float(weight @ np.abs(np.expm1(errors[row])) / max(weight.sum(), 1)) for row in (0, i + 1))
         rows = [step.residual for step, moves_it in zip(frozen.steps, moved[:, i], strict=True) if moves_it]

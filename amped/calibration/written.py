@@ -27,9 +27,9 @@ UNITS = {
 DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the one that served its accelerator."
 
 
-def as_table(found: Sequence[Calibration], table: Path | None) -> str:
+def as_table(calibrations: Sequence[Calibration], table: Path | None) -> str:
     """The file as text. amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
-    rows = {row_name(c): _row(c, table) for c in found}
+    rows = {row_name(c): _row(c, table) for c in calibrations}
     return as_text({"table": KERNELS, "description": DESCRIPTION, "rows": rows})
 
 

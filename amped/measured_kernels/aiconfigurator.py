@@ -81,15 +81,15 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
 
 def _read(heads: Sequence[str], rows: Iterator[tuple[str, Cells]], path: Path) -> FoundRows:
     """The kernels of some rows, of which each has its place."""
-    found = FoundRows(TOOL)
+    kernels = FoundRows(TOOL)
     kind = next((name for name, form in FORMS.items() if {form.format, *form.shape.values()} <= {*heads, *OLDER}), "")
     for place, cells in rows:
         with placed(place, path):
             if why := _left_because(kind, cells):
-                found.leave(why)
+                kernels.leave(why)
             else:
-                found.add(kind, **_row(kind, cells))
-    return found
+                kernels.add(kind, **_row(kind, cells))
+    return kernels
 
 
 def _left_because(kind: str, cells: Cells) -> str | None:

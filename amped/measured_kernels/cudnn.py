@@ -33,15 +33,15 @@ def read(text: str, path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged line, with its number.
     """
-    found, (_, rows) = FoundRows(TOOL), rows_of_text(text, path)
+    kernels, (_, rows) = FoundRows(TOOL), rows_of_text(text, path)
     for place, cells in rows:
         with placed(place, path):
             if why := _left_because(cells):
-                found.leave(why)
+                kernels.leave(why)
                 continue
             for name, milliseconds in _passes(cells):
-                found.add(KINDS_OF_PASSES[name], **_row(cells, name), time_us=milliseconds * 1e3)
-    return found
+                kernels.add(KINDS_OF_PASSES[name], **_row(cells, name), time_us=milliseconds * 1e3)
+    return kernels
 
 
 def _left_because(cells: Cells) -> str | None:

@@ -91,8 +91,8 @@ def _file(path: Path) -> FileRead:
         return FileRead(str(path), NOT_READ, (), {reader: 1})
     if reader is None:
         return FileRead(str(path), OWN, tuple(read_table(path)), {}, own=True)
-    found = reader()
-    return FileRead(str(path), found.tool, kernels=tuple(found.kernels()), left=+found.left)
+    rows = reader()
+    return FileRead(str(path), rows.tool, kernels=tuple(rows.kernels()), left=+rows.left)
 
 
 def _reader(path: Path) -> Reader | str | None:

@@ -77,19 +77,19 @@ def read(text: str, path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged line, with its number.
     """
-    found, named = FoundRows(TOOL), STARTED.search(path.stem)
+    collectives, named = FoundRows(TOOL), STARTED.search(path.stem)
     for number, words, run in _lines(text, named["name"] if named else None):
         with placed(f"line {number}", path, WRITE_AGAIN):
             size, kind, time = _measured(words, run)
         if why := run.left_because() or _left_because(words, run):
-            found.leave(why)
+            collectives.leave(why)
             continue
-        found.add(
+        collectives.add(
             "collectives", accelerator=run.devices[0], nccl=run.version, collective=COLLECTIVES.get(str(run.collective), run.collective),
             element=kind, accelerators=len(run.devices), elements=int(size / BYTES[kind]), time_us=time,
         )  # fmt: skip
-        found.leave(IN_PLACE)
-    return found
+        collectives.leave(IN_PLACE)
+    return collectives
 
 
 def _lines(text: str, named: str | None) -> Iterator[tuple[int, list[str], Run]]:

@@ -44,7 +44,7 @@ def read(raw: Mapping[str, Any], path: Path) -> FoundRows:
     Raises:
         FileError: for a shape or a number that is damaged, with its JSON path.
     """
-    found, accelerator = FoundRows(TOOL), raw["accelerator"]
+    kernels, accelerator = FoundRows(TOOL), raw["accelerator"]
     machine = str(raw.get("sys_name", path.stem))
     for name, operator in accelerator["op"].items():
         place = f"/accelerator/op/{name}"
@@ -54,19 +54,19 @@ def read(raw: Mapping[str, Any], path: Path) -> FoundRows:
             with placed(f"{place}/{SHAPES}/{shape}", path):
                 cells = _cells(shape)
                 if why := _left_because(name, cells):
-                    found.leave(why)
+                    kernels.leave(why)
                     continue
                 with placed(f"{place}/{PEAK}", path):
                     peak = _positive(operator.get(PEAK))
-                found.add(OPERATORS[name], **_columns(OPERATORS[name], cells), accelerator=MACHINES.get(machine, machine),
+                kernels.add(OPERATORS[name], **_columns(OPERATORS[name], cells), accelerator=MACHINES.get(machine, machine),
                           peak_tflops=peak, fraction_of_peak=_positive(share))  # fmt: skip
     without = sum(SHAPES not in operator for operator in accelerator["op"].values())
     if without:
-        found.leave("operators with one share of the peak for all shapes", without)
+        kernels.leave("operators with one share of the peak for all shapes", without)
     for section in ("bandwidth", "networks"):
         if section in raw or section in accelerator:
-            found.leave(f"section '{section}': rates without shapes")
-    return found
+            kernels.leave(f"section '{section}': rates without shapes")
+    return kernels
 
 
 def _shapes(operator: Any) -> Mapping[str, Any]:

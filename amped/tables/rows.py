@@ -81,11 +81,11 @@ class Row:
         return tuple(self.columns.get("aliases") or ())
 
 
-def row_alone(table: str, name: str, own: Mapping[str, Any], file: str) -> Row:
+def row_alone(table: str, name: str, written: Mapping[str, Any], file: str) -> Row:
     """A row that takes nothing from another row, but for a peak in 16 bits that stands for the other one."""
-    columns = own if file.startswith(SHIPPED_FOLDER) else _with_both_peaks(own, SIXTEEN_BITS)
-    filled = frozenset(columns.keys() - own.keys())
-    notices = tuple(_of_the_peak(name, own, columns))
+    columns = written if file.startswith(SHIPPED_FOLDER) else _with_both_peaks(written, SIXTEEN_BITS)
+    filled = frozenset(columns.keys() - written.keys())
+    notices = tuple(_of_the_peak(name, written, columns))
     return Row(table, name, columns, file=file, inherited=filled, notices=notices)
 
 
@@ -127,17 +127,17 @@ def _about_both(base: Row, own: Mapping[str, Any], inherited: Mapping[str, Any])
     return both
 
 
-def _with_both_peaks(own: Mapping[str, Any], wanted: Container[str]) -> Mapping[str, Any]:
-    """The columns of a row; if one of the peaks in 16 bits is missing and wanted, it is the other one."""
+def _with_both_peaks(columns: Mapping[str, Any], needed: Container[str]) -> Mapping[str, Any]:
+    """The columns of a row; if one of the peaks in 16 bits is missing and needed, it is the other one."""
     for there, missing in (SIXTEEN_BITS, SIXTEEN_BITS[::-1]):
-        if own.get(there) is not None and missing not in own and missing in wanted:
-            return {**own, missing: own[there]}
-    return own
+        if columns.get(there) is not None and missing not in columns and missing in needed:
+            return {**columns, missing: columns[there]}
+    return columns
 
 
-def _of_the_peak(name: str, own: Mapping[str, Any], columns: Mapping[str, Any], base: str = "") -> Iterator[str]:
+def _of_the_peak(name: str, written: Mapping[str, Any], columns: Mapping[str, Any], base: str = "") -> Iterator[str]:
     for missing, there in (SIXTEEN_BITS, SIXTEEN_BITS[::-1]):
-        if missing in columns and missing not in own:
+        if missing in columns and missing not in written:
             others = f"; peaks of other formats stay those of '{base}'" if base else ""
             yield f"row '{name}' gives {there} alone: {missing} is {columns[missing]}, too{others}"
 

@@ -138,15 +138,15 @@ class Tables:
         depth = _depth(name, stack)
         layer, below = stack[depth - 1], stack[: depth - 1]
         name = str(layer.meant(name))
-        own, link = layer.rows[name], (depth, name)
-        base = own.get("extends", name if _depth(name, below) else None)
+        columns, link = layer.rows[name], (depth, name)
+        base = columns.get("extends", name if _depth(name, below) else None)
         if base is None:
-            return row_alone(table, name, own, layer.file)
+            return row_alone(table, name, columns, layer.file)
         if link in chain:
             circle = " ← ".join(extended for _, extended in (*chain, link))
             raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
         is_itself = layer.meant(base) == name
-        return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), name, own, layer.file)
+        return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), name, columns, layer.file)
 
     def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> tuple[str, str]:
         """What is wrong with a name that no row has, and what to do."""

@@ -132,10 +132,12 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     """
     without = {run.id: run.without_source for run in validated() if run.without_source is not None}
     counts, runs = {}, [run for run in validated_runs(rows, without) if run.confidence != "low"]
-    others = {source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}}
+    strangers = {
+        source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}
+    }
     for law in ERROR_LAWS:
         of_law = [run for run in runs if run.quantity == law.quantity]
-        inside = sum(holds(error_band(run.ground, others[run.source], law), run) for run in of_law)
+        inside = sum(holds(error_band(run.ground, strangers[run.source], law), run) for run in of_law)
         counts[law.quantity] = (inside, len(of_law))
     return counts
 

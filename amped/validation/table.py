@@ -124,13 +124,13 @@ class Row:
         return f"line {self.line}, {_columns(columns)}"
 
 
-def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
+def read_table(path: str | Path | None, quantities: Catalogue) -> list[Row]:
     """The rows of a table; by default, of the table that comes with amped.
 
     Raises:
         FileError: if the file is missing or is not a table; ConfigError: with all problems, by line and column.
     """
-    parameters = {n: q for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains}
+    parameters = {n: q for n, q in quantities.items() if q.mark.kind != "records" and not q.mark.constrains}
     text, label = (shipped_text(FOLDER, SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
     (_, heads), *lines = _lines(text, label) or [(1, [])]
     header = [_head(name, parameters) for name in heads]
