@@ -98,7 +98,7 @@ def _predicted(fit: AllRows, by: Left, name: str, values: Array, runs: Mapping[s
     left = [step for step in steps if name_of(step.residual, by) == name]
     rows = predicted_with(left, fit.lookup_tables, fit.numbers, values)
     ids = [step.residual.measurement.id for step, keep in zip(steps, kept, strict=True) if keep]
-    seen = [runs[name] for name in ids if name in runs]
+    seen = [runs[key] for key in ids if key in runs]
     inside = [holds(error_band(run.ground, seen), run) for run in validated_runs(rows)]
     return LeftOut(name, values, rows=tuple(rows), inside=tuple(inside))
 
