@@ -171,7 +171,7 @@ def built(*verbs: str) -> typer.Typer:
             made.add_typer(found, name=verb)
         else:
             more = {"cls": Page} | getattr(module, "COMMAND", {})
-            made.command(verb, short_help=VERBS[verb].summary, **more)(found)
+            made.command(verb, short_help=VERBS[verb].summary, **more)(options.with_options(found))
     return made
 
 

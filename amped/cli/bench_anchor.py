@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError, FileError, did_you_mean
 from amped.base.version import __version__
 from amped.cli import options
-from amped.cli.bench_device import DeviceOption, DtypeOption
 from amped.cli.bench_fit import command_line
 from amped.kernels.formats import FORMATS
 
@@ -31,21 +28,17 @@ STORED = [f"{what}_precision" for what in ("weight", "activation", "gradient", "
 # What a layer alone does not have.
 ALONE = {"layers": 1, **dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "pipeline", "context", "expert")], 1),
          "sequence_parallel": False, "activation_recomputation": "none", "zero_stage": 0, "gradient_clipping": False}  # fmt: skip
-ModuleOption = Annotated[
-    str | None,
-    Option("--module", metavar="FILE:FUNCTION", help="A function that makes your layer; it is run."),
-]
 
 
 @options.with_scenario
 def anchor(
     asked: options.Scenario,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    row: Annotated[str | None, Option("--device-row", metavar="ROW", help="The device's row of accelerators.")] = None,
-    module: ModuleOption = None,
-    seconds: Annotated[float, Option("--seconds", min=0.1, help="Time for each part of the step.")] = 3.0,
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File of the anchor.")] = Path("anchor.json"),
+    device: str | None = None,
+    dtype: str | None = None,
+    row: str | None = None,
+    module: str | None = None,
+    seconds: float = 3.0,
+    output: Path = Path("anchor.json"),
 ) -> None:
     """Measure one layer of the config's network on this device: forward, backward and the optimizer's step.
 
@@ -55,6 +48,14 @@ def anchor(
     --anchor FILE` then makes the coefficients of this accelerator and software.
 
     Example: amped bench anchor --model "GPT-2 small" --mbs 1 --seq 512 -o anchor.json
+
+    Options:
+        --device: cpu or cuda; a GPU where there is one.
+        --dtype FORMAT: fp32, bf16 or fp16.
+        row --device-row ROW: The device's row of accelerators.
+        --module FILE:FUNCTION: A function that makes your layer; it is run.
+        --seconds 0.1..: Time for each part of the step.
+        --output -o FILE: File of the anchor.
     """
     from amped.base.files import write_atomically
     from amped.kernels import anchoring, bench_run

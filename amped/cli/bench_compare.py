@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer import Argument, Option
 
 from amped.cli import options
-from amped.cli.bench_fit import AcceleratorOption, coefficients_of
+from amped.cli.bench_fit import coefficients_of
 from amped.tables.table_files import LookupTables
-
-Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: print the drift instead.")]
 
 
 def compare(
-    file: Annotated[Path, Argument(metavar="FILE", help="What `amped bench run` wrote.")],
-    other: Other = None,
-    row: Annotated[
-        str | None, Option("--row", metavar="ROW", help="Row of kernel_efficiencies to predict with.")
-    ] = None,
-    accelerator: AcceleratorOption = None,
-    fitted_on: Annotated[
-        Path | None, Option("--fitted-on", metavar="FILE", help="Predict by a fit to this result instead.")
-    ] = None,
-    plot: Annotated[bool, Option("--plot", help="Draw both as points: kernels.png and .svg.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print errors and points as JSON.")] = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print the points as comma-separated values.")] = False,
-    output_dir: options.OutputOption = None,
-    lookup_tables: options.TablesOption = None,
+    file: Path,
+    other: Path | None = None,
+    row: str | None = None,
+    accelerator: str | None = None,
+    fitted_on: Path | None = None,
+    plot: bool = False,
+    as_json: bool = False,
+    as_csv: bool = False,
+    output_dir: Path | None = None,
+    lookup_tables: options.Tables = None,
 ) -> None:
     """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
 
@@ -37,6 +30,16 @@ def compare(
     fit to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
 
     Example: amped bench compare this_machine.json --plot
+
+    Options:
+        file FILE: What `amped bench run` wrote.
+        other [FILE2]: A second run: print the drift instead.
+        --row ROW: Row of kernel_efficiencies to predict with.
+        --accelerator ROW: Its row of accelerator_specifications.
+        --fitted-on FILE: Predict by a fit to this result instead.
+        --plot: Draw both as points: kernels.png and .svg.
+        as_json --json: Print errors and points as JSON.
+        as_csv --csv: Print the points as comma-separated values.
     """
     from amped.kernels.results import read_result
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
 from amped.base.commands import command, set_option, typed
 from amped.base.version import __version__
@@ -19,23 +18,15 @@ if TYPE_CHECKING:
     from amped.tables.tables import Tables
 
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")]
-AcceleratorOption = Annotated[
-    str | None, Option("--accelerator", metavar="ROW", help="Its row of accelerator_specifications.")
-]
-
-
 def fit(
-    file: FileArgument,
-    output: Annotated[
-        Path, Option("--output", "-o", metavar="DIR", help="Folder of lookup tables to write into.")
-    ] = HERE,
-    name: Annotated[str | None, Option("--name", help="Name of the row; else the accelerator's.")] = None,
-    accelerator: AcceleratorOption = None,
-    replace: Annotated[bool, Option("--replace", help="Replace a row of that name.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
-    lookup_tables: options.TablesOption = None,
+    file: Path,
+    output: Path = HERE,
+    name: str | None = None,
+    accelerator: str | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+    as_json: bool = False,
+    lookup_tables: options.Tables = None,
 ) -> None:
     """Fit the coefficients of a device to its measured kernels and write them as a row of kernel_efficiencies.
 
@@ -45,6 +36,15 @@ def fit(
     links and systems.
 
     Example: amped bench fit this_machine.json -o lookup_tables
+
+    Options:
+        file FILE: What `amped bench run` wrote.
+        --output -o DIR: Folder of lookup tables to write into.
+        --name: Name of the row; else the accelerator's.
+        --accelerator ROW: Its row of accelerator_specifications.
+        --replace: Replace a row of that name.
+        --dry-run: Fit and print, but write nothing.
+        as_json --json: Print what was found as JSON, SI units.
     """
     from amped.kernels.calibration import as_json as as_plain
     from amped.kernels.results import read_result

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 
 def check_tables(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Folder or file; by default, the shipped ones.")
-    ] = None,
+    folder: Path | None = None,
 ) -> None:
     """Check lookup tables: units, dense peaks, bandwidths per direction, parameter counts, names that clash.
 
     Example: amped check-tables
+
+    Options:
+        folder [DIR]: Folder or file; by default, the shipped ones.
     """
     from amped.base.errors import TableError
     from amped.estimation.table_check import table_problems

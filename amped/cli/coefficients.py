@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-from typer import Option
 
 from amped.cli import options
 
 
 def coefficients(
-    filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only names with this text.")] = "",
-    as_json: Annotated[bool, Option("--json", help="Print all values as JSON, SI units.")] = False,
-    old_names: options.OldNamesOption = False,
-    lookup_tables: options.TablesOption = None,
+    filter_text: str = "",
+    as_json: bool = False,
+    old_names: bool = False,
+    lookup_tables: options.Tables = None,
 ) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
 
@@ -23,6 +20,10 @@ def coefficients(
     fitted to training steps, with the rows and the sources behind each.
 
     Example: amped coefficients --filter attention
+
+    Options:
+        filter_text --filter -f TEXT: Only names with this text.
+        as_json --json: Print all values as JSON, SI units.
     """
     options.print_old_names(old_names)
     from amped.calibration import listing

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
-
-from typer import Argument, Option
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError
@@ -22,14 +19,12 @@ HINT = "The mappings are those that `amped estimate` chooses; `amped explore --v
 @options.bundled(given=options.changes)
 def compare(
     given: dict[str, object],
-    names: Annotated[list[str] | None, Argument(metavar="A [B]...", help="Two configs; or rows of one kind.")] = None,
-    vary: Annotated[
-        list[str] | None, Option("--vary", metavar="NAME=VALUES", help="Compare these values: A,B,C; repeatable.")
-    ] = None,
-    lookup_tables: options.TablesOption = None,
-    as_json: options.JsonOption = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print rows or values as CSV.")] = False,
-    old_names: options.OldNamesOption = False,
+    names: list[str] | None = None,
+    vary: list[str] | None = None,
+    lookup_tables: options.Tables = None,
+    as_json: bool = False,
+    as_csv: bool = False,
+    old_names: bool = False,
 ) -> None:
     """Compare two configs, or the best mapping of each of several systems, models or values.
 
@@ -39,6 +34,11 @@ def compare(
     utilization and memory, each with the mapping that `amped estimate` chooses.
 
     Example: amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" --gpus 64
+
+    Options:
+        names A [B]...: Two configs; or rows of one kind.
+        --vary NAME=VALUES: Compare these values: A,B,C; repeatable.
+        as_csv --csv: Print rows or values as CSV.
     """
     options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"

@@ -5,38 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError, FileError, one_line
 from amped.cli import options
 
 if TYPE_CHECKING:
     from amped.estimation.estimation import Estimation
-
-
-JsonOption = Annotated[bool, Option("--json", help="Print one JSON object; write no files.")]
-GemmOption = Annotated[bool, Option("--gemm", help="Write gemm_breakdown.txt: matrix products.")]
-GraphOption = Annotated[bool, Option("--compute-graph", help="With --gemm: write compute_graph files.")]
-PlotOption = Annotated[bool, Option("--plot", help="Draw the parts of a step, step_time.png.")]
-LayersOption = Annotated[bool, Option("--layers", help="Print the operators of one layer instead.")]
-StagesOption = Annotated[bool, Option("--stages", help="Print every pipeline stage instead.")]
-TimelineOption = Annotated[
-    Path | None,
-    Option(
-        "--timeline",
-        metavar="FILE",
-        help="Execute the step, and write its trace.",
-    ),
-]
-FullOption = Annotated[bool, Option("--full", help="Print every part, and all notes.")]
-WhyOption = Annotated[bool, Option("--why", help="Print what the numbers assume.")]
-SaveOption = Annotated[bool, Option("--save", help="Write inputs and breakdown to files.")]
-MustOption = Annotated[str | None, Option("--must", metavar="fit", help="Exit code 3 if it does not fit in memory.")]
-OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
-OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
 
 # The configs of which no file is written unless the user asks for one: nobody named them.
@@ -46,27 +23,42 @@ UNNAMED = (options.DEFAULT_CONFIG, "config")
 @options.with_chosen_scenario
 def estimate(
     asked: options.Scenario,
-    output_dir: options.OutputOption = None,
-    as_json: JsonOption = False,
-    gemm: GemmOption = False,
-    gemm_old: OldGemm = False,
-    compute_graph: GraphOption = False,
-    compute_graph_old: OldGraph = False,
-    plot: PlotOption = False,
-    layers: LayersOption = False,
-    stages: StagesOption = False,
-    timeline: TimelineOption = None,
-    full: FullOption = False,
-    why: WhyOption = False,
-    save: SaveOption = False,
-    must: MustOption = None,
-    form: options.ForOption = None,
+    output_dir: Path | None = None,
+    as_json: bool = False,
+    gemm: bool = False,
+    gemm_old: bool = False,
+    compute_graph: bool = False,
+    compute_graph_old: bool = False,
+    plot: bool = False,
+    layers: bool = False,
+    stages: bool = False,
+    timeline: Path | None = None,
+    full: bool = False,
+    why: bool = False,
+    save: bool = False,
+    must: str | None = None,
+    form: str | None = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
     What nobody gave is chosen. --timeline is for ui.perfetto.dev; --layers tells measured times from others.
 
     Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
+
+    Options:
+        as_json --json: Print one JSON object; write no files.
+        --gemm: Write gemm_breakdown.txt: matrix products.
+        gemm_old --GEMM:
+        --compute-graph: With --gemm: write compute_graph files.
+        compute_graph_old --compute_graph:
+        --plot: Draw the parts of a step, step_time.png.
+        --layers: Print the operators of one layer instead.
+        --stages: Print every pipeline stage instead.
+        --timeline FILE: Execute the step, and write its trace.
+        --full: Print every part, and all notes.
+        --why: Print what the numbers assume.
+        --save: Write inputs and breakdown to files.
+        --must fit: Exit code 3 if it does not fit in memory.
     """
     from amped.estimation.estimation import estimated
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from typer import Option
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "csv", "json", "parquet"]
 Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram"]
-FormatOption = Annotated[Format | None, Option("--format", help="By default as --output ends, or a table.")]
-JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
-CsvOption = Annotated[bool, Option("--csv", help="The same as --format csv.")]
-FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there instead of printing.")]
 
 
 class BarePlot(Page):
@@ -46,24 +41,32 @@ class BarePlot(Page):
 
 @dataclass(frozen=True)
 class Outputs:
-    """What is written, and where, as the options say."""
+    """What is written, and where, as the options say.
 
-    form: FormatOption = None
-    as_json: JsonOption = False
-    as_csv: CsvOption = False
-    output: FileOption = None
-    keep_all: Annotated[bool, Option("--keep-all", help="Write every candidate, as csv or parquet.")] = False
-    save_best: Annotated[Path | None, Option(metavar="DIR", help="Write the best as configs: best-01.json …")] = None
-    launch_for: Annotated[
-        str | None, Option("--for", metavar="FORMAT", help="With --save-best: launch lines too: megatron.")
-    ] = None
-    plot: Annotated[
-        Plot | None,
-        Option(help="Draw; with no word, what fits the sweep."),
-    ] = None
-    report: Annotated[Path | None, Option("--report", metavar="FILE", help="Write a page with charts, too.")] = None
-    along: Annotated[str | None, Option(metavar="NAMES", help="Draw along these searched names: A or A,B.")] = None
-    output_dir: options.OutputOption = None
+    Options:
+        form --format: By default as --output ends, or a table.
+        as_json --json: The same as --format json.
+        as_csv --csv: The same as --format csv.
+        --output FILE: Write there instead of printing.
+        --keep-all: Write every candidate, as csv or parquet.
+        --save-best DIR: Write the best as configs: best-01.json …
+        launch_for --for FORMAT: With --save-best: launch lines too: megatron.
+        --plot: Draw; with no word, what fits the sweep.
+        --report FILE: Write a page with charts, too.
+        --along NAMES: Draw along these searched names: A or A,B.
+    """
+
+    form: Format | None = None
+    as_json: bool = False
+    as_csv: bool = False
+    output: Path | None = None
+    keep_all: bool = False
+    save_best: Path | None = None
+    launch_for: str | None = None
+    plot: Plot | None = None
+    report: Path | None = None
+    along: str | None = None
+    output_dir: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuses two formats at once."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-from typer import Argument, Option
+from typing import Literal
 
 from amped.cli import options
 from amped.tables.table_files import LookupTables
@@ -70,20 +68,19 @@ COLUMNS = {
 
 
 def listing(
-    what: Annotated[
-        What,
-        Argument(
-            metavar="WHAT",
-            help="What to list.",
-        ),
-    ],
-    filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",
-    lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
+    what: What,
+    filter_text: str = "",
+    lookup_tables: options.Tables = None,
+    as_json: bool = False,
 ) -> None:
     """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
 
     Example: amped list models --filter llama
+
+    Options:
+        what WHAT: What to list.
+        filter_text --filter -f TEXT: Only lines with this text.
+        as_json --json: Print a JSON list.
     """
     found = [
         line for line in _lines(what, lookup_tables) if filter_text.casefold() in " ".join(line.values()).casefold()

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
-from typer import Option
 
 from amped.cli import options
 
 
 def parameters(
-    markdown: Annotated[bool, Option("--markdown", help="Print the glossary of docs/ as Markdown.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
-    old_names: options.OldNamesOption = False,
-    equations: Annotated[bool, Option("--equations", help="Print every equation, as code in Markdown.")] = False,
+    markdown: bool = False,
+    as_json: bool = False,
+    old_names: bool = False,
+    equations: bool = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
     Example: amped parameters --markdown > glossary.md
+
+    Options:
+        --markdown: Print the glossary of docs/ as Markdown.
+        as_json --json: Print a JSON list.
+        --equations: Print every equation, as code in Markdown.
     """
     options.print_old_names(old_names)
 

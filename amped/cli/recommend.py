@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import ConfigError
 from amped.cli import options
@@ -22,25 +20,16 @@ SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus",
 
 @options.bundled(SOUGHT_OPTIONS)
 def recommend(
-    named_config: options.ConfigArgument = None,
-    config: options.ConfigOption = "default",
-    deadline: Annotated[
-        str | None, Option("--deadline", metavar="TIME", help='When it must be trained: "30 days".')
-    ] = None,
-    budget: Annotated[
-        str | None, Option("--budget", metavar="MONEY", help='What it may cost: "2 million USD".')
-    ] = None,
-    model: options.ModelOption = None,
-    accelerator: options.AcceleratorOption = None,
-    system: Annotated[
-        list[str] | None, Option("--system", metavar="ROW", help="Systems to choose from; repeatable.")
-    ] = None,
-    software: options.SoftwareOption = None,
-    settings: options.SetOption = None,
-    lookup_tables: options.TablesOption = None,
-    anyway: options.AnywayOption = False,
-    as_json: options.JsonOption = False,
-    form: options.ForOption = None,
+    named_config: str | None = None,
+    config: str = "default",
+    deadline: str | None = None,
+    budget: str | None = None,
+    system: list[str] | None = None,
+    settings: list[str] | None = None,
+    lookup_tables: options.Tables = None,
+    anyway: bool = False,
+    as_json: bool = False,
+    form: str | None = None,
     **short: float | str | None,
 ) -> None:
     """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
@@ -49,12 +38,17 @@ def recommend(
     that `amped estimate` chooses.
 
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
+
+    Options:
+        --deadline TIME: When it must be trained: "30 days".
+        --budget MONEY: What it may cost: "2 million USD".
+        --system ROW: Systems to choose from; repeatable.
     """
     from amped.drafting.recommendation import Limits
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given = options.changes(settings, model, accelerator, None, software, **short) | options.anyway_of(anyway)
+    given = options.changes(settings, **short) | options.anyway_of(anyway)
     _show(named_config or config, given, system or [], lookup_tables, limits, as_json, form)
 
 

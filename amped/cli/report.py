@@ -6,10 +6,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Argument, Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
@@ -25,11 +24,9 @@ NAME = Path("report.html")
 @options.bundled(given=options.changes)
 def report(
     given: dict[str, object],
-    names: Annotated[
-        list[str] | None, Argument(metavar="CONFIG...", help="Configs; none: what the options name.")
-    ] = None,
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="The page to write.")] = NAME,
-    lookup_tables: options.TablesOption = None,
+    names: list[str] | None = None,
+    output: Path = NAME,
+    lookup_tables: options.Tables = None,
 ) -> None:
     """Write the answer as one HTML file with charts, which opens in a browser without a network.
 
@@ -38,6 +35,10 @@ def report(
     options change each of them.
 
     Example: amped report --model "Llama 3 70B" --system "DGX H100" --gpus 64 -o llama.html
+
+    Options:
+        names CONFIG...: Configs; none: what the options name.
+        --output -o FILE: The page to write.
     """
     from amped.report.page.beside import LETTERS
     from amped.report.page.topics import asked_of, topics

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Argument, Option
+from typing import TYPE_CHECKING
 
 from amped.cli import options
 from amped.tables.table_files import MODELS, SOFTWARE, LookupTables
@@ -14,20 +12,18 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[
-        str,
-        Argument(
-            metavar="ROW",
-            help="A row of any table, or a measurement.",
-        ),
-    ],
-    lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print the row as JSON.")] = False,
-    old_names: options.OldNamesOption = False,
+    name: str,
+    lookup_tables: options.Tables = None,
+    as_json: bool = False,
+    old_names: bool = False,
 ) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
     Example: amped show "H100 SXM"
+
+    Options:
+        name ROW: A row of any table, or a measurement.
+        as_json --json: Print the row as JSON.
     """
     options.print_old_names(old_names)
     if (measured := _measurement(name)) is not None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
 from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import exists
@@ -60,7 +59,7 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     from amped.interop.models import as_row, with_model
 
     files = ("named_config", "config", "lookup_tables", "formulas", "old_names")
-    values = options.values_of(**{name: value for name, value in given.items() if name not in files})
+    values = options.changes(**{name: value for name, value in given.items() if name not in files})
     own: dict[str, Any] = dict(imported.values)
     if imported.source == "huggingface":
         own = {"model": {**as_row(imported), "notices": []}}
@@ -74,17 +73,17 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
 @options.bundled(asked=read)
 def support(
     asked: Asked,
-    must: Annotated[
-        str | None,
-        Option("--must", metavar="modelled", help="Exit code 3 if something is not modeled."),
-    ] = None,
-    as_json: options.JsonOption = False,
+    must: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Say what of a configuration amped models, and how many measured runs speak for each part of it.
 
     The config may be amped's own or a file of another tool, as a config.json or a launch script.
 
     Example: amped support ./config.json --system "DGX H100" --gpus 64 --must modelled
+
+    Options:
+        --must modelled: Exit code 3 if something is not modeled.
     """
     from amped.configuring.not_modeled import NotModeled
     from amped.estimation.estimation import estimated

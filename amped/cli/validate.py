@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
@@ -22,24 +21,6 @@ if TYPE_CHECKING:
 
 
 Groups = Literal["source", "accelerator", "model", "software"]
-TableOption = Annotated[
-    Path | None,
-    Option("--table", metavar="CSV", help="Measurements; by default, amped's own."),
-]
-ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each group instead.")]
-RowsOption = Annotated[bool, Option("--rows", help="List every row, and what was missed.")]
-AssumedOption = Annotated[bool, Option("--assumed", help="List what rows leave open, not predictions.")]
-ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors behind bands, as CSV.")]
-TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
-KernelsOption = Annotated[
-    Path | None,
-    Option("--kernels", metavar="PATH", help="Compare kernels: a table or a folder of them."),
-]
-LeaveOutOption = Annotated[
-    Literal["source", "accelerator", "stack"] | None,
-    Option("--leave-out", help="Predict each by a fit to all others."),
-]
-FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there; as CSV if it ends so.")]
 
 
 class View(NamedTuple):
@@ -51,21 +32,21 @@ class View(NamedTuple):
 
 
 def validate(
-    table: TableOption = None,
-    by: ByOption = None,
-    list_rows: RowsOption = False,
-    assumed: AssumedOption = False,
-    as_json: Annotated[bool, Option("--json", help="Print rows and summary as JSON, SI units.")] = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print the rows as comma-separated values.")] = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="Print the section of the README.")] = False,
-    as_residuals: ResidualsOption = False,
-    template: TemplateOption = False,
-    kernels: KernelsOption = None,
-    leave_out: LeaveOutOption = None,
-    plot: Annotated[bool, Option("--plot", help="Draw both as points, validation.png.")] = False,
-    output: FileOption = None,
-    output_dir: options.OutputOption = None,
-    lookup_tables: options.TablesOption = None,
+    table: Path | None = None,
+    by: Groups | None = None,
+    list_rows: bool = False,
+    assumed: bool = False,
+    as_json: bool = False,
+    as_csv: bool = False,
+    as_markdown: bool = False,
+    as_residuals: bool = False,
+    template: bool = False,
+    kernels: Path | None = None,
+    leave_out: Literal["source", "accelerator", "stack"] | None = None,
+    plot: bool = False,
+    output: Path | None = None,
+    output_dir: Path | None = None,
+    lookup_tables: options.Tables = None,
 ) -> None:
     """Compare predictions with measurements: estimate every row of a table, and print how far off amped is.
 
@@ -78,6 +59,21 @@ def validate(
     accelerator, each accelerator's kernels are predicted from its datasheet and from the kernels of its kin alone.
 
     Example: amped validate --by accelerator --plot
+
+    Options:
+        --table CSV: Measurements; by default, amped's own.
+        --by: Print the errors of each group instead.
+        list_rows --rows: List every row, and what was missed.
+        --assumed: List what rows leave open, not predictions.
+        as_json --json: Print rows and summary as JSON, SI units.
+        as_csv --csv: Print the rows as comma-separated values.
+        as_markdown --markdown: Print the section of the README.
+        as_residuals --residuals: Print the errors behind bands, as CSV.
+        --template: Print a table to fill with your own runs.
+        --kernels PATH: Compare kernels: a table or a folder of them.
+        --leave-out: Predict each by a fit to all others.
+        --plot: Draw both as points, validation.png.
+        --output FILE: Write there; as CSV if it ends so.
     """
     from amped.validation.residuals import residuals
 
