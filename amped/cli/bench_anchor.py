@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError, FileError, did_you_mean
+from amped.base.files import write_atomically
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_fit import command_line
 from amped.kernels.formats import FORMATS
+from amped.theory.language.quantity import MAPPING
 
 if TYPE_CHECKING:
     from amped.estimation.estimation import Estimation
@@ -57,7 +59,6 @@ def anchor(
         --seconds 0.1..: Time for each part of the step.
         --output -o FILE: File of the anchor.
     """
-    from amped.base.files import write_atomically
     from amped.kernels import anchoring, bench_run
     from amped.kernels.running import timer_of
     from amped.kernels.torch_import import chosen_device, chosen_format
@@ -133,7 +134,6 @@ def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
     from amped.engine.evaluate import run
     from amped.engine.resolve import plan
     from amped.estimation.estimation import Estimation
-    from amped.theory.language.quantity import MAPPING
 
     whole = {"tensor_parallel_degree": 1} if asked.label == options.DEFAULT_CONFIG else {}
     asked = asked_again(asked.question, {"software": PLAIN, **whole, **asked.question.overrides})

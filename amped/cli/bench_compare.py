@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.cli.bench_fit import coefficients_of
 from amped.tables.table_files import LookupTables
@@ -105,7 +106,6 @@ def _show(report: Any, as_json: bool, as_csv: bool) -> None:
 
 
 def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
-    from amped.base.errors import ConfigError
     from amped.kernels.comparing import drift
     from amped.report import benching
 

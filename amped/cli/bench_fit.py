@@ -12,7 +12,8 @@ import typer
 from amped.base.commands import command, set_option, typed
 from amped.base.version import __version__
 from amped.cli import options
-from amped.tables.table_files import HERE
+from amped.tables.table_files import ABOUT, HERE, KERNELS, user_folders
+from amped.theory.language.catalogue import catalogue
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
@@ -49,7 +50,6 @@ def fit(
     from amped.kernels.calibration import as_json as as_plain
     from amped.kernels.results import read_result
     from amped.kernels.rows import write_rows
-    from amped.tables.table_files import user_folders
     from amped.tables.tables import Tables
 
     result, tables = read_result(file), Tables(user_folders(lookup_tables))
@@ -126,8 +126,6 @@ def _calibrated(
 def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
     """The coefficients of a row of kernel_efficiencies, in SI units."""
     from amped.configuring.values import read_value
-    from amped.tables.table_files import ABOUT, KERNELS
-    from amped.theory.language.catalogue import catalogue
 
     known, columns = catalogue(), tables.row(KERNELS, row).columns
     return {

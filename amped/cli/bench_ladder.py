@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amped.base.errors import AmpedError
+from amped.base.version import __version__
 from amped.cli import options
 from amped.kernels.formats import FORMATS
 from amped.tables.table_files import LookupTables
@@ -99,8 +101,6 @@ def _expected(
     shape: Shape, device: str, accelerator: str | None, lookup_tables: LookupTables
 ) -> tuple[dict[str, float] | None, float | None, str]:
     """The seconds of each rung by amped's operators, the peak of this machine, and its name; none if it has no row."""
-    from amped.base.errors import AmpedError
-    from amped.base.version import __version__
     from amped.kernels.bench_run import prepared
     from amped.kernels.machine import machine_of
     from amped.layers.ladder import layer_time

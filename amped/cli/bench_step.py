@@ -10,6 +10,7 @@ from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_fit import coefficients_of
 from amped.kernels.formats import FORMATS
+from amped.theory.nouns.parallelisms import WRITTEN
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
@@ -109,7 +110,6 @@ def _rate(tables: Tables, name: str, dtype: str) -> float:
 def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str) -> Any:
     """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
-    from amped.theory.nouns.parallelisms import WRITTEN
 
     degrees = [f"{kind}_parallel_degree" for kind in WRITTEN]
     formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]

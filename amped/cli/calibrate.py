@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amped.base.files import is_folder
 from amped.cli import options
 from amped.cli.fit_to_all_rows import NAME as ALL
 from amped.cli.fit_to_all_rows import fit_to_all_rows
@@ -83,8 +84,6 @@ def _refuse_together(
 
 def _free(output: Path, name: str) -> Path:
     """The file to write, which does not exist; its usual name says what is in it."""
-    from amped.base.files import is_folder
-
     path = output / name if is_folder(output) else output.with_name(name) if output == USUAL else output
     options.refuse_existing(path, "--output")
     options.refuse_unwritable(path, "--output")

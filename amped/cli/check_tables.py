@@ -6,6 +6,9 @@ from pathlib import Path
 
 import typer
 
+from amped.base.errors import TableError
+from amped.theory.language.catalogue import catalogue
+
 
 def check_tables(
     folder: Path | None = None,
@@ -17,10 +20,8 @@ def check_tables(
     Options:
         folder [DIR]: Folder or file; by default, the shipped ones.
     """
-    from amped.base.errors import TableError
     from amped.estimation.table_check import table_problems
     from amped.tables.tables import Tables, user_tables
-    from amped.theory.language.catalogue import catalogue
 
     tables = Tables((folder,)) if folder else user_tables()
     problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))

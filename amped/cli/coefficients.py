@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from amped.cli import options
+from amped.theory.language.catalogue import catalogue
 
 
 def coefficients(
@@ -29,7 +30,6 @@ def coefficients(
     from amped.calibration import listing
     from amped.calibration.step_table import shipped_numbers
     from amped.tables.tables import user_tables
-    from amped.theory.language.catalogue import catalogue
 
     tables = user_tables(lookup_tables)
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]

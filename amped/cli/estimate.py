@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from amped.base.errors import ConfigError, FileError, one_line
+from amped.base.files import write_atomically
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -151,7 +152,6 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
     """Writes the executed step if the user asks for it, and says how it compares with the closed form."""
     if path is None:
         return
-    from amped.base.files import write_atomically
     from amped.estimation.execution import executed_step
     from amped.report.human import duration
     from amped.report.trace import as_trace, shown_microbatches

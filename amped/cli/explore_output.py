@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import ConfigError
+from amped.base.files import AtomicFile, output_file, write_atomically
 from amped.cli import options, sweeping
 from amped.cli.help import Page
 
@@ -126,7 +128,6 @@ class Outputs:
         """
         if self.plot is None:
             return None
-        from amped.base.aliases import aliases
         from amped.configuring.gathering import ROW_NAMES
         from amped.report.plot_choice import drawing
 
@@ -148,7 +149,6 @@ class Outputs:
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
-        from amped.base.files import output_file
 
         return self.output or output_file(self.output_dir or Path(), name)
 
@@ -165,8 +165,6 @@ class Outputs:
             with _closed(self.written, sys.stdout.buffer) as keep:
                 yield keep
         else:
-            from amped.base.files import AtomicFile
-
             with (
                 AtomicFile(self._path(f"explore_all.{self.written}")) as file,
                 _closed(self.written, file.stream) as keep,
@@ -260,7 +258,6 @@ def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for:
 
 def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str) -> None:
     """Writes the launch line of each saved config beside it."""
-    from amped.base.files import write_atomically
     from amped.configuring.scenario import read_scenario
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target

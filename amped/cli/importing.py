@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from amped.base.files import write_atomically
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ def import_file(
         --strict: Refuse what amped cannot express.
         as_json --json: Print values and report as JSON.
     """
-    from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json as as_text
     from amped.interop.as_config import as_config
     from amped.interop.models import named_model

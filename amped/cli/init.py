@@ -8,6 +8,7 @@ from typing import Any
 from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.cli import options
+from amped.theory.language.catalogue import catalogue
 
 
 def init(
@@ -35,7 +36,6 @@ def init(
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
     from amped.interop.models import with_model
-    from amped.theory.language.catalogue import catalogue
 
     options.refuse_existing(output, "--output")
     row: Any = with_model({"model": model}, lookup_tables)["model"]

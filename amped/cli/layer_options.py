@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from amped.base.errors import ConfigError
 from amped.cli.options import Tables
+from amped.tables.table_files import ACCELERATORS
 
 Attention = Literal["explicit", "sdpa"]
 
@@ -51,7 +52,6 @@ def device(
     """
     from amped.base.units import parse
     from amped.kernels.tensor_layouts.cost import Device
-    from amped.tables.table_files import ACCELERATORS
     from amped.tables.tables import user_tables
 
     if accelerator is not None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from amped.cli import options
-from amped.tables.table_files import LookupTables
+from amped.tables.table_files import SYSTEMS, LookupTables
+from amped.theory.language.catalogue import catalogue
 
 What = Literal[
     "accelerators",
@@ -98,8 +99,6 @@ def listing(
 
 def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The lines of a list, each with its values by head."""
-    from amped.theory.language.catalogue import catalogue
-
     if what == "configs":
         from amped.configuring.config import read_config, shipped_configs
 
@@ -119,7 +118,6 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """Each kind of network with its parameters and what it changes, and the networks of the systems in the tables."""
-    from amped.tables.table_files import SYSTEMS
     from amped.tables.tables import user_tables
 
     for word, (names, changes) in TOPOLOGY.items():
@@ -147,7 +145,6 @@ def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _measurements() -> Iterator[dict[str, str]]:
     """The measured runs and layers that come with amped."""
-    from amped.theory.language.catalogue import catalogue
     from amped.validation.table import read_table
 
     for row in read_table(None, catalogue()):

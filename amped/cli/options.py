@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from amped.base.aliases import aliases
 from amped.base.commands import command, typed
 from amped.base.errors import ConfigError
-from amped.base.files import exists, is_folder
+from amped.base.files import exists, free_stamp, is_folder, output_file, write_atomically
 from amped.cli.described import SHORT as SHORT
 from amped.cli.described import in_order, parameters, without_options
 from amped.configuring.not_modeled import ANYWAY
@@ -28,6 +29,7 @@ from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
 from amped.report.width import columns
 from amped.tables.table_files import LookupTables, table_paths
+from amped.theory.language.catalogue import catalogue
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,30 +65,22 @@ def print_old_names(wanted: bool) -> None:
 
 def tell_names(*texts: str) -> None:
     """Says once, on stderr, what the short names, words and former names in a question are called."""
-    from amped.base.aliases import aliases
-
     names = re.findall(r"[\w.]+", " ".join(texts))
     tell_notices([*aliases().told(names), *aliases().told_asked(names)])
 
 
 def tell_name(written: str, name: str) -> None:
     """Says on stderr which quantity a written name was taken for, if the two differ."""
-    from amped.base.aliases import aliases
-
     tell_notices(aliases().told([written]) or ([f"{written} is {name}"] if name != written else []))
 
 
 def as_json(data: Any, **how: Any) -> str:
     """Data as JSON, with the names that the user asks for; `how` goes to `json.dumps`."""
-    from amped.base.aliases import aliases
-
     return json.dumps(aliases().before(data) if _old_names.get() else data, **{"indent": 1} | how)
 
 
 def printed_name(name: str) -> str:
     """A name as it stands in the header of CSV or Parquet."""
-    from amped.base.aliases import aliases
-
     return str(aliases().before(name)) if _old_names.get() else name
 
 
@@ -135,8 +129,6 @@ def read(**given: Any) -> Scenario:
 
 def changes(settings: list[str] | None = None, **short: float | str | None) -> dict[str, object]:
     """The values and rows by name that are given on top of a config: those of --set, and those that have an option of their own."""
-    from amped.base.aliases import aliases
-
     given = overrides(settings or [])
     named: dict[str, object] = {}
     for option, value in short.items():
@@ -221,8 +213,6 @@ def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
 
 def _by_amped(given: dict[str, object]) -> dict[str, object]:
     """Values by amped's names; says once, on stderr, what the names of other tools were taken for."""
-    from amped.base.aliases import aliases
-
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
@@ -237,9 +227,7 @@ def _names_a_row(name: str) -> bool:
 
 def _is_layout(name: str) -> bool:
     """Whether the value of a name is a layout: one text that lists the layers of the stages."""
-    from amped.base.aliases import aliases
     from amped.configuring.values import TEXTS
-    from amped.theory.language.catalogue import catalogue
 
     name = aliases().canonical(name)
     return name in catalogue() and catalogue()[name].mark.unit in TEXTS
@@ -269,8 +257,6 @@ def tell_notices(notices: Iterable[str]) -> None:
 
 def write(folder: Path | None, *files: tuple[str, str | bytes]) -> list[Path]:
     """Writes files (name and content), all with one date and time before the name, and a number if that file exists."""
-    from amped.base.files import free_stamp, output_file, write_atomically
-
     folder = folder or DEFAULT_FOLDER
     stamp = free_stamp(folder, [name for name, _ in files])
     return [write_atomically(output_file(folder, name, stamp), content) for name, content in files]
@@ -284,15 +270,11 @@ def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Writes a file that does not exist, and says where it is."""
-    from amped.base.files import write_atomically
-
     tell(f"written to {write_atomically(path, content)}")
 
 
 def print_or_write(text: str, path: Path | None, more: str) -> None:
     """Prints a text; or writes it, and says where it is and more."""
-    from amped.base.files import write_atomically
-
     typer.echo(text if path is None else f"written to {write_atomically(path, text)}{more}", nl=path is not None)
 
 
@@ -317,7 +299,7 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
 
     Plain lines that fit are printed as they are, because the library for colors takes long to load.
     """
-    every = [tuple(line) for line in lines]
+    every = [*lines]
     told = ["".join(text for text, _ in line).rstrip() for line in every]
     colored, room = is_terminal(sys.stdout) or any(map(os.environ.get, COLORING)), columns()
     if not colored and all(len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told):

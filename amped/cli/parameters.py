@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from amped.cli import options
+from amped.theory.language.catalogue import catalogue
 
 
 def parameters(
@@ -25,7 +26,6 @@ def parameters(
     options.print_old_names(old_names)
 
     from amped.report import reference
-    from amped.theory.language.catalogue import catalogue
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)
     if form == "json":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from amped.base.errors import ConfigError
+from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
 from amped.tables.table_files import LookupTables, table_paths
+from amped.theory.language.quantity import NETWORK, SYSTEM
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -98,7 +99,6 @@ def _show(
         options.show_json([each.to_dict() for each in found])
         return
     from amped.report.recommending import recommendation
-    from amped.theory.language.quantity import NETWORK
 
     rows = asked[0].sources.rows
     named = rows[NETWORK].name if "model" in given else asked[0].label
@@ -111,7 +111,6 @@ def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) 
     from amped.drafting.chooser import completed
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
-    from amped.theory.language.quantity import SYSTEM
 
     best = next((each for each in found if each.row is not None), None)
     if best is None:
@@ -132,7 +131,6 @@ def _read(text: str | None, unit: str, option: str) -> float | None:
     Raises:
         ConfigError: for another text, or for zero.
     """
-    from amped.base.errors import UnitError
     from amped.base.units import parse
 
     if text is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from amped.base.errors import ConfigError
+from amped.base.files import write_atomically
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> 
     Raises:
         ConfigError: for a page that no browser likes to open.
     """
-    from amped.base.files import write_atomically
     from amped.report.page.topics import headings
     from amped.report.page.writing import as_html
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amped.base.errors import TableError, did_you_mean, quoted
 from amped.cli import options
 from amped.tables.table_files import MODELS, SOFTWARE, LookupTables
 
@@ -45,7 +46,6 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
     Raises:
         TableError: if no table has one, with the nearest names of all tables.
     """
-    from amped.base.errors import TableError, did_you_mean, quoted
     from amped.tables.tables import user_tables
 
     tables = user_tables(lookup_tables)

@@ -12,6 +12,8 @@ import typer
 from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import exists
 from amped.cli import options
+from amped.configuring.not_modeled import ANYWAY, NotModeled
+from amped.theory.language.quantity import CATEGORIES
 
 if TYPE_CHECKING:
     from amped.interop.records import Imported
@@ -41,7 +43,6 @@ def _imported(named: str) -> Imported | None:
     """The file of another tool; None for a config of amped's, a shipped one, or a name without a file."""
     from amped.configuring.config import shipped_configs
     from amped.interop.recognition import read_file
-    from amped.theory.language.quantity import CATEGORIES
 
     path = Path(named).expanduser()
     own = named in shipped_configs() or not exists(path)
@@ -54,7 +55,6 @@ def _imported(named: str) -> Imported | None:
 
 def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     """The scenario of an imported file; what it does not say is chosen around it."""
-    from amped.configuring.not_modeled import ANYWAY
     from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 
@@ -85,7 +85,6 @@ def support(
     Options:
         --must modelled: Exit code 3 if something is not modeled.
     """
-    from amped.configuring.not_modeled import NotModeled
     from amped.estimation.estimation import estimated
     from amped.estimation.not_modeled import Bound
     from amped.validation.support import support as supported

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import typer
 
 from amped.base.errors import ConfigError
+from amped.base.files import shipped_text, write_atomically
 from amped.cli import options
 from amped.cli.fit_to_all_rows import print_left_out
 from amped.tables.table_files import LookupTables
@@ -102,7 +103,6 @@ def _print_other(
 
 def _print_template() -> None:
     """Prints a table to start from."""
-    from amped.base.files import shipped_text
     from amped.validation.table import FOLDER, TEMPLATE
 
     typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
@@ -144,8 +144,6 @@ def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_
 def _print(rows: Sequence[Residual], form: str, view: View, output: Path | None) -> None:
     """Prints the result, or writes it to a file."""
     if output is not None:
-        from amped.base.files import write_atomically
-
         options.tell(f"written to {write_atomically(output, _text(rows, form, view))}")
     elif form == "table":
         options.show(_table(rows, view))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType, group
 from rich.text import Text
 
 from amped.estimation.uncertainty import COVERED
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.report.validating import machine, short_errors, signed, values
 from amped.validation.accuracy import (
     LOW,
@@ -39,26 +38,26 @@ LONGEST = 28
 MORE = "more: --rows (all rows), --by source|software|model|accelerator, --plot, --kernels DIR"
 
 
-@group()
-def accuracy_screen(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+@drawn
+def accuracy_screen(rows: Sequence[Residual]) -> Iterator[Part]:
     """What was compared and what was missed; the errors; the worst rows; whether bands and verdicts hold; what else."""
     yield from _counted(rows)
-    yield Text("")
+    yield ""
     heads, lines = ["absolute error of", *ERRORS], _lines(rows)
     if lines:
         yield table(heads, lines)
-        yield Text("")
+        yield ""
         yield table(*_worst(rows), text=("row", "inputs"))
-        yield Text("")
-        yield from (Text(line) for line in (*_bands(rows), _verdicts(rows)))
-    yield Text(MORE, style="dim")
+        yield ""
+        yield from (line for line in (*_bands(rows), _verdicts(rows)))
+    yield MORE, "dim"
 
 
-def _counted(rows: Sequence[Residual]) -> Iterator[Text]:
+def _counted(rows: Sequence[Residual]) -> Iterator[Part]:
     """The number of rows and of groups, and why rows were missed."""
     groups_of = {r.measurement.id: r.measurement.group for r in rows}
     missed = {r.measurement.id: r.reason.removeprefix(f"line {r.measurement.row.line}: ") for r in rows if r.missed}
-    yield Text(
+    yield (
         f"{len(groups_of)} rows, {len(groups_of) - len(missed)} modeled and {len(missed)} missed, in "
         f"{len({*groups_of.values()})} groups (repeats of one configuration, which count once)"
     )
@@ -66,7 +65,7 @@ def _counted(rows: Sequence[Residual]) -> Iterator[Text]:
     for reason, number in reasons[:REASONS]:
         yield Text(f"  {number} missed: {reason}", overflow="ellipsis", no_wrap=True)
     if left := sum(number for _, number in reasons[REASONS:]):
-        yield Text(f"  {left} missed for other reasons (--rows lists them)")
+        yield f"  {left} missed for other reasons (--rows lists them)"
 
 
 def _lines(rows: Sequence[Residual]) -> list[list[str]]:

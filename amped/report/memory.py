@@ -6,23 +6,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
-from amped.report.tables import markdown, table
+from amped.report.tables import Part, drawn, markdown, table
 
 Row = Mapping[str, Any]
 Tables = tuple[tuple[Sequence[str], list[list[str]]], ...]
 
 
-@group()
-def memory_tables(bench: Mapping[str, Any]) -> Iterator[RenderableType]:
+@drawn
+def memory_tables(bench: Mapping[str, Any]) -> Iterator[Part]:
     """Where it was measured, both tables, and what they mean."""
-    yield Text(f"{_where(bench)}\n", style="bold")
+    yield f"{_where(bench)}\n", "bold"
     for heads, rows in _tables(bench):
         yield table(heads, rows, wrapped=heads)
-        yield Text("")
-    yield Text("\n".join(readings(bench)))
+        yield ""
+    yield "\n".join(readings(bench))
 
 
 def memory_markdown(bench: Mapping[str, Any]) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from rich.console import RenderableType, group
 from rich.table import Column, Table
-from rich.text import Text
 
 from amped.base.aliases import aliases
 from amped.exploration.answer import Exploration
@@ -15,6 +13,7 @@ from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
 from amped.report.axes_values import unit_of, words
+from amped.report.tables import Part, drawn
 from amped.report.width import columns as width
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.parallelisms import PLACED as PLACED_KINDS
@@ -31,35 +30,35 @@ NO_HEADROOM = "No candidate leaves the memory headroom free (--headroom); these 
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
-@group()
-def ranking(found: Exploration) -> Iterator[RenderableType]:
+@drawn
+def ranking(found: Exploration) -> Iterator[Part]:
     """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
-    yield Text("\n".join((*_headline(found), "")))
+    yield "\n".join((*_headline(found), ""))
     if not found.best:
-        yield Text("No candidate keeps every rule.", style="bold red")
+        yield ("No candidate keeps every rule.", "bold red")
         return
     if not found.feasible:
         lacking = "missing_memory_bytes" in found.best[0]
         others = "these lack least memory, the nearest first" if lacking else "these are the best of the others"
-        yield Text(f"No candidate fits and keeps every wish; of those that keep every rule {others}.", style="bold red")
+        yield f"No candidate fits and keeps every wish; of those that keep every rule {others}.", "bold red"
     if found.lacks_headroom:
-        yield Text(NO_HEADROOM, style="yellow")
+        yield NO_HEADROOM, "yellow"
     yield from _tables(found, found.best)
     for name, rows in found.groups.items():
-        yield Text(f"\nbest of {_group(found, name)}")
+        yield f"\nbest of {_group(found, name)}"
         yield from _tables(found, rows)
     if found.front:
-        yield Text("\nPareto front", style="bold")
+        yield ("\nPareto front", "bold")
         yield from _tables(found, found.front)
     if found.ties:
-        yield Text(f"\n{_tied(found)}")
+        yield f"\n{_tied(found)}"
         yield from _tables(found, found.ties[:MOST_TIES])
     if found.nearest is not None:
-        yield Text(f"\n{in_the_way(found, found.nearest)}")
+        yield f"\n{in_the_way(found, found.nearest)}"
     if len({row["batch_size"] for row in found.best}) > 1:
-        yield Text(f"\n{OTHER_BATCHES}", style="yellow")
-    yield Text(f"\nnot searched: {found.held}", style="dim")
-    yield Text("degrees are inside the node x across nodes; micro is the micro-batch", style="dim")
+        yield f"\n{OTHER_BATCHES}", "yellow"
+    yield f"\nnot searched: {found.held}", "dim"
+    yield ("degrees are inside the node x across nodes; micro is the micro-batch", "dim")
 
 
 def _group(found: Exploration, name: str) -> str:
@@ -91,7 +90,7 @@ def _tied(found: Exploration) -> str:
             "the simplest first:")  # fmt: skip
 
 
-def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
+def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
     """Rows as tables, and the swept values that all of them share."""
     swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
@@ -101,7 +100,7 @@ def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
     yield from _fitting([*_columns(rows).items(), *others], len(rows))
     if alike:
         same = ", ".join(f"{_words(name)} {_told(found, rows[0], name)}" for name in alike)
-        yield Text(f"all: {same}", style="dim")
+        yield f"all: {same}", "dim"
 
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:

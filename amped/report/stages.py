@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.estimation.estimation import Estimation
 from amped.estimation.stages import MODULES, StageLine, stage_lines
 from amped.report.human import duration, scaled
 from amped.report.summary import heading
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 
 GIGABYTE = 1e9
 BYTES = ("weight", "gradient", "optimizer_state", "activation", "temporary")
@@ -19,15 +16,14 @@ HEADS = ("stage", "has", "params", "weights", "grads", "states", "activations", 
 LETTERS = {"layers": "", "dense": "d", "mixture": "x", MODULES: "m"}
 
 
-@group()
-def stage_table(e: Estimation) -> Iterator[RenderableType]:
+@drawn
+def stage_table(e: Estimation) -> Iterator[Part]:
     """One line for each group of neighboring stages that are alike."""
     yield from heading(e)
     lines = stage_lines(e)
     yield table(HEADS, [_cells(run) for run in _runs(lines)], text=("has",))
     kinds = ", d a dense and x a mixture layer" if "dense" in lines[0].layers else ""
-    yield Text(f"\nE embedding, L output head, m module that predicts further tokens{kinds}; GB of one accelerator",
-               style="dim")  # fmt: skip
+    yield (f"\nE embedding, L output head, m module that predicts further tokens{kinds}; GB of one accelerator", "dim")  # fmt: skip
 
 
 def _runs(lines: list[StageLine]) -> list[list[StageLine]]:

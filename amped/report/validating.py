@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import RenderableType, group
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.validation.accuracy import (
     CLOCKED,
     FITTED,
@@ -54,57 +52,57 @@ CONVENTION = (
 )
 
 
-@group()
-def taken_values(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+@drawn
+def taken_values(rows: Sequence[Residual]) -> Iterator[Part]:
     """For each row, every value that amped takes and the row does not say, by why it is taken; and no prediction.
 
     Whoever makes a table ready sees nothing that could lead the choice of a cell.
     """
     for r in {r.measurement.id: r for r in rows}.values():
-        yield Text(f"{r.measurement.id} {r.measurement.network}, {machine(r)}", style="bold")
+        yield f"{r.measurement.id} {r.measurement.network}, {machine(r)}", "bold"
         by_why: dict[str, list[str]] = {}
         for own in r.assumed:
             by_why.setdefault(own.why, []).append(own.text)
         lines = [f"{why}: {', '.join(texts)}" for why, texts in by_why.items()]
         lines += [f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items()]
         lines += [f"cannot be modeled: {r.reason}"] if r.missed else []
-        yield from (Padding(Text(line), (0, 0, 0, 2)) for line in lines or ["everything is said"])
-    yield Text("\nwithout --assumed, `amped validate` prints predictions beside what was measured", style="dim")
+        yield from (Padding(line, (0, 0, 0, 2)) for line in lines or ["everything is said"])
+    yield ("\nwithout --assumed, `amped validate` prints predictions beside what was measured", "dim")
 
 
-@group()
-def validation(rows: Sequence[Residual], by: By) -> Iterator[RenderableType]:
+@drawn
+def validation(rows: Sequence[Residual], by: By) -> Iterator[Part]:
     """All rows, those of low confidence apart; the misses; a summary of the errors, and the errors by group."""
     for name, some in by_confidence(rows).items():
         if some:
-            yield Text(f"{name.replace('_', ' ').capitalize()}\n", style="bold")
+            yield f"{name.replace('_', ' ').capitalize()}\n", "bold"
             yield _rows(some)
-            yield Text("")
+            yield ""
     yield from _told("Not modeled, and counted as missed:", {r.measurement.id: r.reason for r in rows if r.missed})
     yield from _told("Modeled, and:", {r.measurement.id: r.reason for r in rows if r.reason and not r.missed})
     yield from _details(rows)
     yield table(*overall(rows))
-    yield Text("\n".join(("", *memory_verdicts(rows), "")))
+    yield "\n".join(("", *memory_verdicts(rows), ""))
     yield by_group(rows, by)
 
 
-@group()
-def by_group(rows: Sequence[Residual], by: By) -> Iterator[RenderableType]:
+@drawn
+def by_group(rows: Sequence[Residual], by: By) -> Iterator[Part]:
     """The errors of each group of rows, as of each source."""
     heads, lines = grouped(rows, by)
     yield table(heads, lines, wrapped=heads[:1])
-    yield Text(f"\n{CONVENTION}", style="dim")
+    yield f"\n{CONVENTION}", "dim"
 
 
 def _rows(rows: Sequence[Residual]) -> Table:
     """One line for each compared quantity, under the name of its source."""
     rates = any(is_rate(r) for r in rows)
-    lines: list[list[str | Text]] = []
+    lines: list[list[Part]] = []
     source, before = None, ""
     for r in rows:
         if r.measurement.source != source:
             source = r.measurement.source
-            lines.append([Text(source or "no source", style="bold")])
+            lines.append([(source or "no source", "bold")])
         told = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
         head = f"{r.measurement.id} {r.measurement.network}, {machine(r)}" if before != r.measurement.id else ""
         lines.append([head, *told])
@@ -205,20 +203,20 @@ def in_band(rows: Sequence[Residual], quantity: str) -> str:
     return human.percent(inside / number, 0) if number else ""
 
 
-def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
+def _told(head: str, lines: Mapping[str, str]) -> Iterator[Part]:
     """A head, and below it one remark for each row."""
     if lines:
-        yield Text(head)
-        yield from (Padding(Text(f"{name}: {line}"), (0, 0, 0, 2)) for name, line in lines.items())
-        yield Text("")
+        yield head
+        yield from (Padding(f"{name}: {line}", (0, 0, 0, 2)) for name, line in lines.items())
+        yield ""
 
 
-def _details(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+def _details(rows: Sequence[Residual]) -> Iterator[Part]:
     """How many rows leave something open, and how many did something that is not modeled."""
     once = {r.measurement.id: r for r in rows}
     silent = sum(bool(r.assumed) for r in once.values())
     unmodeled = sum(bool(r.measurement.row.facts) for r in once.values())
-    yield Text(f"{silent} of {len(once)} rows leave something to amped (--assumed lists what)")
+    yield f"{silent} of {len(once)} rows leave something to amped (--assumed lists what)"
     if unmodeled:
-        yield Text(f"{unmodeled} rows did something that is not modeled (--assumed)")
-    yield Text("")
+        yield f"{unmodeled} rows did something that is not modeled (--assumed)"
+    yield ""

@@ -6,7 +6,7 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS
 from amped.estimation.stages import StageLine, stage_lines
 from amped.report import human, screen
-from amped.report.page.content import Column, Picture, Section, Table, said, table
+from amped.report.page.content import Picture, Section, Table, said, table
 from amped.report.page.numbers import numbers
 
 HEADS = {"weight_bytes": "weights", "gradient_bytes": "gradients", "optimizer_state_bytes": "optimizer states",
@@ -33,9 +33,9 @@ def memory(e: Estimation, change: str | None = None) -> Section:
 def by_stage(lines: list[StageLine]) -> Table:
     """Each stage with its layers, its memory by use, and the seconds of a step in which it works and waits."""
     columns = (
-        Column("stage", "stage"), Column("layers", "layers"),
-        *(Column(name, head, "byte") for name, head in HEADS.items()), Column("bytes", "together", "byte"),
-        Column("busy_time", "works", "s"), Column("idle_time", "waits", "s"),
+        "stage", "layers",
+        *(f"{name}|{head}|byte" for name, head in HEADS.items()), "bytes|together|byte",
+        "busy_time|works|s", "idle_time|waits|s",
     )  # fmt: skip
     rows = [
         (float(line.stage), sum(line.layers.values()), *(getattr(line, name) for name in HEADS), line.bytes,
