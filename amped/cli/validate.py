@@ -159,8 +159,7 @@ def _form(output: Path | None, **asked: bool) -> str:
 
 def _table(rows: Sequence[Residual], view: View) -> RenderableType:
     """The result for people: one screen, or every row, or the errors by group."""
-    from amped.report.accuracy_screen import accuracy_screen
-    from amped.report.validating import by_group, taken_values, validation
+    from amped.report.validating import accuracy_screen, by_group, taken_values, validation
     from amped.validation.accuracy import By
 
     by = By(view.by or "source")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from amped.report import human
 from amped.report.tables import Part, drawn, markdown, table
 
 Row = Mapping[str, Any]
@@ -77,18 +78,11 @@ def _variant(row: Row, stream: float) -> list[str]:
 
 
 def _bytes(value: float) -> str:
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if abs(value) >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B"
+    return human.scaled(value, "B", 3)
 
 
 def _time(value: float) -> str:
-    if math.isnan(value):
-        return ""
-    if abs(value) >= 1:
-        return f"{value:.3g} s"
-    return f"{value * 1e3:.3g} ms" if abs(value) >= 1e-3 else f"{value * 1e6:.3g} µs"
+    return "" if math.isnan(value) else human.scaled(value, "s", 3)
 
 
 def _added(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from rich.table import Column, Table
+from rich.table import Table
 
 from amped.base.aliases import aliases
 from amped.exploration.answer import Exploration
@@ -13,8 +13,7 @@ from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
 from amped.report.axes_values import unit_of, words
-from amped.report.tables import Part, drawn
-from amped.report.width import columns as width
+from amped.report.tables import Part, drawn, table
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.parallelisms import PLACED as PLACED_KINDS
 
@@ -96,8 +95,8 @@ def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     own = [found.objective] if found.objective not in SHOWN else []
     told = [*own, *(name for name in swept if name not in alike)]
-    others = ((SHORT.get(name, _words(name)), [_told(found, row, name) for row in rows]) for name in told)
-    yield from _fitting([*_columns(rows).items(), *others], len(rows))
+    others = {SHORT.get(name, _words(name)): [_told(found, row, name) for row in rows] for name in told}
+    yield _ranked(_columns(rows) | others, len(rows))
     if alike:
         same = ", ".join(f"{_words(name)} {_told(found, rows[0], name)}" for name in alike)
         yield f"all: {same}", "dim"
@@ -127,23 +126,13 @@ def _placed(row: Row, kind: str) -> str:
     return f"{row[f'intra_node_{kind}_parallel_degree']:g}x{row[f'inter_node_{kind}_parallel_degree']:g}"
 
 
-def _fitting(columns: list[tuple[str, list[str]]], rows: int) -> Iterator[Table]:
-    """The columns as a table; columns for which a page has no room follow in further tables, which repeat the rank."""
-    while columns:
-        taken, room = [("rank", [str(rank) for rank in range(1, rows + 1)])], width() - 8
-        while columns and (len(taken) == 1 or _width(columns[0]) < room):
-            taken.append(columns.pop(0))
-            room -= _width(taken[-1]) + 1
-        heads = (Column(head, justify="right", overflow="fold") for head, _ in taken)
-        table = Table(*heads, box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-        for line in zip(*(cells for _, cells in taken), strict=True):
-            table.add_row(*line)
-        yield table
-
-
-def _width(column: tuple[str, list[str]]) -> int:
-    """The width that a column needs: that of its widest cell, or of the longest word of its head."""
-    return max(map(len, [*column[0].split(), *column[1]]))
+def _ranked(columns: dict[str, list[str]], rows: int) -> Table:
+    """The columns as a table behind the rank of each row."""
+    columns = {"rank": [f"{rank}" for rank in range(1, rows + 1)]} | columns
+    made = table(columns, zip(*columns.values(), strict=True), (), columns, gap=1)
+    for column, cells in zip(made.columns, columns.values(), strict=True):
+        column.justify, column.min_width = "right", max(map(len, cells))
+    return made
 
 
 def _told(found: Exploration, row: Row, name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -57,18 +59,9 @@ class Fitting(Table):
         yield part
 
     def _with(self, columns: Sequence[Column]) -> Table:
-        """A table of some of the columns."""
-        copies = (column.copy() for column in columns)
-        part = Table(
-            *copies,
-            box=None,
-            padding=self.padding,
-            pad_edge=False,
-            header_style=self.header_style,
-            show_footer=self.show_footer,
-        )
-        for row in zip(*(column.cells for column in columns), strict=True):
-            part.add_row(*row)
+        """The table with some of the columns."""
+        part = copy(self)
+        part.columns = [replace(column, _index=place) for place, column in enumerate(columns)]
         return part
 
 
