@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,8 +123,6 @@ def _show_launch(result: Estimation, form: str | None, as_json: bool, graph_alon
 
 def _show_layers(result: Estimation, as_json: bool) -> None:
     """Prints the operators of one layer, as a table or as JSON; writes no files."""
-    from dataclasses import asdict
-
     from amped.estimation.breakdown import layer_lines
 
     if as_json:
@@ -136,8 +135,6 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
 
 def _show_stages(result: Estimation, as_json: bool) -> None:
     """Prints every stage of the pipeline as a table, or as JSON together with the results; writes no files."""
-    from dataclasses import asdict
-
     from amped.estimation.stages import stage_lines
 
     if as_json:
@@ -189,35 +186,24 @@ def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, 
 
 
 def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:
-    """The files of a run: its texts, and those that are asked for."""
-    yield from _texts(result)
-    yield from _gemms(result, compute_graph) if gemm else ()
-    yield from _drawn(result) if plot else ()
-
-
-def _texts(result: Estimation) -> Iterator[tuple[str, str]]:
-    """The files that every run has: the inputs, and where the time goes."""
+    """The files of a run: the inputs, where the time goes, and those that are asked for."""
     from amped.report import text
 
     yield "config_summary.txt", text.config_summary(result)
     yield "training_time_breakdown.txt", text.training_time_breakdown(result)
+    if gemm:
+        from amped.estimation.breakdown import gemm_lines
 
+        yield "gemm_breakdown.txt", text.gemm_breakdown(gemm_lines(result))
+    if gemm and compute_graph:
+        from amped.estimation import graph
+        from amped.report import graph_text
 
-def _gemms(result: Estimation, with_graph: bool) -> Iterator[tuple[str, str]]:
-    """The files about operations: every matrix product, and what waits for what."""
-    from amped.estimation import breakdown, graph
-    from amped.report import graph_text, text
-
-    yield "gemm_breakdown.txt", text.gemm_breakdown(breakdown.gemm_lines(result))
-    if with_graph:
         nodes = graph.compute_graph(result)
         yield "compute_graph.txt", graph_text.as_text(nodes)
         yield "compute_graph.dot", graph_text.as_dot(nodes)
         yield "compute_graph.json", json.dumps(graph.as_json(nodes), indent=1) + "\n"
+    if plot:
+        from amped.report.plots import step_time_plot
 
-
-def _drawn(result: Estimation) -> Iterator[tuple[str, bytes]]:
-    """The plot of the parts of a step."""
-    from amped.report.plots import step_time_plot
-
-    yield "step_time.png", step_time_plot(result)
+        yield "step_time.png", step_time_plot(result)
