@@ -230,11 +230,11 @@ def main(*first: str) -> None:
     try:
         built(*_needed(words))(words, prog_name=PROGRAM)
     except AmpedError as error:
-        typer.echo(f"amped: {printable(str(error))}", err=True)
+        options.tell(f"amped: {printable(str(error))}")
         sys.exit(2)
     except WrongResultError as error:
-        typer.echo(f"amped: this result is wrong, and not by your mistake: {error}", err=True)
-        typer.echo(f"Please report it with your config: {json.dumps(error.config, default=str)}", err=True)
+        options.tell(f"amped: this result is wrong, and not by your mistake: {error}")
+        options.tell(f"Please report it with your config: {json.dumps(error.config, default=str)}")
         sys.exit(1)
     except BrokenPipeError:  # for example `amped explore | head`
         sys.stderr.close()
@@ -242,17 +242,15 @@ def main(*first: str) -> None:
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        typer.echo("amped: the output cannot be written: there is no space left", err=True)
+        options.tell("amped: the output cannot be written: there is no space left")
         sys.stdout = None  # what is left in its buffer cannot be written, either
         sys.exit(2)
     except MemoryError:
-        typer.echo("amped: out of memory; ask for less at once", err=True)
+        options.tell("amped: out of memory; ask for less at once")
         sys.exit(1)
     except Exception as error:
         import traceback
 
         traceback.print_exc()
-        typer.echo(
-            f"amped: this is a mistake of amped's, not yours ({type(error).__name__}). Please report it.", err=True
-        )
+        options.tell(f"amped: this is a mistake of amped's, not yours ({type(error).__name__}). Please report it.")
         sys.exit(1)

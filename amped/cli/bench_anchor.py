@@ -62,14 +62,13 @@ def anchor(
     from amped.kernels import anchoring, bench_run
     from amped.kernels.running import timer_of
     from amped.kernels.torch_import import chosen_device, chosen_format
-    from amped.tables.tables import user_tables
 
     options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
     where, make = chosen_device(device), _function(module)
     dtype, fresh = chosen_format(dtype, where), bench_run.prepared(where, 1, __version__)
     shape, settings = _layer(asked, dtype, plain=make is None)
-    tables = user_tables(asked.question.lookup_tables)
+    tables = options.user_tables(asked.question.lookup_tables)
     layer = anchoring.own(shape, where, make) if make else anchoring.plain(shape, where, settings["flash_attention"])
     found = anchoring.anchored(layer, timer_of(fresh), seconds)
     products = sum(kinds["products"] for kinds in found["parts"].values())

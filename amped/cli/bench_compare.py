@@ -23,7 +23,7 @@ def compare(
     as_json: bool = False,
     as_csv: bool = False,
     output_dir: Path | None = None,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
 
@@ -71,9 +71,8 @@ def _report(
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of
     from amped.kernels.results import read_result
-    from amped.tables.tables import user_tables
 
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     seen = read_result(fitted_on) if fitted_on is not None else result
     machine = machine_of(seen, tables, accelerator, known_ones=fitted_on is None)
     base = row or rows.base_row(tables, machine.name, machine.known)

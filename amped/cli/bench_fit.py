@@ -27,7 +27,7 @@ def fit(
     replace: bool = False,
     dry_run: bool = False,
     as_json: bool = False,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Fit the coefficients of a device to its measured kernels and write them as a row of kernel_efficiencies.
 
@@ -60,7 +60,7 @@ def fit(
         _show(found)
     if not dry_run:
         for path in write_rows(output, rows, replace):
-            typer.echo(f"written to {path}", err=True)
+            options.tell(f"written to {path}")
         device = None if found.machine.known else found.machine.name
         _tell_how_to_use_it([*(lookup_tables or ()), output], device, rows["kernel_efficiencies"][0])
         _tell_of_the_network(found)
@@ -69,7 +69,7 @@ def fit(
 def _tell_how_to_use_it(tables: list[Path], accelerator: str | None, row: str) -> None:
     device = ("--accelerator", accelerator) if accelerator else ()
     words = (*options.table_words(tables), *device, "--set", f"kernel_efficiencies={row}")
-    typer.echo(f"use it: {command('estimate', *words)}", err=True)
+    options.tell(f"use it: {command('estimate', *words)}")
 
 
 def _show(found: Any) -> None:
@@ -86,7 +86,7 @@ def _tell_of_the_network(found: Any) -> None:
 
     settings = " ".join(set_option(name, value) for name, value in network_settings(found.network).items())
     row = typed("--system", network_name(found.machine.name, found.network))
-    typer.echo(f"between {found.network.ranks} processes: {row}, or {settings}", err=True)
+    options.tell(f"between {found.network.ranks} processes: {row}, or {settings}")
 
 
 def command_line() -> str:
@@ -108,7 +108,7 @@ def _calibrated(
         result,
         machine,
         coefficients_of(tables, base),
-        lambda line: typer.echo(line, err=True),
+        options.tell,
         collectives(),
     )
     source = rows.source_of(result, command_line(), __version__)

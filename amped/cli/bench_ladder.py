@@ -55,7 +55,7 @@ def ladder(
     as_json: bool = False,
     plot: bool = False,
     output_dir: Path | None = None,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Climb the layer ladder: one GPT layer as rungs that share parameters, each checked against the first and timed.
 
@@ -105,9 +105,8 @@ def _expected(
     from amped.kernels.machine import machine_of
     from amped.layers.ladder import layer_time
     from amped.measured_kernels.bench_results import processor_name
-    from amped.tables.tables import user_tables
 
-    tables, fresh = user_tables(lookup_tables), prepared(device, 1, __version__)
+    tables, fresh = options.user_tables(lookup_tables), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)

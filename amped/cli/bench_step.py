@@ -48,11 +48,10 @@ def step(
     """
     from amped.kernels import bench_run, stepping
     from amped.kernels.torch_import import chosen_device, chosen_format
-    from amped.tables.tables import user_tables
 
     where = chosen_device(device)
     fresh, dtype = bench_run.prepared(where, 1, __version__), chosen_format(dtype, where)
-    tables = user_tables(asked.question.lookup_tables)
+    tables = options.user_tables(asked.question.lookup_tables)
     name = _accelerator(tables, fresh)
     whole = stepping.Network(**_network(asked))
     rate = _rate(tables, name, dtype)

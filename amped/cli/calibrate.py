@@ -31,7 +31,7 @@ def calibrate(
     output: Path = USUAL,
     dry_run: bool = False,
     as_json: bool = False,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
@@ -121,9 +121,8 @@ def _fit_kernels(
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.measured_kernels.table_reading import chosen
-    from amped.tables.tables import user_tables
 
-    tables, files = user_tables(lookup_tables), options.kernel_files(measured)
+    tables, files = options.user_tables(lookup_tables), options.kernel_files(measured)
     own = chosen(
         kernels_of(files),
         accelerator,

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from amped.base.errors import TableError
+from amped.cli import options
 from amped.theory.language.catalogue import catalogue
 
 
@@ -21,9 +22,9 @@ def check_tables(
         folder [DIR]: Folder or file; by default, the shipped ones.
     """
     from amped.estimation.table_check import table_problems
-    from amped.tables.tables import Tables, user_tables
+    from amped.tables.tables import Tables
 
-    tables = Tables((folder,)) if folder else user_tables()
+    tables = Tables((folder,)) if folder else options.user_tables()
     problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))
     if problems:
         raise TableError(problems, file=str(folder or "lookup_tables"))

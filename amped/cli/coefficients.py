@@ -12,7 +12,7 @@ def coefficients(
     filter_text: str = "",
     as_json: bool = False,
     old_names: bool = False,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
 
@@ -29,9 +29,8 @@ def coefficients(
     options.print_old_names(old_names)
     from amped.calibration import listing
     from amped.calibration.step_table import shipped_numbers
-    from amped.tables.tables import user_tables
 
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
     counts = listing.counts(tables)
     numbers = [n for n in shipped_numbers() if filter_text.casefold() in n.column.casefold()]

@@ -21,7 +21,7 @@ def compare(
     given: dict[str, object],
     names: list[str] | None = None,
     vary: list[str] | None = None,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
     as_json: bool = False,
     as_csv: bool = False,
     old_names: bool = False,
@@ -60,12 +60,11 @@ def compare(
 def _listed(given: Mapping[str, object], lookup_tables: LookupTables) -> dict[str, str]:
     """The options that name several rows, as in --system "DGX H100,DGX B200"."""
     from amped.configuring.gathering import is_row
-    from amped.tables.tables import user_tables
 
     texts = {kind: str(given[kind]) for kind in KINDS if "," in str(given.get(kind))}
     if not texts:
         return {}
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     return {kind: text for kind, text in texts.items() if not is_row(tables, kind, text)}
 
 
@@ -73,11 +72,10 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
     """The sweep of some names of rows of one kind, of which a name may be wrong; nothing if one of them is a config."""
     from amped.configuring.config import shipped_configs
     from amped.configuring.gathering import is_row
-    from amped.tables.tables import user_tables
 
     if len(names) < 2 or any(name in shipped_configs() or exists(Path(name)) for name in names):
         return []
-    tables = user_tables(asking.lookup_tables)
+    tables = options.user_tables(asking.lookup_tables)
     found = {kind: sum(is_row(tables, kind, name) for name in names) for kind in KINDS}
     kind = max(KINDS, key=found.__getitem__)
     return [f'{kind}="{name}"' for name in names] if found[kind] else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, get_origin
 
 from typer import Argument, Option
@@ -50,7 +50,7 @@ Batch and precision:
     --seq N: Tokens of a sequence.
     --precision WORD: Format of products: bf16, fp8, mxfp8, …
 """.replace("DEGREES", "\n".join(f"    --{OPTIONS[kind]} N: {kind.capitalize()}-parallel degree." for kind in WRITTEN))
-RANGE = re.compile(r"([\d.]*?)\.\.(\d*)")
+KEYWORD, RANGE = inspect.Parameter.KEYWORD_ONLY, re.compile(r"([\d.]*?)\.\.(\d*)")
 
 
 def described(text: str) -> dict[str, Any]:
@@ -87,18 +87,15 @@ SHORT = {name: each for name, each in EVERYWHERE.items() if each.rich_help_panel
 
 def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function with their options; for `**short`, the names of rows and those of `SHORT`."""
-    known = inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters
+    known = dict(inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters)
+    if known.pop("short", None):
+        kinds = {name: int if EVERYWHERE[name].metavar == "N" else str for name in (*ROWS, *SHORT)}
+        known |= {
+            name: inspect.Parameter(name, KEYWORD, default=None, annotation=kind | None)
+            for name, kind in kinds.items() if name not in known
+        }  # fmt: skip
     options = EVERYWHERE | described(inspect.getdoc(function) or "")
-    every = {each.name: each for one in known.values() for each in (_short() if one.kind is one.VAR_KEYWORD else [one])}
-    every |= {name: each for name, each in known.items() if name in every}
-    return [_with_option(each.replace(kind=each.KEYWORD_ONLY), options) for each in every.values()]
-
-
-def _short() -> Iterator[inspect.Parameter]:
-    """The names of rows, and the short names."""
-    for name in (*ROWS, *SHORT):
-        kind = int if EVERYWHERE[name].metavar == "N" else str
-        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind | None)
+    return [_with_option(each.replace(kind=KEYWORD), options) for each in known.values()]
 
 
 def in_order(parameter: inspect.Parameter) -> tuple[bool, int]:

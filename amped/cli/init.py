@@ -17,7 +17,7 @@ def init(
     nodes: int | None = None,
     gpus: int | None = None,
     full: bool = False,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
     anyway: bool = False,
     output: Path | None = None,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from amped.base.errors import ConfigError
-from amped.cli.options import Tables
+from amped.cli import options
 from amped.tables.table_files import ACCELERATORS
 
 Attention = Literal["explicit", "sdpa"]
@@ -37,7 +37,7 @@ def device(
     peak_flop_rate: str | None = None,
     memory_bandwidth: str | None = None,
     word_bytes: float = 2.0,
-    lookup_tables: Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> Any:
     """The peak rates of the device (`amped.kernels.tensor_layouts.cost.Device`), or None.
 
@@ -52,10 +52,9 @@ def device(
     """
     from amped.base.units import parse
     from amped.kernels.tensor_layouts.cost import Device
-    from amped.tables.tables import user_tables
 
     if accelerator is not None:
-        row = user_tables(lookup_tables).row(ACCELERATORS, accelerator)
+        row = options.user_tables(lookup_tables).row(ACCELERATORS, accelerator)
         peak_flop_rate = peak_flop_rate or row.column("fp16_peak_flop_rate")
         memory_bandwidth = memory_bandwidth or row.column("memory_bandwidth")
     if not (peak_flop_rate or memory_bandwidth):

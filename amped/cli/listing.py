@@ -48,30 +48,30 @@ TOPOLOGY = {
         "no switches across nodes: light paths are set anew for each step of a collective",
     ),
 }
-# For each table: the columns that distinguish its rows, and their heads.
+# For each table: the columns that distinguish its rows, with their heads where these are other words.
 COLUMNS = {
-    "accelerators": {"bf16_peak_flop_rate": "bf16 peak", "fp16_peak_flop_rate": "fp16 peak",
-                     "memory_capacity": "memory", "memory_bandwidth": "bandwidth", "release_year": "year"},
-    "models": {"parameters_published": "parameters", "layers": "layers", "dimensionality": "width",
-               "attention_heads": "heads", "context": "context"},
-    "systems": {"accelerator": "accelerator", "number_of_accelerators_per_node": "per node",
-                "inter_accelerator_bandwidth": "inside", "number_of_network_cards_per_node": "cards",
-                "bandwidth_per_network_card": "per card"},
-    "links": {"link_class": "class", "bandwidth": "bandwidth", "latency": "latency",
-              "all_reduce_efficiency": "all-reduce", "bandwidth_of": "of"},
-    "kernel-efficiencies": {"gemm_sustained_fraction": "products", "memory_bandwidth_efficiency": "bandwidth",
-                            "attention_forward_efficiency": "attention", "kernel_overhead_time": "overhead",
-                            "kernel_launch_time": "launch"},
-    "software": {"attention_kernel": "attention", "streaming_traffic_factor": "traffic",
-                 "weight_gradient_accumulation": "accumulation", "zero_stage": "ZeRO",
-                 "allocator_reserve_fraction": "reserve"},
+    "accelerators": ("bf16_peak_flop_rate|bf16 peak", "fp16_peak_flop_rate|fp16 peak",
+                     "memory_capacity|memory", "memory_bandwidth|bandwidth", "release_year|year"),
+    "models": ("parameters_published|parameters", "layers", "dimensionality|width",
+               "attention_heads|heads", "context"),
+    "systems": ("accelerator", "number_of_accelerators_per_node|per node",
+                "inter_accelerator_bandwidth|inside", "number_of_network_cards_per_node|cards",
+                "bandwidth_per_network_card|per card"),
+    "links": ("link_class|class", "bandwidth", "latency",
+              "all_reduce_efficiency|all-reduce", "bandwidth_of|of"),
+    "kernel-efficiencies": ("gemm_sustained_fraction|products", "memory_bandwidth_efficiency|bandwidth",
+                            "attention_forward_efficiency|attention", "kernel_overhead_time|overhead",
+                            "kernel_launch_time|launch"),
+    "software": ("attention_kernel|attention", "streaming_traffic_factor|traffic",
+                 "weight_gradient_accumulation|accumulation", "zero_stage|ZeRO",
+                 "allocator_reserve_fraction|reserve"),
 }  # fmt: skip
 
 
 def listing(
     what: What,
     filter_text: str = "",
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
     as_json: bool = False,
 ) -> None:
     """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
@@ -118,11 +118,9 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """Each kind of network with its parameters and what it changes, and the networks of the systems in the tables."""
-    from amped.tables.tables import user_tables
-
     for word, (names, changes) in TOPOLOGY.items():
         yield {"word": word, "set by": ", ".join(names), "changes": changes}
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     for name in tables.names(SYSTEMS):
         columns = tables.row(SYSTEMS, name).columns
         own = [f"{n} {columns[n]}" for names, _ in TOPOLOGY.values() for n in names[:1] if n in columns]
@@ -132,13 +130,13 @@ def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The rows of a table."""
-    from amped.tables.tables import LISTED, user_tables
+    from amped.tables.tables import LISTED
 
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     (table,) = (table for table, listed in LISTED.items() if listed == what)
     for name in tables.names(table):
         row = tables.row(table, name)
-        cells = {head: row.columns.get(column) for column, head in COLUMNS[what].items()}
+        cells = {written.rpartition("|")[2]: row.columns.get(written.partition("|")[0]) for written in COLUMNS[what]}
         values = {head: "" if cell is None else str(cell) for head, cell in cells.items()}
         yield {"name": name, **values, "aliases": ", ".join(a for a in row.aliases if isinstance(a, str))}
 

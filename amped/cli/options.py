@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from amped.configuring.scenario import Scenario as Scenario
     from amped.measured_kernels.found_rows import FileRead
+    from amped.tables.tables import Tables
 else:  # the verb loads the other types when it runs
     Scenario = Any
 
@@ -52,7 +53,7 @@ NOT_MET = 3
 # The folder for files if the user names none.
 DEFAULT_FOLDER = Path("output_files")
 # The folders of lookup tables that a user names.
-Tables = list[Path] | None
+Folders = list[Path] | None
 
 
 _old_names: ContextVar[bool] = ContextVar("old_names", default=False)
@@ -100,7 +101,7 @@ def asked(
     named_config: str | None = None,
     config: str = DEFAULT_CONFIG,
     settings: list[str] | None = None,
-    lookup_tables: Tables = None,
+    lookup_tables: Folders = None,
     formulas: Path | None = None,
     anyway: bool = False,
     old_names: bool = False,
@@ -231,6 +232,13 @@ def _is_layout(name: str) -> bool:
 
     name = aliases().canonical(name)
     return name in catalogue() and catalogue()[name].mark.unit in TEXTS
+
+
+def user_tables(lookup_tables: LookupTables = None) -> Tables:
+    """The lookup tables of amped with those of the user."""
+    from amped.tables.tables import user_tables as read
+
+    return read(lookup_tables)
 
 
 def tell(text: str) -> None:

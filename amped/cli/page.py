@@ -8,7 +8,7 @@ from amped.cli import options
 
 
 @options.bundled(given=options.changes)
-def app(given: dict[str, object], port: int = 0, lookup_tables: options.Tables = None) -> None:
+def app(given: dict[str, object], port: int = 0, lookup_tables: options.Folders = None) -> None:
     """Serve a page for this machine's browser: its numbers, memory and timeline follow its sliders.
 
     It prints the address to open, and runs until Ctrl-C. Options say what the page shows first. Only this machine can

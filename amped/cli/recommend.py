@@ -27,7 +27,7 @@ def recommend(
     budget: str | None = None,
     system: list[str] | None = None,
     settings: list[str] | None = None,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
     anyway: bool = False,
     as_json: bool = False,
     form: str | None = None,

@@ -27,7 +27,7 @@ def report(
     given: dict[str, object],
     names: list[str] | None = None,
     output: Path = NAME,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Write the answer as one HTML file with charts, which opens in a browser without a network.
 

@@ -17,7 +17,7 @@ def scenario_summary(
     given: dict[str, object],
     named_configs: list[str] | None = None,
     configs: list[str] | None = None,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
     output_dir: Path | None = None,
     form: Picture = "png",
 ) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def show(
     name: str,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
     as_json: bool = False,
     old_names: bool = False,
 ) -> None:
@@ -46,9 +46,7 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
     Raises:
         TableError: if no table has one, with the nearest names of all tables.
     """
-    from amped.tables.tables import user_tables
-
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
     meant = {table: tables.meant(table, name) for table in (MODELS, SOFTWARE)} if not found else {}
     found += [tables.row(table, other) for table, other in meant.items() if tables.has(table, other)]

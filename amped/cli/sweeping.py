@@ -36,9 +36,8 @@ def read(asking: options.Asking, texts: Sequence[str]) -> dict[str, list[object]
     """
     from amped.configuring.gathering import is_row
     from amped.exploration.sweep_syntax import parse_vary
-    from amped.tables.tables import user_tables
 
-    tables = user_tables(asking.lookup_tables)
+    tables = options.user_tables(asking.lookup_tables)
     found = parse_vary(texts, lambda name, text: is_row(tables, name, text))
     given = {aliases().canonical(name) for name in asking.values}
     problems = [

@@ -47,7 +47,7 @@ def validate(
     plot: bool = False,
     output: Path | None = None,
     output_dir: Path | None = None,
-    lookup_tables: options.Tables = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Compare predictions with measurements: estimate every row of a table, and print how far off amped is.
 

@@ -232,6 +232,15 @@ def log_ticks(axis: Any) -> None:
     axis.set_minor_formatter(lambda *_: "")
 
 
+def once(*panels: Any) -> tuple[list[Any], list[str]]:
+    """The entries of a legend of some panels, each label once."""
+    entries: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    return [*entries.values()], [*entries]
+
+
 def nothing(panel: Any, told: str, **how: Any) -> None:
     """Says in an empty panel why it is empty."""
     panel.text(0.5, 0.5, told, ha="center", **how)

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import shorten
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
-from rich.segment import Segment
-from rich.style import Style
 from rich.table import Column, Table
 
 from amped.base.commands import command
@@ -22,26 +18,8 @@ from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.nouns.parallelisms import WRITTEN
 
-LONGEST_NOTICE = 240
-
-
-class Bar:
-    """A horizontal bar as long as a fraction of its cell; made of `#` if the output is not a terminal with UTF-8."""
-
-    def __init__(self, fraction: float, color: str) -> None:
-        self.fraction, self.color = min(max(fraction, 0.0), 1.0), color
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yields the bar."""
-        width = options.max_width
-        filled = round(self.fraction * width)
-        letter = "█" if console.is_terminal and not options.ascii_only else "#"
-        yield Segment(letter * filled, Style(color=self.color) if console.is_terminal else None)
-        yield Segment(" " * (width - filled))
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Takes all the width that there is."""
-        return Measurement(8, options.max_width)
+# The most letters of a notice, and the columns of the bar of a whole.
+LONGEST_NOTICE, BAR = 240, 24
 
 
 @drawn
@@ -124,18 +102,22 @@ def _optional(e: Estimation, name: str) -> str:
     return human.value(e[name], e.scenario.catalogue[name].mark.unit)
 
 
+def _bar(share: float, color: str) -> tuple[str, str]:
+    return "#" * round(min(max(share, 0.0), 1.0) * BAR), color
+
+
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
     """The parts of a total, each as a share of a whole (the total itself, or the capacity)."""
     share = total / whole if whole else 0.0
-    of_total = ("", "") if total == whole else (human.percent(share), Bar(share, "red" if share > 1 else "white"))
+    of_total = ("", "") if total == whole else (human.percent(share), _bar(share, "red" if share > 1 else "white"))
     rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *of_total)]
     for name, part in parts.items():
         if part > 0:
             color = COLORS["memory"] if unit == "byte" else COLORS[kind_of(name)]
             share = part / whole if whole else 0.0
-            rows.append((f"  {human.label(name)}", human.value(part, unit), human.percent(share), Bar(share, color)))
+            rows.append((f"  {human.label(name)}", human.value(part, unit), human.percent(share), _bar(share, color)))
     numbers = (Column(justify="right", no_wrap=True) for _ in range(2))
-    return grid(rows, Column(no_wrap=True), *numbers, Column(width=24), gap=1)
+    return grid(rows, Column(no_wrap=True), *numbers, Column(width=BAR), gap=1)
 
 
 def _memory(e: Estimation) -> Iterator[Part]:

@@ -8,15 +8,11 @@ from amped.report import human, plots
 from amped.report.elasticities import change, elasticity
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 
-# The look of each kind of parameter: other colors than those of the parts of a step, and hatches for print in gray.
-KINDS: dict[str, dict[str, str]] = {
-    "mapping": {"facecolor": "#D55E00", "hatch": "//"},
-    "system": {"facecolor": "#56B4E9", "hatch": ".."},
-    "accelerator": {"facecolor": "#009E73", "hatch": ""},
-    "model": {"facecolor": "#CC79A7", "hatch": "xx"},
-    "experiment": {"facecolor": "#dddddd", "hatch": "--"},
-}
-SIDES = {"smaller": {"facecolor": "#dddddd", "hatch": ""}, "larger": {"facecolor": "#888888", "hatch": "//"}}
+# The look of each kind of parameter and of each side: other colors than those of the parts of a step, and hatches for print in gray.
+LOOKS = {
+    "mapping": ("#D55E00", "//"), "system": ("#56B4E9", ".."), "accelerator": ("#009E73", ""), "model": ("#CC79A7", "xx"),
+    "experiment": ("#dddddd", "--"), "smaller value": ("#dddddd", ""), "larger value": ("#888888", "//"),
+}  # fmt: skip
 WIDTH, ROW, FRAME = 9.0, 0.36, 1.0
 # Room for the labels beside the longest bar, as a share of the span of all bars.
 MARGIN = 0.3
@@ -44,7 +40,7 @@ def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
-        _bar(panel, size, place, text, height=0.7, label=e.kind, **KINDS[e.kind])
+        _bar(panel, size, place, text, 0.7, e.kind)
     _frame(panel, effects, sizes, f"elasticity of {_words(found)}")
 
 
@@ -57,7 +53,7 @@ def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
             side = "smaller" if trial.value < e.value else "larger"
             sizes.append(e.change(trial) * (100 if e.base else 1))
             text = f"{human.value(trial.value, e.unit)}: {change(found, e, trial)}"
-            _bar(panel, sizes[-1], place + offset, text, height=0.36, label=f"{side} value", **SIDES[side])
+            _bar(panel, sizes[-1], place + offset, text, 0.36, f"{side} value")
     _frame(panel, effects, sizes, f"change of {_words(found)} ({'%' if effects[0].base else found.unit})")
 
 
@@ -66,9 +62,10 @@ def _extremes(e: Effect) -> list[Trial]:
     return [e.told[0], e.told[-1]] if len(e.told) > 1 else list(e.told)
 
 
-def _bar(panel: Any, size: float, place: float, text: str, **how: Any) -> None:
+def _bar(panel: Any, size: float, place: float, text: str, height: float, label: str) -> None:
     """Draws a bar and a text beyond its end."""
-    panel.barh(place, size, **how, **plots.EDGE)
+    color, hatch = LOOKS[label]
+    panel.barh(place, size, height, label=label, facecolor=color, hatch=hatch, **plots.EDGE)
     side, aside = ("left", 4) if size >= 0 else ("right", -4)
     panel.annotate(text, (size, place), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
 
@@ -82,7 +79,6 @@ def _frame(panel: Any, effects: list[Effect], sizes: list[float], title: str) ->
     panel.set(xlim=(low - room * (low < 0), high + room * (high > 0)), ylim=(len(effects) - 0.4, -0.6))
     panel.axvline(0.0, color="black", linewidth=0.8)
     panel.set_xlabel(title, fontsize=9)
-    handles, labels = panel.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    panel.legend(once.values(), once.keys(), fontsize=8, ncols=len(once), frameon=False, borderaxespad=0.2,
-                 loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
+    handles, labels = plots.once(panel)
+    panel.legend(handles, labels, fontsize=8, ncols=len(labels), frameon=False, borderaxespad=0.2, loc="lower right",
+                 bbox_to_anchor=(1, 1))  # fmt: skip
