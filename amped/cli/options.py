@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from amped.base.aliases import aliases
-from amped.base.commands import command, typed
+from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists, free_stamp, is_folder, output_file, write_atomically
 from amped.cli.described import SHORT as SHORT
@@ -185,6 +185,7 @@ def overrides(settings: list[str]) -> dict[str, object]:
     Raises:
         ConfigError: for text of another form, or a name that is set twice.
     """
+    from amped.configuring.gathering import ROW_NAMES  # the value of such a name is a row, whose name may have a comma
     from amped.configuring.settings import setting
 
     found: dict[str, object] = {}
@@ -194,17 +195,12 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written) and not (_is_layout(name) or _names_a_row(name)):
+        if _LIST.fullmatch(written) and not (_is_layout(name) or name in ROW_NAMES):
             told = f"--set {name} takes one value, and {written!r} is a list"
             values = written.strip("[] ")
             raise ConfigError(told, f"sweep it: {command('explore', '--vary', f'{name}={values}')}")
         found[name] = setting(_QUOTED.sub(r"\1", written))
     return _by_amped(found)
-
-
-def typed_tables(lookup_tables: LookupTables) -> str:
-    """The options `--lookup-tables` that name these tables, each after a space, to be typed."""
-    return "".join(f" {word}" for word in map(typed, table_words(lookup_tables)))
 
 
 def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
@@ -217,13 +213,6 @@ def _by_amped(given: dict[str, object]) -> dict[str, object]:
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
-
-
-def _names_a_row(name: str) -> bool:
-    """Whether the value of a name is the name of a row, which may have a comma; the tables tell a list of rows."""
-    from amped.configuring.gathering import ROW_NAMES
-
-    return name in ROW_NAMES
 
 
 def _is_layout(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
-from amped.tables.table_files import LookupTables, table_paths
+from amped.tables.table_files import LookupTables
 from amped.theory.language.quantity import NETWORK, SYSTEM
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def _show(
     from amped.drafting.recommendation import recommended
     from amped.interop.models import with_model
 
-    folders = (word for path in table_paths(lookup_tables) for word in ("--lookup-tables", str(path)))
-    words = [*_words(config, given), *folders]
+    words = [*_words(config, given), *options.table_words(lookup_tables)]
     given = with_model(given, lookup_tables)
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config

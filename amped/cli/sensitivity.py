@@ -6,8 +6,6 @@ from pathlib import Path
 
 from amped.cli import options
 
-KINDS_HELP = "Vary only this kind; repeatable."
-
 
 @options.with_chosen_scenario
 def sensitivity(

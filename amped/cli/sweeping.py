@@ -92,13 +92,8 @@ def canonical(sweeps: Sweeps) -> dict[str, Any]:
 
 def scenario_of(asking: options.Asking, values: Mapping[str, Any], with_mapping: bool = False) -> options.Scenario:
     """The scenario of some swept values; where rows and no config are named, the rest is chosen around them."""
-    asked = asking._replace(values={**asking.values, **_given(values)})
+    asked = asking._replace(values={**asking.values, **aliases().all_given(values)[0]})
     return asked.completed() if with_mapping else asked.searched({})[0]
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Swept values by amped's names."""
-    return aliases().all_given(values)[0]
 
 
 def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | None = None) -> Swept:

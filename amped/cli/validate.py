@@ -86,7 +86,9 @@ def validate(
     rows = residuals(table, lookup_tables)
     _print(rows, form, View(by, list_rows, assumed), output)
     if plot:
-        _draw(rows, output_dir)
+        from amped.report.scatter import scatter_plot
+
+        options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _print_other(
@@ -94,25 +96,13 @@ def _print_other(
 ) -> None:
     """Prints what is no comparison of all rows with the predictions of today: a template, kernels, or what is left out."""
     if template:
-        _print_template()
+        from amped.validation.table import FOLDER, TEMPLATE
+
+        typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
     elif kernels is not None:
         _print_kernels(kernels, leave_out, as_json, tables)
     elif leave_out is not None:
         print_left_out(table, leave_out, as_json, tables)
-
-
-def _print_template() -> None:
-    """Prints a table to start from."""
-    from amped.validation.table import FOLDER, TEMPLATE
-
-    typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
-
-
-def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
-    """Draws predicted against measured values."""
-    from amped.report.scatter import scatter_plot
-
-    options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_tables: LookupTables) -> None:

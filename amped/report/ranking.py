@@ -12,7 +12,7 @@ from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
-from amped.report.axes_values import unit_of, words
+from amped.report.axes_values import axis_label, unit_of, words
 from amped.report.tables import Part, drawn, table
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.parallelisms import PLACED as PLACED_KINDS
@@ -50,7 +50,8 @@ def ranking(found: Exploration) -> Iterator[Part]:
         yield ("\nPareto front", "bold")
         yield from _tables(found, found.front)
     if found.ties:
-        yield f"\n{_tied(found)}"
+        yield (f"\nTies: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
+               "the simplest first:")  # fmt: skip
         yield from _tables(found, found.ties[:MOST_TIES])
     if found.nearest is not None:
         yield f"\n{in_the_way(found, found.nearest)}"
@@ -72,21 +73,15 @@ def _headline(found: Exploration) -> Iterator[str]:
     yield (f"{found.candidates:,} candidates, {found.feasible:,} keep every rule{wished} and fit in memory "
            f"({human.duration(found.elapsed_time)})")  # fmt: skip
     for name, count in sorted(found.removed.items(), key=lambda i: -i[1]):
-        yield f"  {count:,} broke {name if name in found.wishes else _words(name)}"
+        yield f"  {count:,} broke {name if name in found.wishes else axis_label(name)}"
 
 
 def in_the_way(found: Exploration, row: Row) -> str:
     """The best candidate that is not feasible, and what it would need."""
-    told = f"{_words(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
+    told = f"{axis_label(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
     place = "Better, but not feasible" if found.feasible else "The nearest"
     return f"{place}: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
-
-
-def _tied(found: Exploration) -> str:
-    """The heading of mappings that are simpler, and as fast as the best one within the error band."""
-    return (f"Ties: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
-            "the simplest first:")  # fmt: skip
 
 
 def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
@@ -95,10 +90,10 @@ def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     own = [found.objective] if found.objective not in SHOWN else []
     told = [*own, *(name for name in swept if name not in alike)]
-    others = {SHORT.get(name, _words(name)): [_told(found, row, name) for row in rows] for name in told}
+    others = {SHORT.get(name, axis_label(name)): [_told(found, row, name) for row in rows] for name in told}
     yield _ranked(_columns(rows) | others, len(rows))
     if alike:
-        same = ", ".join(f"{_words(name)} {_told(found, rows[0], name)}" for name in alike)
+        same = ", ".join(f"{axis_label(name)} {_told(found, rows[0], name)}" for name in alike)
         yield f"all: {same}", "dim"
 
 
@@ -138,7 +133,3 @@ def _ranked(columns: dict[str, list[str]], rows: int) -> Table:
 def _told(found: Exploration, row: Row, name: str) -> str:
     """A value of a row; a dash if its formulas do not use the name."""
     return human.value(row[name], found.units.get(name, unit_of(name) or "1")) if name in row else "-"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

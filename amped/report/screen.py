@@ -54,7 +54,8 @@ def screen(e: Estimation) -> Iterator[Line]:
     for word, text, style in answers(e):
         yield from _lines(word, text, style)
     yield from _where(e)
-    yield from _slow_by(e)
+    if wait := longest_wait(e):
+        yield from _lines("SLOW BY", f"{wait}; `amped why` says what helps", "")
     yield from _notes(e)
 
 
@@ -229,13 +230,6 @@ def _where(e: Estimation) -> Iterator[Line]:
         line += [("  " if len(line) > 1 else "", ""), (told, ""), (bar, COLORS[kinds[said]])]
         room -= len(told) + len(bar) + 2
     yield (*line,)
-
-
-def _slow_by(e: Estimation) -> Iterator[Line]:
-    """The longest wait of a step, if it is worth a line."""
-    told = longest_wait(e)
-    if told:
-        yield from _lines("SLOW BY", f"{told}; `amped why` says what helps", "")
 
 
 def longest_wait(e: Estimation) -> str:

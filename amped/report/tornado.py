@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from amped.report import human, plots
+from amped.report.axes_values import axis_label
 from amped.report.elasticities import change, elasticity
-from amped.sensitivities.effects import Effect, Sensitivity, Trial
+from amped.sensitivities.effects import Effect, Sensitivity
 
 # The look of each kind of parameter and of each side: other colors than those of the parts of a step, and hatches for print in gray.
 LOOKS = {
@@ -26,13 +27,9 @@ def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
     for panel, (draw, effects) in zip(panels, kinds, strict=False):
         draw(panel, found, effects)
     if not kinds:
-        plots.nothing(panels[0], f"nothing that was varied changes {_words(found)}")
-    plots.titled(figure, f"{found.title}\n{_words(found)} {human.value(found.value, found.unit)}", WIDTH)
+        plots.nothing(panels[0], f"nothing that was varied changes {axis_label(found.of)}")
+    plots.titled(figure, f"{found.title}\n{axis_label(found.of)} {human.value(found.value, found.unit)}", WIDTH)
     return plots.image(figure, suffix)
-
-
-def _words(found: Sensitivity) -> str:
-    return found.of.replace("_", " ")
 
 
 def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
@@ -41,25 +38,20 @@ def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
         _bar(panel, size, place, text, 0.7, e.kind)
-    _frame(panel, effects, sizes, f"elasticity of {_words(found)}")
+    _frame(panel, effects, sizes, f"elasticity of {axis_label(found.of)}")
 
 
 def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
     """Two thin bars for each parameter: for its next smaller and next larger value, or for the extremes of a list."""
     sizes = []
     for place, e in enumerate(effects):
-        shown = _extremes(e)
+        shown = [e.told[0], e.told[-1]] if len(e.told) > 1 else e.told  # those of the smallest and the largest value
         for trial, offset in zip(shown, (-0.19, 0.19) if len(shown) > 1 else (0.0,), strict=True):
             side = "smaller" if trial.value < e.value else "larger"
             sizes.append(e.change(trial) * (100 if e.base else 1))
             text = f"{human.value(trial.value, e.unit)}: {change(found, e, trial)}"
             _bar(panel, sizes[-1], place + offset, text, 0.36, f"{side} value")
-    _frame(panel, effects, sizes, f"change of {_words(found)} ({'%' if effects[0].base else found.unit})")
-
-
-def _extremes(e: Effect) -> list[Trial]:
-    """The trials with the smallest and the largest value among those that have a result."""
-    return [e.told[0], e.told[-1]] if len(e.told) > 1 else list(e.told)
+    _frame(panel, effects, sizes, f"change of {axis_label(found.of)} ({'%' if effects[0].base else found.unit})")
 
 
 def _bar(panel: Any, size: float, place: float, text: str, height: float, label: str) -> None:

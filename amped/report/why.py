@@ -8,7 +8,7 @@ from rich.table import Column
 
 from amped.base.commands import set_option
 from amped.drafting.chooser import is_tried
-from amped.drafting.improvements import Improvement, Value
+from amped.drafting.improvements import Improvement
 from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.report.screen import LEAST_SHARE, fit, heading, is_chosen, shares
@@ -41,7 +41,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     more = f", of {number} that do" if number > len(changes) else ""
     yield f"The single changes that gain most{more}:\n"
     rows = (
-        (f"  {set_option(each.name, _written(each.value))}", f"{human.duration(each.step_time)} a step",
+        (f"  {set_option(each.name, each.value)}", f"{human.duration(each.step_time)} a step",
          f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB", remark(e, each))
         for each in changes
     )  # fmt: skip
@@ -86,8 +86,3 @@ def bottleneck(e: Estimation) -> str:
     ]
     rest = f" The rest: {', '.join(told)}." if told else ""
     return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(computation)} of it.{rest}"
-
-
-def _written(value: Value) -> str:
-    """A value as --set takes it."""
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
