@@ -159,7 +159,7 @@ def built(*verbs: str) -> typer.Typer:
     made.callback()(_top)
     for verb in verbs:
         place, _, name = PLACES.get(verb, verb.replace("-", "_")).partition(":")
-        module = import_module(f"amped.cli.{place}")
+        module = import_module(f"{__package__}.{place}")
         found = getattr(module, name or place)
         if isinstance(found, typer.Typer):
             for inner in found.registered_commands:
