@@ -1,7 +1,7 @@
 """Whether the working tree answers as a commit does: python benchmarks/same.py COMMIT. See README.md beside this file.
 
 Both trees are asked the same questions, each by a process of its own, and every value of every answer is compared. Names that
-were changed since are read by the working tree's own table, `amped/**/former_names.json`.
+were changed since are in `former_names.json` beside this file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from same_compare import (
     Absent,
     Difference,
     Names,
-    NamesError,
     differences,
     failure,
     former_names,
     losses,
+    of_today,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,12 +111,15 @@ def asked_of(tree: Path, folder: Path, sections: Sequence[str]) -> dict[str, Any
 
 
 def answers(tree: Path, folder: Path, asked: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The answers of both trees, which are asked at once."""
-    questions = folder / "questions.json"
-    questions.write_text(json.dumps(asked), "utf-8")
-    files = {name: folder / f"{name}.json" for name in (OLD, NEW)}
-    places = {OLD: tree, NEW: ROOT}
-    finished({name: probe(places[name], folder / name, str(questions), str(files[name])) for name in places})
+    """The answers of both trees, which are asked at once, each by its own names."""
+    by_tree = {OLD: asked, NEW: of_today(asked, former_names()["names"])}
+    places, processes = {OLD: tree, NEW: ROOT}, {}
+    files = {name: folder / f"{name}.json" for name in places}
+    for name, questions in by_tree.items():
+        written = folder / f"questions-{name}.json"
+        written.write_text(json.dumps(questions), "utf-8")
+        processes[name] = probe(places[name], folder / name, str(written), str(files[name]))
+    finished(processes)
     # Questions may name files of the older tree, so its path may stand in the answers of both.
     one, other = (json.loads(files[name].read_text("utf-8").replace(str(tree), "TREE")) for name in (OLD, NEW))
     return one, other
@@ -175,7 +178,7 @@ def _offered(all_of_it: Mapping[str, Any]) -> str:
 
 def compared(arguments: argparse.Namespace, folder: Path) -> bool:
     """Asks both trees and prints what differs; whether nothing does."""
-    names = Names(former_names(ROOT))
+    names = Names({former: name for kind in former_names().values() for former, name in kind.items()})
     tree = laid_out(arguments.commit, folder)
     asked = asked_of(tree, folder, arguments.only)
     old, new = answers(tree, folder, asked)
@@ -245,7 +248,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="amped-same-") as folder:
             return 0 if compared(arguments, Path(folder)) else 1
-    except (UsageError, NamesError) as error:
+    except UsageError as error:
         print(f"same.py: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -16,12 +16,8 @@ FIT_TOLERANCE = 0.01
 # Levels of an answer that tell nothing in the name of a value.
 LEVELS = ("quantities", "results", "choices", "all")
 LONGEST = 160
-# What a table of former names tells of quantities that are fields of records now: they are lost as quantities.
-IN_RECORDS = "records"
-
-
-class NamesError(Exception):
-    """A table of former names that cannot be read."""
+# Names that were changed: `names` of parameters and quantities, and `words` that outputs have.
+FORMER_NAMES = Path(__file__).with_name("former_names.json")
 
 
 class Absent:
@@ -51,10 +47,6 @@ class Names:
         """Whether two texts say the same. The newer may quote an older name, as it was written in the question."""
         mapped = self.new(old)
         return mapped in (new, WORD.sub(lambda found: self.table.get(found[0], found[0]), new))
-
-    def is_former(self, text: str) -> bool:
-        """Whether a text has a former name in it."""
-        return any(word in self.table for word in WORD.findall(text))
 
 
 @dataclass(frozen=True)
@@ -86,25 +78,21 @@ class Difference:
         return f"{old} → {new}" + ("" if share is None else f" (relative {share:.2g})")
 
 
-def former_names(tree: Path) -> dict[str, str]:
-    """The tables of former names of a tree as one; none where there are none.
+def former_names() -> dict[str, dict[str, str]]:
+    """The former names by their kind, each with its name of today."""
+    tables: dict[str, dict[str, str]] = json.loads(FORMER_NAMES.read_text("utf-8"))
+    return tables
 
-    Raises:
-        NamesError: for a file that has no tables of names.
-    """
-    found: dict[str, str] = {}
-    for file in sorted(tree.glob("amped/**/former_names.json")):
-        try:
-            table = json.loads(file.read_text("utf-8"))
-        except ValueError as error:
-            raise NamesError(f"{file} is not JSON: {error}") from None
-        if isinstance(table, dict):
-            table.pop(IN_RECORDS, None)
-        for names in table.values() if isinstance(table, dict) else (None,):
-            if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-                raise NamesError(f'{file} has no tables of names, {{"names": {{"former": "new"}}}}')
-            found |= names
-    return found
+
+def of_today(question: Any, parameters: Mapping[str, str]) -> Any:
+    """A question of the older tree as the newer one understands it: keys, and words of texts, by their names of today."""
+    if isinstance(question, dict):
+        return {parameters.get(name, name): of_today(value, parameters) for name, value in question.items()}
+    if isinstance(question, list | tuple):
+        return [of_today(each, parameters) for each in question]
+    if isinstance(question, str):
+        return WORD.sub(lambda found: parameters.get(found[0], found[0]), question)
+    return question
 
 
 def is_number(value: object) -> bool:
@@ -138,9 +126,8 @@ def differences(
         else:
             yield from _of_mappings(old, new, names, tolerance, where)
     elif isinstance(old, list) and isinstance(new, list):
-        pairs = _notices(old, new, names) if where[-1:] == ("notices",) else (old, new)
-        for place in range(max(map(len, pairs))):
-            one, other = (side[place] if place < len(side) else ABSENT for side in pairs)
+        for place in range(max(len(old), len(new))):
+            one, other = (side[place] if place < len(side) else ABSENT for side in (old, new))
             yield from differences(one, other, names, tolerance, (*where, place))
     elif not _same(old, new, names, tolerance):
         yield Difference(where, old, new)
@@ -166,12 +153,6 @@ def _of_mappings(
         left.pop(mapped, None)
         yield from differences(value, new.get(mapped, ABSENT), names, tolerance, (*where, mapped))
     yield from (Difference((*where, name), ABSENT, new[name]) for name in left)
-
-
-def _notices(old: list[Any], new: list[Any], names: Names) -> tuple[list[Any], list[Any]]:
-    """Notices without those by which the newer tree tells of former names."""
-    known = [names.new(each) for each in old]
-    return old, [each for each in new if each in known or not names.is_former(each)]
 
 
 def _same(old: Any, new: Any, names: Names, tolerance: float) -> bool:

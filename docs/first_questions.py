@@ -1,6 +1,6 @@
-"""Writes docs/first-questions.md: what a new user asks first, the command that comes to mind, and what it prints.
+"""A page of the site: what a new user asks first, the command that comes to mind, and what it prints.
 
-python docs/first_questions.py
+`python docs/build.py` makes it; `python docs/first_questions.py` prints it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DOCS = Path(__file__).parent
-PAGE, TUTORIAL = DOCS / "first-questions.md", DOCS / "tutorial.md"
+TUTORIAL = DOCS / "tutorial.md"
 MEASURED = DOCS.parent / "lookup_tables" / "published_measurements.csv"
 # The lines that are shown of answers that are no screen of an estimate.
 FEW = 9
@@ -77,8 +77,7 @@ def page(run: Run) -> str:
 
 HEAD = """# First questions
 
-What a new user asks, the first command that comes to mind, and the lines of its answer that matter. `python docs/first_questions.py`
-writes this page. Model FLOPs utilization (MFU) stands beside a published figure for the same kind of
+What a new user asks, the first command that comes to mind, and the lines of its answer that matter. Model FLOPs utilization (MFU) stands beside a published figure for the same kind of
 accelerator. The network or the number of accelerators may differ; the line then names those of the figure.
 """
 
@@ -158,11 +157,12 @@ def _number(pattern: str, text: str) -> float:
     return float(found[1].replace(",", ""))
 
 
-def _run(words: list[str], folder: Path) -> str:
+def run(words: list[str], folder: Path) -> str:
+    """What amped prints for these words, in a process of its own."""
     command, seen = [sys.executable, "-m", "amped", *words], {**os.environ, "COLUMNS": "100"}
     done = subprocess.run(command, cwd=folder, env=seen, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(_run), "utf-8")
+    print(page(run), end="")

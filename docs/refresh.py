@@ -1,16 +1,13 @@
-"""Writes the outputs that pages show again: of README.md, docs/accuracy.md, docs/usage.md, docs/tutorial.md and the notebook.
+"""Writes the outputs that pages show again: of README.md, docs/accuracy.md, docs/usage.md and docs/tutorial.md.
 
 `python docs/refresh.py` runs the commands of these pages. A block without `...` becomes what its command prints; in a block
 of the tutorial, each line becomes the printed line that is most like it. Read the differences before you commit them: text
-around the blocks may quote numbers that moved. Pictures in the notebook stay as they are.
+around the blocks may quote numbers that moved.
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import io
-import json
 import os
 import re
 import shlex
@@ -19,8 +16,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-
-import matplotlib as mpl
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -91,26 +86,9 @@ def refresh_tutorial() -> None:
         page.write_text("".join(refreshed_parts(page.read_text("utf-8"), Path(folder))), "utf-8")
 
 
-def refresh_notebook() -> None:
-    """Writes the texts again that the cells of the notebook print."""
-    mpl.use("Agg")
-    page = DOCS / "worked-example.ipynb"
-    notebook = json.loads(page.read_text("utf-8"))
-    names: dict[str, object] = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for cell in (cell for cell in notebook["cells"] if cell["cell_type"] == "code"):
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile("".join(cell["source"]), page.name, "exec"), names)
-            for out in (out for out in cell["outputs"] if out["output_type"] == "stream"):
-                out["text"] = printed.getvalue().splitlines(keepends=True)
-    page.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
 if __name__ == "__main__":
     refresh_outputs(ROOT / "README.md", ACCURACY, "\n")
     refresh_outputs(ROOT / "README.md", OUTPUT, "")
     refresh_outputs(DOCS / "accuracy.md", OUTPUT, "")
     refresh_outputs(DOCS / "usage.md", OUTPUT, "")
     refresh_tutorial()
-    refresh_notebook()

@@ -32,9 +32,6 @@ class Aliases:
         questions: words that name one thing where a value is given, and other things in a table or a log: amped's name, and the
             unit of an amount that has none.
         results: words by which people ask for a result, such as "MFU". No value is given by them.
-        former: names that amped had before; they are read as the new names, and the user is told once.
-        records: quantities that amped had before, and the records or the quantity that replace them.
-        words: kinds and labels that outputs had before, and their new names.
         renamed: AMPeD's older names, which are read as the new ones.
         equal_to: AMPeD's older names, which are accepted if they have the value of the other name.
         retired: AMPeD's older names that are accepted and ignored.
@@ -48,9 +45,6 @@ class Aliases:
     with_units: dict[str, str]
     questions: dict[str, dict[str, str]]
     results: dict[str, str]
-    former: dict[str, str]
-    words: dict[str, str]
-    records: dict[str, str]
     renamed: dict[str, str]
     equal_to: dict[str, str]
     retired: frozenset[str]
@@ -71,7 +65,7 @@ class Aliases:
     def given(self, name: str, value: Any) -> dict[str, Any]:
         """What amped calls a value that is given by a short name or in another tool's spelling.
 
-        Names that amped or AMPeD had before stay as they are: their reader tells more about them.
+        AMPeD's older names stay as they are: their reader tells more about them.
 
         Raises:
             ConfigError: if amped has nothing for this value of the setting.
@@ -140,7 +134,7 @@ class Aliases:
 
     @cached_property
     def _canonical(self) -> dict[str, str]:
-        return self.equal_to | self.renamed | self.former | self.common
+        return self.equal_to | self.renamed | self.common
 
     def is_old(self, name: str) -> bool:
         """Whether AMPeD's older configs use this name, and ours do not."""
@@ -148,27 +142,11 @@ class Aliases:
 
     def names(self) -> list[str]:
         """All names that are accepted besides the canonical ones."""
-        return [*self.common, *self.former, *self.renamed, *self.equal_to, *sorted(self.retired)]
+        return [*self.common, *self.renamed, *self.equal_to, *sorted(self.retired)]
 
     def suggested(self) -> list[str]:
-        """The accepted names that may be suggested to a user: all but the former ones."""
-        return [*(name for name in self.names() if name not in self.former), *self.settings, *self.questions]
-
-    def told(self, names: Iterable[str]) -> list[str]:
-        """What to tell the user once about former names among the names that were written."""
-        return [f"'{name}' is called {self.former[name]} now" for name in dict.fromkeys(names) if name in self.former]
-
-    def before(self, data: Any) -> Any:
-        """Data with the names that amped had before, for its keys and texts."""
-        if isinstance(data, Mapping):
-            return {self.before(key): self.before(value) for key, value in data.items()}
-        if isinstance(data, list | tuple):
-            return [self.before(each) for each in data]
-        return self._earlier.get(data, data) if isinstance(data, str) else data
-
-    @cached_property
-    def _earlier(self) -> dict[str, str]:
-        return {now: name for name, now in (self.words | self.former).items()}
+        """The accepted names that may be suggested to a user."""
+        return [*self.names(), *self.settings, *self.questions]
 
 
 @lru_cache(maxsize=4096)
@@ -206,9 +184,7 @@ def _written(value: Any) -> str:
 @lru_cache(maxsize=1)
 def aliases() -> Aliases:
     """The shipped aliases."""
-    common, older, former = (
-        shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json", "former_names.json")
-    )
+    common, older = (shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json"))
     spelled = (
         common["names"],
         common["values"],
@@ -217,7 +193,4 @@ def aliases() -> Aliases:
         common["questions"],
         common["results"],
     )
-    ours = (former["names"], former["words"], former["records"])
-    return Aliases(
-        *spelled, *ours, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"]
-    )
+    return Aliases(*spelled, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"])

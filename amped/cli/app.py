@@ -141,7 +141,6 @@ def _top(
     ] = False,
 ) -> None:
     """How long a transformer trains, where the time goes, whether it fits, and which mapping is best."""
-    options.print_old_names(False)  # until a verb turns it on
 
 
 @lru_cache(maxsize=2)

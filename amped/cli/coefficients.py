@@ -11,7 +11,6 @@ from amped.theory.language.catalogue import catalogue
 def coefficients(
     filter_text: str = "",
     as_json: bool = False,
-    old_names: bool = False,
     lookup_tables: options.Folders = None,
 ) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
@@ -26,7 +25,6 @@ def coefficients(
         filter_text --filter -f TEXT: Only names with this text.
         as_json --json: Print all values as JSON, SI units.
     """
-    options.print_old_names(old_names)
     from amped.calibration import listing
     from amped.calibration.step_table import shipped_numbers
 

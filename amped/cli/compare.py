@@ -24,7 +24,6 @@ def compare(
     lookup_tables: options.Folders = None,
     as_json: bool = False,
     as_csv: bool = False,
-    old_names: bool = False,
 ) -> None:
     """Compare two configs, or the best mapping of each of several systems, models or values.
 
@@ -40,7 +39,6 @@ def compare(
         --vary NAME=VALUES: Compare these values: A,B,C; repeatable.
         as_csv --csv: Print rows or values as CSV.
     """
-    options.print_old_names(old_names)
     form = options.only(json=as_json, csv=as_csv) or "table"
     listed = _listed(given, lookup_tables)
     given = {name: value for name, value in given.items() if name not in listed}

@@ -23,7 +23,6 @@ Options:
     named_config CONFIG: The same as --config.
     --output-dir DIR: Folder for files; by default output_files.
     as_json --json: Print JSON.
-    --old-names: Print names from before the last release.
     form --for FORMAT: Also a launch line of a framework: megatron.
 Config:
     --config -c FILE|NAME: A file, or one of `amped list configs`.

@@ -108,7 +108,7 @@ def _explored(
 
 
 def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:
-    """Says what short and former names in the question are called."""
+    """Says what short names and words in the question are called."""
     swept = [text.partition("=")[0].strip() for text in vary]
     asked = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "")
     options.tell_names(*asked, *swept)

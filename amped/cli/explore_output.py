@@ -221,7 +221,7 @@ def _closed(form: str, stream: Any) -> Iterator[Keep]:
     """A writer of rows, which is finished only if no error happened."""
     from amped.report.rows_formats import STREAMS
 
-    writer = STREAMS[form](stream, options.printed_name)
+    writer = STREAMS[form](stream)
     try:
         yield writer
     except BaseException:
@@ -241,7 +241,7 @@ def _content(found: Exploration, form: str) -> str | bytes:
     if form == "table":
         return options.plain(ranking(found))
     write = as_csv if form == "csv" else as_parquet
-    return write(found.columns, found.best, options.printed_name)
+    return write(found.columns, found.best)
 
 
 def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for: str | None) -> None:

@@ -22,7 +22,7 @@ GROUPS = (OWN, SEARCH, CONFIG, MAPPING, TRAINING, PLACE, OUTPUT)
 # The options that say what is printed or written, by their first name.
 OUTPUTS = frozenset(
     f"--{name}" for name in (
-        "json", "csv", "markdown", "format", "output", "out", "output-dir", "old-names", "plot", "along", "full", "why",
+        "json", "csv", "markdown", "format", "output", "out", "output-dir", "plot", "along", "full", "why",
         "save", "save-best", "for", "keep-all", "layers", "stages", "timeline", "gemm", "compute-graph", "help", "dry-run",
     )
 )  # fmt: skip

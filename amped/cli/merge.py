@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from amped.cli import options
 from amped.cli.explore_output import Format, Outputs
 
 
@@ -13,7 +12,6 @@ def merge(
     files: list[Path],
     form: Format | None = None,
     as_json: bool = False,
-    old_names: bool = False,
     output: Path | None = None,
     output_dir: Path | None = None,
     formulas: Path | None = None,
@@ -32,7 +30,6 @@ def merge(
         --output FILE: Write there instead of printing.
         --formulas FILE: The formulas that were used: a file, run.
     """
-    options.print_old_names(old_names)
     from amped.exploration.answer import answer
     from amped.exploration.merging import put_together
 

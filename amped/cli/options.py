@@ -10,7 +10,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,33 +55,20 @@ DEFAULT_FOLDER = Path("output_files")
 Folders = list[Path] | None
 
 
-_old_names: ContextVar[bool] = ContextVar("old_names", default=False)
-
-
-def print_old_names(wanted: bool) -> None:
-    """Sets whether `as_json` and `printed_name` use the names from before the last release."""
-    _old_names.set(wanted)
-
-
 def tell_names(*texts: str) -> None:
-    """Says once, on stderr, what the short names, words and former names in a question are called."""
+    """Says once, on stderr, what the short names and words in a question are called."""
     names = re.findall(r"[\w.]+", " ".join(texts))
-    tell_notices([*aliases().told(names), *aliases().told_asked(names)])
+    tell_notices(aliases().told_asked(names))
 
 
 def tell_name(written: str, name: str) -> None:
     """Says on stderr which quantity a written name was taken for, if the two differ."""
-    tell_notices(aliases().told([written]) or ([f"{written} is {name}"] if name != written else []))
+    tell_notices([f"{written} is {name}"] if name != written else [])
 
 
 def as_json(data: Any, **how: Any) -> str:
-    """Data as JSON, with the names that the user asks for; `how` goes to `json.dumps`."""
-    return json.dumps(aliases().before(data) if _old_names.get() else data, **{"indent": 1} | how)
-
-
-def printed_name(name: str) -> str:
-    """A name as it stands in the header of CSV or Parquet."""
-    return str(aliases().before(name)) if _old_names.get() else name
+    """Data as JSON; `how` goes to `json.dumps`."""
+    return json.dumps(data, **{"indent": 1} | how)
 
 
 def check_format(form: str | None) -> None:
@@ -104,11 +90,9 @@ def asked(
     lookup_tables: Folders = None,
     formulas: Path | None = None,
     anyway: bool = False,
-    old_names: bool = False,
     **short: float | str | None,
 ) -> Asking:
     """What the options describe, before it is read."""
-    print_old_names(old_names)
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")

@@ -11,7 +11,6 @@ from amped.theory.language.catalogue import catalogue
 def parameters(
     markdown: bool = False,
     as_json: bool = False,
-    old_names: bool = False,
     equations: bool = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
@@ -23,8 +22,6 @@ def parameters(
         as_json --json: Print a JSON list.
         --equations: Print every equation, as code in Markdown.
     """
-    options.print_old_names(old_names)
-
     from amped.report import reference
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)

@@ -16,7 +16,6 @@ def show(
     name: str,
     lookup_tables: options.Folders = None,
     as_json: bool = False,
-    old_names: bool = False,
 ) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
@@ -26,7 +25,6 @@ def show(
         name ROW: A row of any table, or a measurement.
         as_json --json: Print the row as JSON.
     """
-    options.print_old_names(old_names)
     if (measured := _measurement(name)) is not None:
         _show_measurement(measured, as_json)
         return

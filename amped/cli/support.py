@@ -58,7 +58,7 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 
-    files = ("named_config", "config", "lookup_tables", "formulas", "old_names")
+    files = ("named_config", "config", "lookup_tables", "formulas")
     values = options.changes(**{name: value for name, value in given.items() if name not in files})
     own: dict[str, Any] = dict(imported.values)
     if imported.source == "huggingface":

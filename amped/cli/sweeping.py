@@ -124,7 +124,7 @@ def content(done: Swept, form: str, hint: str = "") -> str:
         counts = {name: sum(row[name] for row in rows) for name in ("candidates", "feasible")}
         return options.as_json(counts | {"elapsed_time": done.seconds, "best": rows}, allow_nan=False) + "\n"
     if form == "csv":
-        return report.as_csv(done.lines, options.printed_name)
+        return report.as_csv(done.lines)
     return options.plain(report.sweep(done.lines, done.objective, done.seconds, hint))
 
 

@@ -269,7 +269,6 @@ def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Pro
 
 
 def _notices(found: list[Entry]) -> Iterator[str]:
-    yield from aliases().told(e.written_name for e in found)
     retired = [e for e in found if e.written_name in aliases().retired]
     if retired:
         yield f"not used any more: {', '.join(e.written_name for e in retired)}"

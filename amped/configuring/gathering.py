@@ -102,7 +102,6 @@ class _Builder:
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""
         own: dict[str, Entry] = {}
-        self.notices += aliases().told(overrides)
         for written_name, name, written in self._read_names(overrides):
             where = f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:

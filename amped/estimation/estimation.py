@@ -68,7 +68,7 @@ DETAILS = (
     "hardware_flops_per_accelerator", *(f"{kind}_collectives" for kind in IN_LAYERS),
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
     "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
-    "fullest_stage_index", "layer_kinds", "pipeline_stages", "stage_parameters", "stage_activations", "parameter_groups", "model_states",
+    "fullest_stage_index", "fullest_stage_parameters", "layer_kinds", "pipeline_stages", "stage_parameters", "stage_activations", "parameter_groups", "parameter_classes", "stage_states",
     "tied_embedding_parameters", "layer_working_bytes", "stage_working", "weight_buffer_bytes",
     "multi_token_prediction_layers", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
@@ -113,20 +113,13 @@ class Estimation:
         Raises:
             ResolveError: for a name that was not computed.
         """
-        if name not in self.results and isinstance(name, str):
-            name = aliases().former.get(name, name)
         if name not in self.results:
-            raise ResolveError(f"there is no result {quoted(name)}", self._advice(str(name)))
+            advice = did_you_mean(str(name), [*self.results, *self.choices])
+            raise ResolveError(f"there is no result {quoted(name)}", advice)
         return self.results.number(name)
 
-    def _advice(self, name: str) -> str:
-        """Where to look for a result that does not exist."""
-        if name in aliases().records:
-            return f"amped explain {aliases().records[name]} tells it"
-        return did_you_mean(name, [*self.results, *self.choices])
-
     def __contains__(self, name: object) -> bool:
-        return aliases().former.get(str(name), name) in self.results.cells
+        return name in self.results.cells
 
     @property
     def precision(self) -> str:

@@ -111,7 +111,7 @@ def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanatio
 
 def _meant(name: str, known: Catalogue) -> str:
     """The quantity that a name or a word stands for, if there is only one."""
-    asked = aliases().asked(aliases().records.get(name, name))
+    asked = aliases().asked(name)
     only = [] if asked in known else _with_words(asked, known)
     return only[0] if len(only) == 1 else asked
 

@@ -13,7 +13,7 @@ MODULES = "multi_token_prediction"
 
 
 # What is told of a stage, by the records that say it.
-RECORDS = ("pipeline_stages", "stage_parameters", "stage_activations", "stage_working")
+RECORDS = ("pipeline_stages", "stage_parameters", "stage_states", "stage_activations", "stage_working")
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,20 @@ def _times(e: Estimation, stages: tuple[Stage, ...]) -> list[tuple[float, float]
 
 
 def _line(
-    e: Estimation, place: int, stage: Any, parameters: Any, activations: Any, working: Any, times: tuple[float, float]
+    e: Estimation,
+    place: int,
+    stage: Any,
+    parameters: Any,
+    states: Any,
+    activations: Any,
+    working: Any,
+    times: tuple[float, float],
 ) -> StageLine:
-    groups, states = e.results.records("parameter_groups"), e.results.records("model_states")
-    whole = parameters.shared * groups[0].split_degree + parameters.expert * groups[1].split_degree
+    whole = parameters.whole(e.results.records("parameter_classes"), e.results.records("parameter_groups"))
     first = place == 0
     copies = had(stage.has_output_head, e["tied_embedding_parameters"]) * (not first)
-    held = {state.name: state.of(parameters.shared, parameters.expert) * (1 - state.offload) for state in states}
     temporary = working.bytes + e["weight_buffer_bytes"]
-    kept = float(held["weight"]), float(held["gradient"]), float(held["optimizer_state"])
+    kept = float(states.weight), float(states.gradient), float(states.optimizer_state)
     ends, (busy, idle) = tuple(_ends(stage)), times
     return StageLine(place, _layers(e, stage), ends, float(whole - copies), *kept, float(activations.bytes), float(temporary),
                      busy, idle)  # fmt: skip

@@ -100,8 +100,8 @@ def write_optimizer(out: Outgoing) -> None:
     """Adam or SGD."""
     kind = str(out.get("optimizer", "adam"))
     out.write("the optimizer", **{"optimizer.type": {"sgd": "SGD"}.get(kind, "AdamW")})
-    if kind == "none":
-        out.lose("optimizer", "none: every run of DeepSpeed has an optimizer; AdamW is written")
+    if kind not in ("adam", "sgd"):
+        out.lose("optimizer", f"{kind}: every run of DeepSpeed has an optimizer; AdamW is written")
 
 
 def read_offload(own: Reading) -> dict[str, Any]:

@@ -39,9 +39,9 @@ NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, MODULES)
 # The results of a trial layout from which the balanced layout is found.
 TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
-    "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "kind_parameters", "embedding_parameters",
+    "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "parameter_classes", "kind_parameters", "embedding_parameters",
     "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
-    "replicated_embedding", "device_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
+    "replicated_embedding", "model_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
     "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
 )  # fmt: skip
 # The results by which layouts near the balanced one are compared.

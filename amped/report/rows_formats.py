@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -19,15 +19,13 @@ from amped.exploration.all_candidates import Column
 GROUP_ROWS = 131_072
 # What a formula of a spreadsheet begins with.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# A function that gives the name of a column as it stands in the header.
-Named = Callable[[str], str]
 
 
-def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]], named: Named = str) -> str:
+def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """Rows as CSV: a header with the names, then one line for each row; numbers in SI units, with all their digits."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(named, names))
+    writer.writerow(names)
     writer.writerows([as_cell(row.get(name)) for name in names] for row in rows)
     return stream.getvalue()
 
@@ -37,14 +35,14 @@ def as_cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]], named: Named = str) -> bytes:
+def as_parquet(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Rows as a Parquet file.
 
     Raises:
         ConfigError: if pyarrow is not installed.
     """
     arrow = pyarrow()
-    table = arrow.table({named(name): [row.get(name) for row in rows] for name in names})
+    table = arrow.table({name: [row.get(name) for row in rows] for name in names})
     stream = io.BytesIO()
     arrow.parquet.write_table(table, stream)
     return stream.getvalue()
@@ -63,14 +61,14 @@ def pyarrow() -> Any:
 class CsvStream:
     """Writes every candidate as a line of CSV, block by block."""
 
-    def __init__(self, stream: IO[bytes], named: Named = str) -> None:
-        self.stream, self.named = stream, named
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
         self.names: list[str] = []
 
     def start(self, kinds: Mapping[str, type]) -> None:
         """Writes the header."""
         self.names = list(kinds)
-        self.stream.write(f"{','.join(map(self.named, self.names))}\n".encode())
+        self.stream.write(f"{','.join(self.names)}\n".encode())
 
     def take(self, columns: Mapping[str, Column]) -> None:
         """Writes the rows of a block; a column that the block does not have stays empty."""
@@ -100,9 +98,9 @@ def _cell(value: object) -> str:
 class ParquetStream:
     """Writes every candidate to a Parquet file, in row groups of several blocks."""
 
-    def __init__(self, stream: IO[bytes], named: Named = str) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self.arrow = pyarrow()
-        self.stream, self.named = stream, named
+        self.stream = stream
         self.writer: Any = None
         self.held: list[Any] = []
         self.rows = 0
@@ -111,7 +109,7 @@ class ParquetStream:
         """Fixes the schema: each column holds doubles, texts or booleans."""
         types = {float: self.arrow.float64(), str: self.arrow.string(), bool: self.arrow.bool_()}
         self.names = list(kinds)
-        self.schema = self.arrow.schema([(self.named(name), types[kind]) for name, kind in kinds.items()])
+        self.schema = self.arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
         self.writer = self.arrow.parquet.ParquetWriter(self.stream, self.schema)
 
     def take(self, columns: Mapping[str, Column]) -> None:

@@ -171,8 +171,8 @@ def _notes(told: Sequence[Estimation]) -> Iterator[Part]:
         yield OTHER_BATCHES, "yellow"
 
 
-def as_csv(found: Sequence[Line], named: Callable[[str], str] = str) -> str:
+def as_csv(found: Sequence[Line]) -> str:
     """The lines as CSV: swept values, all results, and what is lacking."""
     rows: list[dict[str, Any]] = [line.to_dict() for line in found]
     names = list(dict.fromkeys([*found[0].values, *(name for row in rows for name in row)]))
-    return rows_as_csv(names, rows, named)
+    return rows_as_csv(names, rows)

@@ -47,13 +47,6 @@ COMPANIONS = {
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
 }
-# Names of columns in our older tables; those in AMPeD's tables are in `amped_aliases.json`, and the aliases of parameters are
-# known everywhere.
-FORMER_COLUMNS = {
-    "host_bandwidth": "host_link_bandwidth",
-    "host_memory": "host_memory_capacity",
-}
-
 # The folder of tables that amped looks into without being told.
 HERE = Path("lookup_tables")
 Rows = Mapping[str, Mapping[str, Any]]
@@ -62,14 +55,14 @@ LookupTables = str | Path | Sequence[str | Path] | None
 
 
 def canonical_column(name: str) -> str:
-    """The name that amped uses for a column."""
+    """The name that amped uses for a column: AMPeD's tables have names of their own beside those of parameters."""
     return _column_aliases().get(name) or aliases().canonical(name)
 
 
 @lru_cache(maxsize=1)
 def _column_aliases() -> dict[str, str]:
     of_amped: dict[str, str] = shipped_json("schema", "amped_aliases.json")["table_columns"]
-    return of_amped | FORMER_COLUMNS
+    return of_amped
 
 
 @lru_cache(maxsize=8)
@@ -117,7 +110,7 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
-    """The tables of one file by name, with canonical column names; and a notice for each former name of a column.
+    """The tables of one file by name, with canonical column names; and a notice on columns that are not used any more.
 
     Raises:
         FileError: if the file is not JSON; TableError: if it is not a table, with all problems at once.
@@ -133,9 +126,8 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
     if problems or not tables:
         raise TableError(problems or "holds no table", file=str(path))
     written = [column for _, rows in tables for columns in rows.values() for column in columns]
-    told = aliases().told(written)
     retired = [column for column in dict.fromkeys(written) if column in aliases().retired]
-    told += [f"not used any more: {', '.join(retired)}"] if retired else []
+    told = [f"not used any more: {', '.join(retired)}"] if retired else []
     return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, told
 
 

@@ -39,7 +39,7 @@ GIVEN = OPEN | {
 # What is counted while a question is answered; its code tells one from another.
 CALLS: Mapping[str, Any] = {"run": evaluate.run, "plan": resolve.plan, "read_scenario": read_scenario}
 # Files that list the names of the catalogue, made by a command: they use none.
-GENERATED = ("config.schema.json", "former_names.json")
+GENERATED = ("config.schema.json",)
 NAME_TESTS = ("startswith", "endswith")
 Line = tuple[str, object]
 

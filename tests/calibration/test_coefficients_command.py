@@ -13,6 +13,7 @@ from amped.tables.table_files import KERNELS
 from amped.tables.tables import Tables
 from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import amped
+from tests.helpers.culprits import for_each
 from tests.validation.test_coefficients import NAMES, SELECTED_BY
 
 LISTED = {c.name: c for c in coefficients(Tables(), catalogue())}
@@ -24,7 +25,7 @@ def test_every_coefficient_of_the_list_is_printed_and_no_other():
     assert set(LISTED) == {name for names in SELECTED_BY.values() for name in names}
 
 
-@pytest.mark.parametrize("coefficient", LISTED.values(), ids=lambda c: c.name)
+@for_each(LISTED.values())
 def test_none_is_selected_by_a_row_or_a_network(coefficient):
     assert set(coefficient.selected_by) <= SELECTORS
     assert [row for row in coefficient.values if plain(row) in NAMES] == []

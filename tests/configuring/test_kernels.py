@@ -12,6 +12,7 @@ from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, shipped
 from amped.tables.tables import Tables
 from amped.theory.language.quantity import ACCELERATOR, NETWORK
 from tests.helpers.config import KNOWN, config, sources, the_problem
+from tests.helpers.culprits import for_each
 from tests.helpers.tables import layered
 
 HERE = f"{ACCELERATOR}.parameters.{KERNELS}"
@@ -64,7 +65,7 @@ class TestTheRowOfAnAccelerator:
         assert found.given["gemm_sustained_fraction"] == 0.5
         assert found.origins["gemm_sustained_fraction"].row.file.endswith("mine.json")
 
-    @pytest.mark.parametrize("name", shipped(KERNELS))
+    @for_each(shipped(KERNELS))
     def test_every_row_has_every_coefficient(self, name):
         columns = Tables().row(KERNELS, name).columns
         assert COLUMNS - {column for column, value in columns.items() if value is not None} == set()
@@ -73,7 +74,7 @@ class TestTheRowOfAnAccelerator:
         assert [name for name in COLUMNS if name not in KNOWN] == []
         assert [name for name in COLUMNS if KNOWN[name].formulas[0].function() is not None] == []
 
-    @pytest.mark.parametrize("name", shipped(ACCELERATORS))
+    @for_each(shipped(ACCELERATORS))
     def test_every_shipped_accelerator_has_one_and_another_s_is_doubted(self, name):
         found, row = sources(config(), accelerator=name), Tables().row(ACCELERATORS, name)
         own = {name, row.columns.get(KERNELS)}

@@ -7,6 +7,7 @@ from amped.base.errors import FileError
 from amped.configuring.scenario import read_scenario
 from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, config, refused, sources, the_problem
+from tests.helpers.culprits import for_each
 
 
 class TestNamesThatDoNotExist:
@@ -31,6 +32,8 @@ class TestNamesThatDoNotExist:
             ("dimensionalty", "dimensionality"),
             ("hiden_size", "hidden_size"),
             ("LAYERS", "layers"),
+            ("kernel_dispatch_time", "kernel_launch_time"),
+            ("normalisation_bandwidth_fraction", "normalization_bandwidth_fraction"),
         ],
     )
     def test_a_parameter(self, name, meant):
@@ -163,7 +166,7 @@ class TestOneQuantityUnderTwoNames:
 class TestAliases:
     pairs = sorted({**aliases().common, **aliases().renamed, **aliases().equal_to}.items())
 
-    @pytest.mark.parametrize(("alias", "name"), pairs)
+    @for_each(pairs)
     def test_every_alias_is_another_name_of_a_quantity(self, alias, name):
         assert name in KNOWN
         assert KNOWN[name].mark.kind in ("quantity", "parameter")

@@ -8,6 +8,7 @@ from amped.configuring.config import read_config
 from amped.library import estimate
 from amped.theory.language.quantity import CATEGORIES, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, OLD_STYLE, config, old_style, sources, the_problem
+from tests.helpers.culprits import for_each
 
 
 class TestAmpedsOlderNames:
@@ -17,7 +18,7 @@ class TestAmpedsOlderNames:
         assert estimated["number_of_accelerators"] == 1024
         assert 0 < estimated["step_time"] < 1e3
 
-    @pytest.mark.parametrize(("old", "new"), sorted(aliases().renamed.items()))
+    @for_each(sorted(aliases().renamed.items()))
     def test_a_renamed_parameter_is_read_under_its_new_name(self, old, new):
         written = {KNOWN[new].category or NETWORK: {"parameters": {old: {"value": 8}}}}
         entry = read_config(written, KNOWN).entries[new]
@@ -60,7 +61,7 @@ class TestAmpedsOlderNames:
         written = [name for c in CATEGORIES for name in OLD_STYLE[c]["parameters"]]
         assert named == [name for name in written if name in aliases().retired]
 
-    @pytest.mark.parametrize("name", sorted(aliases().retired))
+    @for_each(sorted(aliases().retired))
     def test_a_retired_name_with_a_value_warns(self, name):
         notices = read_config(config(**{name: 7}), KNOWN).notices
         assert notices == (

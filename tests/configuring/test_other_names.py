@@ -12,6 +12,7 @@ from amped.cli.options import SHORT
 from amped.cli.recommend import SOUGHT_OPTIONS
 from amped.theory.language.catalogue import catalogue
 from tests.helpers.cli import printed, refused
+from tests.helpers.culprits import for_each
 
 KNOWN = catalogue()
 GIVEN = [(name, value) for name, known in aliases().settings.items() for value in known]
@@ -25,7 +26,7 @@ class TestTheTable:
         assert not {*known.common, *known.results, *known.settings} & set(KNOWN)
         assert not {*known.common} & {*known.settings, *known.results}
 
-    @pytest.mark.parametrize(("name", "value"), [*GIVEN, *OWN])
+    @for_each([*GIVEN, *OWN])
     def test_every_value_of_another_tool_is_one_that_amped_reads(self, name, value) -> None:
         meant = aliases().given(name, value)
         assert meant != {name: value}
@@ -40,7 +41,7 @@ class TestTheTable:
         for word in aliases().results.keys() - aliases().questions.keys():
             assert "unknown parameter" in refused("estimate", "minimal", "--set", f"{word}=1")[1]
 
-    @pytest.mark.parametrize("name", SHORT)
+    @for_each(SHORT)
     def test_every_short_option_is_a_short_name(self, name) -> None:
         assert aliases().common[name] in KNOWN
 
@@ -117,7 +118,7 @@ class TestASearch:
 
 
 class TestAQuestion:
-    @pytest.mark.parametrize(("word", "name"), aliases().results.items())
+    @for_each(aliases().results.items())
     def test_a_word_is_taken_for_a_quantity(self, word, name) -> None:
         assert amped.explain(word.upper(), "llama-3-70b", system="DGX H100").name == name
 

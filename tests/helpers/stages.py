@@ -3,7 +3,6 @@
 import amped
 
 RECORDS = {
-    "parameters": ("stage_parameters", "shared"),
     "state_bytes": ("stage_states", "bytes"),
     "activation_bytes": ("stage_activations", "bytes"),
     "microbatches_in_flight": ("stage_microbatches_in_flight", "layers"),
@@ -13,6 +12,9 @@ PLACES = {"first": 0, "middle": 1, "last": -1}
 
 def of_stage(e: amped.Estimate, place: str, what: str) -> float:
     """The parameters (shared ones), state_bytes, activation_bytes or microbatches_in_flight of a stage."""
+    if what == "parameters":
+        stage = e.results.records("stage_parameters")[PLACES[place]]
+        return float(stage.shared(e.results.records("parameter_classes")))
     name, field = RECORDS[what]
     return float(getattr(e.results.records(name)[PLACES[place]], field))
 

@@ -3,11 +3,10 @@
 import json
 import math
 import re
-from functools import reduce
-
-import pytest
+from functools import cache, reduce
 
 import amped
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 
 PAGE = (ROOT / "docs" / "theory" / "a_step_on_paper.md").read_text("utf-8")
@@ -26,10 +25,9 @@ UNITS = {
 }
 UNIT = "|".join(sorted(filter(None, UNITS), key=len, reverse=True))
 EXACT = 1e-12  # the same arithmetic in another order
-every_row = pytest.mark.parametrize(("names", "how", "value", "unit"), ROWS, ids=[row[0] for row in ROWS])
 
 
-@pytest.fixture(scope="module")
+@cache
 def results():
     return amped.estimate(CONFIG).results
 
@@ -67,20 +65,20 @@ def values_of(name, results):
     return [call.time for call in (kinds if part else (c for c in calls if c.phase != "communication"))]
 
 
-@every_row
-def test_amped_calculates_the_printed_value(names, how, value, unit, results):
+@for_each(ROWS)
+def test_amped_calculates_the_printed_value(names, how, value, unit):
     digits = len(value.partition(".")[2])
     for name in re.findall(r"`([\w.]+)`", names):
-        found = values_of(name, results)
+        found = values_of(name, results())
         assert found, name
         assert {f"{each / UNITS[unit]:.{digits}f}" for each in found} == {value}
 
 
-@every_row
-def test_the_arithmetic_gives_the_value(names, how, value, unit, results):
+@for_each(ROWS)
+def test_the_arithmetic_gives_the_value(names, how, value, unit):
     within = EXACT if unit != "%" else 1e-9
     for name in re.findall(r"`([\w.]+)`", names):
-        assert all(math.isclose(calculated(how), each, rel_tol=within) for each in values_of(name, results))
+        assert all(math.isclose(calculated(how), each, rel_tol=within) for each in values_of(name, results()))
 
 
 def test_every_line_of_a_table_is_read_and_the_page_is_short():
@@ -94,7 +92,7 @@ def test_the_config_gives_nothing_in_vain():
     assert estimate["number_of_accelerators"] == 8
 
 
-def test_a_wrong_line_would_be_seen(results):
+def test_a_wrong_line_would_be_seen():
     assert not math.isclose(calculated("(1 + 2) µs"), 3.1e-6, rel_tol=1e-9)
     assert calculated("2 MB / 2 / 100 GB/s") == 1e-5
-    assert values_of("no_such_time", results) == []
+    assert values_of("no_such_time", results()) == []

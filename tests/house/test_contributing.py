@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from amped.theory.language.catalogue import CHAPTERS
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 from tests.house.test_floors import DATA_ROOMS, FLOORS
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-GENERATED = ("glossary.md",)
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
-PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in GENERATED]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 # Where paths may begin: at the top, in the package, in its theory.
 STARTS = (ROOT, ROOT / "amped", ROOT / "amped" / "theory")
 BLOCK = re.compile(r"^```.*?^```", re.M | re.S)
 TOP = {path.name for path in ROOT.iterdir()} | {path.name for path in (ROOT / "amped").iterdir()}
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 
 
 def quoted(text: str) -> Iterator[str]:
@@ -50,13 +49,13 @@ def rooms_of(cell: str) -> list[str]:
     return [word.removesuffix("/").removesuffix(".py") for word in quoted(cell) if word.endswith(("/", ".py"))]
 
 
-@every_page
+@for_each(PAGES)
 def test_the_paths_in_backticks_exist(page: Path) -> None:
     named = [word for word in quoted(page.read_text("utf-8")) if is_path(word)]
     assert [word for word in named if not exists(word, page)] == []
 
 
-@every_page
+@for_each(PAGES)
 def test_the_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!http|#)([^)#\s]+)", BLOCK.sub("", page.read_text("utf-8")))
     assert [link for link in links if not (page.parent / link).exists()] == []

@@ -1,15 +1,13 @@
-"""The pages in docs/ are true: their commands run, their outputs are real, the generated ones are what the verbs print."""
+"""The pages in docs/ are true: their commands run, and their outputs are real."""
 
 import contextlib
 import io
-import json
 import re
 import runpy
 import shlex
 import subprocess
 import sys
 
-import matplotlib as mpl
 import pytest
 
 from amped.cli.app import main
@@ -91,56 +89,6 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page, least, tmp_pat
     assert commands >= least
 
 
-def test_the_tutorials_links_lead_somewhere():
-    links = re.findall(r"\]\((?!http)([^)#]+)", (DOCS / "tutorial.md").read_text("utf-8"))
-    assert [link for link in links if not (DOCS / link).exists()] == []
-
-
-@pytest.fixture(scope="module")
-def notebook():
-    return json.loads((DOCS / "worked-example.ipynb").read_text("utf-8"))
-
-
-def code_cells(notebook):
-    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-
-
-def stored(cell):
-    """The text that a cell printed when the notebook was last executed."""
-    return "".join("".join(out["text"]) for out in cell["outputs"] if out["output_type"] == "stream")
-
-
-@pytest.mark.thorough
-def test_the_notebooks_cells_run_and_print_what_is_stored(notebook, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    before = mpl.get_backend()
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
-    names, compared = {}, 0
-    try:
-        for cell in code_cells(notebook):
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile("".join(cell["source"]), "worked-example.ipynb", "exec"), names)
-            assert plain(printed.getvalue()) == plain(stored(cell))
-            compared += bool(stored(cell))
-    finally:
-        plt.close("all")
-        mpl.use(before)
-    assert compared >= 4
-
-
-def test_the_notebook_was_executed_in_order_and_is_small(notebook):
-    cells = code_cells(notebook)
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    assert not any(out["output_type"] == "error" for cell in cells for out in cell["outputs"])
-    assert any("image/png" in out.get("data", {}) for cell in cells for out in cell["outputs"])
-    assert (DOCS / "worked-example.ipynb").stat().st_size < 300_000
-    assert str(DOCS.parent) not in json.dumps(notebook)
-
-
 def test_the_page_on_accuracy_has_todays_screen(tmp_path):
     """Its sentences take their figures from it."""
     page = (DOCS / "accuracy.md").read_text("utf-8")
@@ -166,7 +114,7 @@ def test_the_page_on_accuracy_has_todays_screen(tmp_path):
     )
 
 
-def test_the_glossary_is_what_the_command_prints():
-    code, printed = run(["parameters", "--markdown"])
-    assert code == 0
-    assert (DOCS / "glossary.md").read_text("utf-8").rstrip() == printed.rstrip(), "amped parameters --markdown"
+@pytest.mark.parametrize(("page", "most"), [("CHANGELOG.md", 80), ("docs/accuracy-log.md", 150)])
+def test_a_page_of_what_there_is_does_not_become_a_log(page, most):
+    """Each version has a page of what it does, and what failed has one; how it came to be is in the history."""
+    assert len((ROOT / page).read_text("utf-8").splitlines()) <= most

@@ -13,7 +13,6 @@ import pytest
 import amped
 from amped.cli.app import app
 from amped.theory.language.catalogue import CHAPTERS, pages
-from tests.helpers.cli import amped as command
 from tests.helpers.places import ROOT
 
 # The rooms from the ground up, one floor a line: imports point down, and none goes sideways between rooms.
@@ -409,13 +408,6 @@ def test_an_estimate_of_shipped_tables_loads_only_what_it_uses() -> None:
     assert "numpy" in loaded
     assert not {"pint", "pydantic", "jsonschema", "importlib.metadata"} & loaded
     assert not [name for name in loaded if name.startswith(("amped.exploration", "amped.interop"))]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    done = command(verb, "--help", folder=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert "Example:" in done.stdout
 
 
 def test_the_promised_verbs_are_there() -> None:

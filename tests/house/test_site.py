@@ -11,7 +11,7 @@ from tests.helpers.places import ROOT
 
 DOCS = ROOT / "docs"
 BUILD = runpy.run_path(str(DOCS / "build.py"))
-MADE = ["api.md", "equations.md", *BUILD["OUTSIDE"].values()]
+MADE = [*BUILD["MADE"], *BUILD["OUTSIDE"].values()]
 
 
 def places(nav: list[Any]) -> Iterator[str]:

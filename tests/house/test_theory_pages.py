@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from amped.tables.table_files import KERNELS
 from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 
 THEORY = ROOT / "docs" / "theory"
@@ -21,7 +20,6 @@ ASKED = (
     "memory of attention without fusion", "what hides expert exchanges", "largest micro-batch", "MFU",
     "expert's dispatch", "clock in training", "where the uncertainty band comes from",
 )  # fmt: skip
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def names_of(formula: Formula) -> set[str]:
@@ -51,7 +49,7 @@ def test_the_index_lists_the_chapters_in_their_order() -> None:
     assert listed == list(CHAPTERS)
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@for_each(CHAPTERS)
 def test_a_chapter_says_what_it_takes_and_hands_on_beside_a_picture(chapter: str) -> None:
     text = (THEORY / f"{chapter}.md").read_text("utf-8")
     assert 25 <= len(text.splitlines()) <= 60
@@ -67,14 +65,14 @@ def around(chapter: str) -> list[str]:
     return [f"({name}.md)" for name in CHAPTERS[max(place - 1, 0) : place + 2] if name != chapter]
 
 
-@every_page
+@for_each(PAGES)
 def test_a_linked_function_stands_in_the_file_it_is_linked_to(page: Path) -> None:
     linked = links_of(page)
     assert linked or page.stem == PAPER
     assert [(name, file.name) for name, file in linked if not file.is_file() or not stands_in(name, file)] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != PAPER], ids=lambda page: page.stem)
+@for_each(page for page in PAGES if page.stem != PAPER)
 def test_a_name_in_backticks_is_in_the_catalogue_or_linked(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
     words = set(re.findall(r"`([a-z]\w*_\w+)`", text)) - {name for name, _ in links_of(page)}
@@ -82,7 +80,7 @@ def test_a_name_in_backticks_is_in_the_catalogue_or_linked(page: Path) -> None:
     assert words - known == set()
 
 
-@pytest.mark.parametrize("question", ASKED)
+@for_each(ASKED)
 def test_the_index_answers_by_name(question: str) -> None:
     rows = (THEORY / "index.md").read_text("utf-8").splitlines()
     found = [row for row in rows if question in row and row.endswith(" |")]

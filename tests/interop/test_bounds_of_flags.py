@@ -18,6 +18,7 @@ from amped.interop.records import Imported
 from amped.interop.rest import costly, without_effect
 from tests.helpers.cli import amped as run
 from tests.helpers.cli import refused
+from tests.helpers.culprits import for_each
 
 SCRIPT = """torchrun --nnodes 8 --nproc-per-node 8 pretrain_gpt.py --num-layers 30 --hidden-size 8192 --num-attention-heads 64
 --seq-length 4096 --tensor-model-parallel-size 4 --sequence-parallel --pipeline-model-parallel-size 4
@@ -50,11 +51,7 @@ def estimate(found: Imported, **values: object) -> Estimation:
     return estimated(read_scenario(as_config(found), {"system": "DGX H100", **values}))
 
 
-def rows() -> list[Any]:
-    return [pytest.param(form, row, id=f"{form} {row['what']}") for form in FORMS for row in table(form)["unsupported"]]
-
-
-@pytest.mark.parametrize(("form", "row"), rows())
+@for_each((form, row) for form in FORMS for row in table(form)["unsupported"])
 def test_a_row_has_a_reason_for_its_bound_and_names_parts_that_there_are(form: str, row: dict[str, Any]) -> None:
     sizes, shares = {*SIZES} & row.keys(), {*SHARES} & row.keys()
     assert row.keys() - sizes - shares <= {"what", "keys", "why", "source"}
@@ -65,19 +62,19 @@ def test_a_row_has_a_reason_for_its_bound_and_names_parts_that_there_are(form: s
     assert entry.is_bounded == bool(sizes or shares)
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+@for_each(HARMLESS)
 def test_common_flags_that_cost_nothing_are_told_so(name: str) -> None:
     assert (costly("megatron", name), bool(without_effect("megatron", name))) == (None, True)
 
 
-@pytest.mark.parametrize("name", BOUNDED)
+@for_each(BOUNDED)
 def test_common_flags_that_are_not_modeled_have_a_bound(name: str) -> None:
     row = costly("megatron", name)
     assert row is not None
     assert {*SHARES, *SIZES} & row.keys()
 
 
-@pytest.mark.parametrize("name", UNBOUNDED)
+@for_each(UNBOUNDED)
 def test_what_has_no_bound_stays_so(name: str) -> None:
     row = costly("megatron", name)
     assert row is not None

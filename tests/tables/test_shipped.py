@@ -15,6 +15,7 @@ from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPP
 from amped.tables.tables import Tables
 from amped.theory.language.catalogue import catalogue, unit_of_name
 from amped.theory.language.quantity import NETWORK
+from tests.helpers.culprits import for_each
 from tests.helpers.tables import layered
 
 KNOWN = catalogue()
@@ -37,14 +38,14 @@ class TestShippedRows:
     def test_the_names_of_the_contract_are_there(self, name):
         assert sum(name in shipped(table) for table in SHIPPED if table != KERNELS) == 1
 
-    @pytest.mark.parametrize("name", shipped(KERNELS))
+    @for_each(shipped(KERNELS))
     def test_kernel_efficiencies_are_of_an_accelerator_or_a_generation_there_is(self, name):
         generations = {word for row in shipped(ACCELERATORS).values() for word in str(row.get("architecture")).split()}
         named = {row.get(KERNELS) for row in shipped(ACCELERATORS).values()}
         used = {*shipped(ACCELERATORS), *generations, *named, "default", "TPE constants"}
         assert {name, *shipped(KERNELS)[name].get("aliases", ())} & used
 
-    @pytest.mark.parametrize("table", SHIPPED)
+    @for_each(SHIPPED)
     def test_no_two_rows_answer_to_one_name(self, table):
         answers = Counter(
             key for name, row in shipped(table).items() for key in {plain(n) for n in (name, *row.get("aliases", ()))}
@@ -88,7 +89,7 @@ class TestShippedRows:
                 wrong += [] if right else [(*row, column, written, unit)]
         assert wrong == []
 
-    @pytest.mark.parametrize("name", CLOCKED)
+    @for_each(CLOCKED)
     def test_clock_and_units_multiply_to_the_peak_within_three_percent(self, name):
         row = shipped(ACCELERATORS)[name]
         units = row["number_of_cores"] * row["functional_units_per_core"] * row["mac_per_cycle_per_unit"]
@@ -109,11 +110,11 @@ class TestShippedRows:
                 wrong[name] = computed, row["parameters_computed"]
         assert wrong == {}
 
-    @pytest.mark.parametrize("name", shipped(SYSTEMS))
+    @for_each(shipped(SYSTEMS))
     def test_a_system_s_accelerator_is_a_row(self, name):
         assert shipped(SYSTEMS)[name]["accelerator"] in shipped(ACCELERATORS)
 
-    @pytest.mark.parametrize("name", shipped(ACCELERATORS))
+    @for_each(shipped(ACCELERATORS))
     def test_every_accelerator_trains_the_default_network(self, name):
         assert 0 < estimate("default", accelerator=name)["training_time"] < float("inf")
 

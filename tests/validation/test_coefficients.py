@@ -14,6 +14,7 @@ from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.validation.measurements import read_measurements
 from amped.validation.table import read_table
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 
 KNOWN, TABLES = catalogue(), Tables()
@@ -114,7 +115,7 @@ def test_columns_of_kernel_efficiencies_are_the_accelerator_s():
     assert precise == SELECTED_BY["accelerator and precision"]
 
 
-@pytest.mark.parametrize("row", kernel_rows(), ids=lambda row: row.name)
+@for_each(kernel_rows())
 def test_a_row_of_kernel_efficiencies_is_an_accelerator_or_its_generation(row):
     machines = [TABLES.row(ACCELERATORS, name) for name in TABLES.names(ACCELERATORS)]
     generations = [plain(str(machine.columns.get("architecture", ""))) for machine in machines]

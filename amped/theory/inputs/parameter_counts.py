@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from amped.theory.language.quantity import each_of, quantity
+from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.layer_kinds import COUNTS, PARAMETERS
+from amped.theory.nouns.parameter_classes import CLASSES
 from amped.theory.nouns.records import total
 
 
@@ -41,8 +42,7 @@ def attention_matrix_parameters__multi_latent(
 
 
 @quantity("count")
-def attention_parameters(
-    attention_matrix_parameters,
+def attention_vector_parameters(
     dimensionality,
     attention_heads,
     key_value_heads,
@@ -51,16 +51,31 @@ def attention_parameters(
     attention_output_bias,
     query_key_norm,
     attention_sinks,
-    relative_projection,
 ):
-    """The parameters of one attention of a layer: matrices, biases, sinks, and norms of queries and keys.
+    """The biases and sinks of one attention of a layer, and its norms of queries and keys.
 
-    Source: definition.
+    Source: definition. Differs: norms of latent vectors count as matrices.
     """
     biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
+    return biases + query_key_norm * 2 * head_dimension
+
+
+@quantity("count")
+def attention_parameters(
+    attention_matrix_parameters,
+    attention_vector_parameters,
+    dimensionality,
+    attention_heads,
+    head_dimension,
+    relative_projection,
+):
+    """The parameters of one attention of a layer: matrices, a projection of relative positions, biases and norms.
+
+    Source: definition.
+    """
     positions = relative_projection * dimensionality * attention_heads * head_dimension
-    return attention_matrix_parameters + biases + query_key_norm * 2 * head_dimension + positions
+    return attention_matrix_parameters + attention_vector_parameters + positions
 
 
 @quantity("count")
@@ -92,13 +107,18 @@ def non_expert_layer_parameters(
 
 
 @quantity("count")
-def feedforward_parameters(dimensionality, feedforward_dimension, gated_mlp, mlp_bias):
+def feedforward_vector_parameters(dimensionality, feedforward_dimension, gated_mlp, mlp_bias):
+    """The biases of a dense feed-forward network. Source: arXiv 1706.03762, section 3.3."""
+    return mlp_bias * ((1 + gated_mlp) * feedforward_dimension + dimensionality)
+
+
+@quantity("count")
+def feedforward_parameters(dimensionality, feedforward_dimension, gated_mlp, feedforward_vector_parameters):
     """The parameters of a dense feed-forward network.
 
     Source: arXiv 1706.03762, section 3.3; gate: arXiv 2002.05202, section 2.
     """
-    matrices = (2 + gated_mlp) * dimensionality * feedforward_dimension
-    return matrices + mlp_bias * ((1 + gated_mlp) * feedforward_dimension + dimensionality)
+    return (2 + gated_mlp) * dimensionality * feedforward_dimension + feedforward_vector_parameters
 
 
 @quantity("count")
@@ -109,15 +129,21 @@ def expert_parameters(dimensionality, expert_feedforward_dimension, gated_expert
 
 
 @quantity("count")
+def router_vector_parameters(number_of_experts, router_bias):
+    """The biases of the router of a mixture of experts. Source: arXiv 2408.15664, section 3."""
+    return router_bias * number_of_experts
+
+
+@quantity("count")
 def router_and_shared_expert_parameters(
-    dimensionality, number_of_experts, router_bias, shared_experts_feedforward_dimension, gated_mlp
+    dimensionality, number_of_experts, router_vector_parameters, shared_experts_feedforward_dimension, gated_mlp
 ):
     """The parameters of a mixture-of-experts layer that every token uses: the router and the shared experts.
 
     Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
     """
     shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
-    return dimensionality * number_of_experts + router_bias * number_of_experts + shared
+    return dimensionality * number_of_experts + router_vector_parameters + shared
 
 
 @quantity("count")
@@ -199,6 +225,18 @@ def active_parameters(
     """
     mixtures = number_of_MoE_layers + multi_token_prediction_MoE_layers
     return number_of_parameters - mixtures * (number_of_experts - experts_per_token) * expert_parameters
+
+
+# --- classes of parameters -------------------------------------------------------------------------------------------
+
+
+@records()
+def parameter_classes(weight_precision):
+    """The classes of parameters, with the bytes of a weight: training changes all of them.
+
+    Source: arXiv 1910.02054, section 3.1.
+    """
+    return tuple(parameters.at(weight_precision) for parameters in CLASSES)
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------

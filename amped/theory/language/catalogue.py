@@ -12,7 +12,6 @@ from itertools import combinations
 from types import ModuleType
 from typing import Any
 
-from amped.base.aliases import aliases
 from amped.base.errors import Problem, WiringError, did_you_mean
 from amped.base.record import dataclass
 from amped.theory.language.parameter_tables import rows_of
@@ -27,6 +26,7 @@ CHAPTERS = (
     "stages",
     "roofline",
     "messages",
+    "optimizer",
     "links",
     "layer",
     "schedules",
@@ -300,7 +300,7 @@ def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
     found: dict[tuple[str, str], Formula] = {}
     for page in (*pages(), *extra):
         users = page in extra
-        own = [_by_todays_names(f) for f in collect(page)] if users else collect(page)
+        own = collect(page)
         for name in {f.name for f in own if users and not f.variant}:  # a plain formula of a user replaces all of ours
             found = {key: f for key, f in found.items() if key[0] != name}
         for formula in own:
@@ -309,23 +309,6 @@ def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
                 raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
             found[key] = formula
     return Catalogue(found.values())
-
-
-def _by_todays_names(formula: Formula) -> Formula:
-    """A user's formula in which former names of quantities are replaced by the current names."""
-    now = aliases().former
-
-    def named(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(now.get(name, name) for name in names)
-
-    mark = replace(
-        formula.mark,
-        when_given=named(formula.mark.when_given),
-        replaces=named(formula.mark.replaces),
-        when_any_given=named(formula.mark.when_any_given),
-        even_with=named(formula.mark.even_with),
-    )
-    return replace(formula, name=now.get(formula.name, formula.name), arguments=named(formula.arguments), mark=mark)
 
 
 def _title(formula: Formula) -> str:

@@ -13,7 +13,7 @@ from amped.theory.nouns.conditions import OFFLOADED
 from amped.theory.nouns.layer_kinds import average_layer
 from amped.theory.nouns.layer_records import HostPath, LayerCopies, OffloadedLayer
 from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import of_phase, product
+from amped.theory.nouns.records import latest, of_phase, product, total
 from amped.theory.nouns.resources import beside
 
 # --- the host's share for one accelerator ----------------------------------------------------------------------------
@@ -73,7 +73,8 @@ def offloaded_activation_bytes_per_layer(kept_activation_bytes_per_layer, activa
 @quantity("byte")
 def offloaded_STATE_bytes_per_layer(
     model_states,
-    non_expert_parameters_per_accelerator,
+    parameter_classes,
+    stage_parameters,
     expert_parameters_per_accelerator,
     largest_stage_layers,
     *,
@@ -89,8 +90,10 @@ def offloaded_STATE_bytes_per_layer(
     (gradients).
     """
     kept = {record.name: record for record in model_states}[state]
-    held = kept.of(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator)
-    return held * kept.offload / largest_stage_layers
+    places = [place for place, c in enumerate(parameter_classes) if not c.routed]
+    shared = latest(total(held.counts[place] * kept.bytes[place] for place in places) for held in stage_parameters)
+    (expert,) = [each for c, each in zip(parameter_classes, kept.bytes, strict=True) if c.routed]
+    return (shared + expert_parameters_per_accelerator * expert) * kept.offload / largest_stage_layers
 
 
 # --- copies beside a layer -------------------------------------------------------------------------------------------
@@ -119,6 +122,7 @@ def copy_time(up, down, link, memory, beside=0.0):
 def offloaded_layers__offloaded(
     layer_parameters,
     parameter_groups,
+    parameter_classes,
     model_states,
     layer_kinds,
     kept_activations,
@@ -132,16 +136,14 @@ def offloaded_layers__offloaded(
 
     Source: arXiv 2104.07857, sections 5.1.2 and 6.1.
     """
-    (shared, expert), layers = parameter_groups, []
-    weight, gradient, _ = model_states
-    average = average_layer(layer_kinds, layer_parameters)
-    means = (average.shared / shared.split_degree, average.expert / expert.split_degree)
-    for layer, kept in zip(layer_parameters, kept_activations, strict=True):
-        own = (layer.shared / shared.split_degree, layer.expert / expert.split_degree)
+    layers, (weight, gradient, _) = [], model_states
+    parameters = [layer.split(parameter_classes, parameter_groups) for layer in layer_parameters]
+    average = average_layer(layer_kinds, parameters)
+    for layer, kept in zip(parameters, kept_activations, strict=True):
         offloaded = OffloadedLayer(
             layer.name,
-            weights=offloaded_weight_bytes_per_layer * (weight.of(*own) / weight.of(*means)),
-            gradients=offloaded_gradient_bytes_per_layer * (gradient.of(*own) / gradient.of(*means)),
+            weights=offloaded_weight_bytes_per_layer * (weight.of(layer) / weight.of(average)),
+            gradients=offloaded_gradient_bytes_per_layer * (gradient.of(layer) / gradient.of(average)),
             activations=kept.bytes * activation_offload,
         )
         layers.append(offloaded)

@@ -27,5 +27,6 @@ HANDS_ON = (
     "output_head_panel_durations",
     "tied_embedding_durations",
     "data_durations",
+    "optimizer_message_durations",
     "pipeline_durations",
 )

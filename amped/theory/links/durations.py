@@ -30,13 +30,15 @@ def collective_algorithm():
         "output_head_panel_durations",
         "tied_embedding_durations",
         "data_durations",
+        "optimizer_message_durations",
     ),
-    KIND=(*MESSAGES_OF_A_LAYER, "output_head_panel", "tied_embedding", "data"),
+    KIND=(*MESSAGES_OF_A_LAYER, "output_head_panel", "tied_embedding", "data", "optimizer_message"),
     MESSAGES=(
         *(f"{kind}_collectives" for kind in MESSAGES_OF_A_LAYER),
         "output_head_panels",
         "tied_embedding_collectives",
         "sharding_collectives",
+        "optimizer_collectives",
     ),
 )
 @records()

@@ -53,6 +53,7 @@ HANDS_ON = (
     "unbalanced_sequence_split_degree",
     # sharding
     "expert_split_degree",
+    "expert_sharding_degree",
     "optimizer_state_shards",
     "gradient_shards",
     "weight_shards",

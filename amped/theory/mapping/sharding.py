@@ -10,7 +10,7 @@ from amped.theory.language.quantity import MAPPING, each_of, family, parameter, 
 from amped.theory.nouns.divisors import largest_divisor
 from amped.theory.nouns.parallelisms import COPYING
 from amped.theory.nouns.records import product
-from amped.theory.nouns.shardings import SHARDINGS, shares
+from amped.theory.nouns.shardings import SHARDINGS, shards, shares
 
 # The prefixes of names: none for the shared parameters, expert_ for those of the routed experts.
 EXPERT = ("", "expert_")
@@ -142,7 +142,7 @@ def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree, *, state):
     Routed experts (names with expert_) and all other parameters have different sharding groups. Source: arXiv
     1910.02054, section 5.
     """
-    return np.where(shares(state, zero_stage), EXPERT_sharding_degree, 1)
+    return shards(state, zero_stage, EXPERT_sharding_degree)
 
 
 # --- what is whole ---------------------------------------------------------------------------------------------------

@@ -32,21 +32,12 @@ def at(index, values):
 
 
 @quantity("count")
-def fullest_stage_parameters(fullest_stage_index, stage_parameters):
+def fullest_stage_parameters(fullest_stage_index, stage_parameters, parameter_classes):
     """The parameters on an accelerator of the fullest stage, without routed experts, before ZeRO shards them.
 
     Source: definition.
     """
-    return at(fullest_stage_index, [held.shared for held in stage_parameters])
-
-
-@quantity("count")
-def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
-    """The parameters of the routed experts of an accelerator of the fullest stage, before ZeRO shards them.
-
-    Source: definition.
-    """
-    return at(fullest_stage_index, [held.expert for held in stage_parameters])
+    return at(fullest_stage_index, [held.shared(parameter_classes) for held in stage_parameters])
 
 
 @family(
@@ -59,13 +50,12 @@ def fullest_stage_expert_parameters(fullest_stage_index, stage_parameters):
     STAGE=("3", "2", "1"),
 )
 @quantity("byte")
-def STATE_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states, *, state):
+def STATE_bytes(fullest_stage_index, stage_states, *, state):
     """The memory of the STATE of all parameters on the fullest stage. ZeRO shards this memory from stage STAGE on.
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards this memory.
     """
-    kept = {record.name: record for record in model_states}[state]
-    return kept.of(fullest_stage_parameters, fullest_stage_expert_parameters) * (1 - kept.offload)
+    return at(fullest_stage_index, [getattr(held, state) for held in stage_states])
 
 
 @quantity("byte")

@@ -1,18 +1,19 @@
 """Memory of the host: what is offloaded there, and whether it fits."""
 
 from amped.theory.language.quantity import quantity
+from amped.theory.memory.fullest_stage import at
 from amped.theory.nouns.conditions import OFFLOADED
 from amped.theory.nouns.records import latest, total
 
 
 @quantity("byte")
-def host_state_bytes(fullest_stage_parameters, fullest_stage_expert_parameters, model_states):
-    """The bytes of weights, gradients and optimizer states that the host keeps for one accelerator.
+def host_state_bytes(fullest_stage_index, stage_parameters, model_states):
+    """The bytes of weights, gradients and optimizer states that the host keeps for an accelerator of the fullest stage.
 
     Source: arXiv 2101.06840, section 3.
     """
-    parameters = fullest_stage_parameters, fullest_stage_expert_parameters
-    return total(state.of(*parameters) * state.offload for state in model_states)
+    kept = [total(state.of(stage) * state.offload for state in model_states) for stage in stage_parameters]
+    return at(fullest_stage_index, kept)
 
 
 @quantity("byte")

@@ -20,6 +20,7 @@ def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float
     parameters = stage_parameters(
         stages,
         values["parameter_groups"],
+        values["parameter_classes"],
         values["kind_parameters"],
         values["embedding_parameters"],
         values["output_head_stage_parameters"],
@@ -34,7 +35,7 @@ def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float
         values["embedding_activation_bytes"],
         values["output_head_activation_bytes"],
     )
-    states = stage_states(parameters, values["device_states"])[0].bytes
+    states = stage_states(parameters, values["model_states"])[0].bytes
     working = working_bytes(
         stage, values["layer_working_bytes"], values["logits_gradient_bytes"], values["output_head_activation_bytes"]
     )

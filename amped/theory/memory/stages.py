@@ -4,18 +4,25 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.conditions import LISTED
-from amped.theory.nouns.records import latest, least
-from amped.theory.nouns.stage_records import Held, ends_of, had, on
+from amped.theory.nouns.records import latest, least, total
+from amped.theory.nouns.stage_records import Held, HeldStates, ends_of, had, on
 
 
 @records()
-def stage_states(stage_parameters, device_states):
-    """The bytes of weights, gradients and optimizer states that an accelerator of each stage holds.
+def stage_states(stage_parameters, model_states):
+    """The bytes of weights, gradients and optimizer states that an accelerator of each stage holds, without offload.
 
-    Source: arXiv 1910.02054, section 5.
+    ZeRO shards optimizer states from stage 1 on, gradients from stage 2 on, and weights at stage 3.
+
+    Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards all of this memory.
     """
-    (states,) = device_states
-    return tuple(Held(stage.name, states.of(stage.shared, stage.expert)) for stage in stage_parameters)
+    stages = []
+    for stage in stage_parameters:
+        kept = [state.of(stage) * (1 - state.offload) for state in model_states]
+        weight, gradient, states = kept
+        held = HeldStates(stage.name, weight=weight, gradient=gradient, optimizer_state=states, bytes=total(kept))
+        stages.append(held)
+    return tuple(stages)
 
 
 @records()

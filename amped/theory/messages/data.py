@@ -7,7 +7,7 @@ micro-batch.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.records import Collective, Group
+from amped.theory.nouns.records import Collective, Group, latest, total
 from amped.theory.nouns.shardings import shares
 
 
@@ -34,11 +34,27 @@ def scattered_gradient_messages(sharding_messages, zero_stage, whole_gradient_ex
     return sharding_messages * shares("optimizer_state", zero_stage) * (1 - whole)
 
 
+@quantity("byte")
+def gathered_weight_bytes_per_accelerator(stage_parameters, parameter_classes, zero_stage):
+    """The bytes of the weights that one accelerator gathers, without routed experts: those that its replicas updated.
+
+    If ZeRO shards weights, an accelerator also gathers weights that training does not change.
+
+    Source: arXiv 1910.02054, section 7.
+    """
+    gathered = [
+        (place, c.precision * np.maximum(c.changes, shares("weight", zero_stage)))
+        for place, c in enumerate(parameter_classes)
+        if not c.routed
+    ]
+    return latest(total(held.counts[place] * each for place, each in gathered) for held in stage_parameters)
+
+
 @records()
 def sharding_collectives(
-    non_expert_parameters_per_accelerator,
+    trained_parameters_per_accelerator,
     exchanged_gradient_precision,
-    weight_precision,
+    gathered_weight_bytes_per_accelerator,
     zero_stage,
     sharding_messages,
     scattered_gradient_messages,
@@ -53,8 +69,8 @@ def sharding_collectives(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
-    gradients = non_expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
-    weights = non_expert_parameters_per_accelerator * weight_precision / sharding_messages
+    gradients = trained_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
+    weights = gathered_weight_bytes_per_accelerator / sharding_messages
     sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
     whole = sharding_messages - scattered
     (replicas,), (shards,) = replica_group, shard_group
@@ -71,7 +87,7 @@ def sharding_collectives(
 def expert_sharding_collectives(
     expert_parameters_per_accelerator,
     exchanged_gradient_precision,
-    weight_precision,
+    parameter_classes,
     zero_stage,
     sharding_messages,
     scattered_gradient_messages,
@@ -81,8 +97,10 @@ def expert_sharding_collectives(
 
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.
     """
-    gradients = expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
-    weights = expert_parameters_per_accelerator * weight_precision / sharding_messages
+    (experts,) = [c for c in parameter_classes if c.routed]
+    gathered = experts.precision * np.maximum(experts.changes, shares("weight", zero_stage))
+    gradients = experts.changes * expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
+    weights = expert_parameters_per_accelerator * gathered / sharding_messages
     sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
     whole = sharding_messages - scattered
     (replicas,) = expert_replica_group

@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import records
+from amped.theory.nouns.parameter_classes import EMBEDDINGS
 from amped.theory.nouns.records import Collective, Group, latest
 from amped.theory.nouns.stage_records import had, lacked
 
@@ -36,6 +37,7 @@ def tied_embedding_collectives(
     pipeline_stages,
     tied_embedding_parameters,
     parameter_groups,
+    parameter_classes,
     exchanged_gradient_precision,
     pipeline_parallel_degree,
     inter_node_pipeline_parallel_degree,
@@ -47,7 +49,8 @@ def tied_embedding_collectives(
     Source: arXiv 1909.08053, section 3; Megatron-Core, distributed/finalize_model_grads.py (embedding group).
     """
     apart = latest(had(s.has_output_head, lacked(s.has_embedding, 1.0)) for s in pipeline_stages)
-    volume = tied_embedding_parameters / parameter_groups[0].split_degree * exchanged_gradient_precision
+    trained = {c.name: c.changes for c in parameter_classes}[EMBEDDINGS]
+    volume = trained * tied_embedding_parameters / parameter_groups[0].split_degree * exchanged_gradient_precision
     nodes = np.minimum(inter_node_pipeline_parallel_degree, 2)
     ends = Group("ends", intra=2 / nodes, inter=nodes)
     return (

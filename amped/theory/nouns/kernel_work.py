@@ -143,6 +143,7 @@ class EntryCosts(Record):
         activation: bytes of an activation.
         operand: bytes of an entry that a product with a weight reads.
         gradient: bytes of an entry of a weight gradient.
+        frozen: the names of the classes of parameters that training does not change.
     """
 
     product: Any
@@ -150,6 +151,7 @@ class EntryCosts(Record):
     activation: Any
     operand: Any
     gradient: Any
+    frozen: tuple[str, ...] = ()
 
     def of(self, each: Each, entries: Any, precision: Any = None) -> Each:
         """The work of a call on the given number of entries.
@@ -194,7 +196,8 @@ def contraction(
 ) -> tuple[Operator, ...]:
     """A matrix product, and the two products that compute the gradients of its operands.
 
-    The product that computes a weight gradient adds the result to the gradient of earlier micro-batches. Products of
+    The product that computes a weight gradient adds the result to the gradient of earlier micro-batches. There is none
+    for weights that training does not change, and then no operand is kept for it. Products of
     activations with activations, and the output head, read entries in the precision of activations. Other products may
     read narrower entries; then another operator casts the entries before. If the inner dimension k arrives in several
     panels, the output is read and written once for each panel. Source: arXiv 2410.00273, section 3.
@@ -211,12 +214,14 @@ def contraction(
         added = right * cost.gradient
         phase, of_right = "weight_gradient", Traffic(flops, (left + out) * entry + added, added)
     own: dict[str, Any] = {"count": count, "panels": panels, "part": part}
-    after = (f"{gemm.name}_casts", *after)
-    return (
-        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=stash, after=after, **own),
+    after, frozen = (f"{gemm.name}_casts", *after), phase == "weight_gradient" and gemm.weights in cost.frozen
+    kept = 0.0 * stash if frozen else stash
+    passes = (
+        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept, after=after, **own),
         operator(gemm.name, kind, "input_gradient", (m, k, n, batch), of_left, **own),
         operator(gemm.name, kind, phase, (k, n, m, batch), of_right, **own),
     )
+    return passes[:2] if frozen else passes
 
 
 def streamed(

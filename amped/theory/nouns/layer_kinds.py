@@ -18,6 +18,7 @@ class Block:
         name: the block's name, in `Part.block` and in `KINDS`.
         layers: the quantity that counts the layers with this block.
         parameters: the quantity that gives the parameters of one block; routed experts are counted apart.
+        vectors: the quantity that gives those of them that are vectors: biases and norms.
         operators: the records of its operators in an average layer.
         gemms: the records of its matrix products with weights.
         passes: the quantity that counts the forward passes through the block in a step, averaged over the stages.
@@ -26,6 +27,7 @@ class Block:
     name: str
     layers: str
     parameters: str
+    vectors: str
     operators: str
     gemms: str
     passes: str
@@ -43,6 +45,7 @@ BLOCKS = (
         ATTENTION,
         layers="number_of_attention_layers",
         parameters="attention_parameters",
+        vectors="attention_vector_parameters",
         operators="attention_operators",
         gemms="projection_gemms",
         passes="attention_passes",
@@ -51,6 +54,7 @@ BLOCKS = (
         DENSE,
         layers="number_of_dense_layers",
         parameters="feedforward_parameters",
+        vectors="feedforward_vector_parameters",
         operators="feedforward_operators",
         gemms="feedforward_gemms",
         passes="dense_layer_passes",
@@ -59,6 +63,7 @@ BLOCKS = (
         MIXTURE,
         layers="number_of_MoE_layers",
         parameters="router_and_shared_expert_parameters",
+        vectors="router_vector_parameters",
         operators="expert_operators",
         gemms="expert_gemms",
         passes="MoE_layer_passes",
@@ -66,6 +71,7 @@ BLOCKS = (
 )
 COUNTS = tuple(block.layers for block in BLOCKS)
 PARAMETERS = tuple(block.parameters for block in BLOCKS)
+VECTOR_PARAMETERS = tuple(block.vectors for block in BLOCKS)
 OPERATORS = tuple(block.operators for block in BLOCKS)
 GEMMS = tuple(block.gemms for block in BLOCKS)
 PASSES = tuple(block.passes for block in BLOCKS)
@@ -133,8 +139,12 @@ def average_layer(kinds: Sequence[LayerKind], records: Sequence[Any]) -> Any:
     if len(records) == 1:
         return records[0]
     fields = [field for field in records[0].__match_args__ if field != "name"]
-    means = {
-        field: total(kind.share * getattr(record, field) for kind, record in zip(kinds, records, strict=True))
-        for field in fields
-    }
+    means = {field: _mean(kinds, [getattr(record, field) for record in records]) for field in fields}
     return replace(records[0], name="network", **means)
+
+
+def _mean(kinds: Sequence[LayerKind], values: Sequence[Any]) -> Any:
+    """The mean over the layers of the network of a number, or of each of several numbers, that each kind has."""
+    if isinstance(values[0], tuple):
+        return tuple(_mean(kinds, column) for column in zip(*values, strict=True))
+    return total(kind.share * value for kind, value in zip(kinds, values, strict=True))

@@ -68,6 +68,10 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     return value if isinstance(value, STRUCTURE) else function(value)
 
 
+# The class of parameters to which the weights of most products belong; the other classes are in `parameter_classes`.
+MATRICES = "matrices"
+
+
 @dataclass(frozen=True, slots=True)
 class Gemm(Record):
     """A matrix product: `batch` times an m × k matrix with a k × n matrix.
@@ -76,6 +80,7 @@ class Gemm(Record):
         count: the number of calls in a layer, on average over the layers.
         panels: the number of parts in which the inner dimension k arrives. The product of each part is added to the
             output before the next part arrives.
+        weights: the class of parameters to which the k × n matrix belongs, if it is a weight.
     """
 
     m: Any
@@ -84,6 +89,7 @@ class Gemm(Record):
     batch: Any = 1.0
     count: Any = 1.0
     panels: Any = 1.0
+    weights: str = MATRICES
 
     @property
     def multiply_accumulates(self) -> Any:
@@ -414,6 +420,7 @@ class Kernels(Record):
         products, attention, streams: the coefficients of matrix products, of fused attention, and of all other kernels.
         overhead: seconds between two kernels on the device.
         launch_time: seconds in which the host launches a kernel.
+        time: the function that computes the time of one call of an operator from these rates.
     """
 
     products: Any
@@ -421,6 +428,13 @@ class Kernels(Record):
     streams: Any
     overhead: Any
     launch_time: Any
+    time: Callable[[Any, Any], Any]
+
+    def durations(self, operators: Iterable[Operator]) -> tuple[Duration, ...]:
+        """The time of one call of each operator."""
+        return tuple(
+            Duration(o.name, o.kind, o.phase, self.time(o, self), o.kernels, o.count, part=o.part) for o in operators
+        )
 
     def at_full_clock(self, clock: Any) -> Kernels:
         """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""

@@ -30,6 +30,14 @@ SHARDINGS = (
 )
 
 
+def shards(state: str, zero_stage: Any, degree: Any) -> Any:
+    """The number of shares into which replicas split a kind of state; `degree` is the size of a sharding group.
+
+    Source: arXiv 1910.02054, section 5.
+    """
+    return np.where(shares(state, zero_stage), degree, 1)
+
+
 def shares(state: str, zero_stage: Any) -> Any:
     """Whether replicas at the given ZeRO stages shard a kind of state: optimizer_state, gradient or weight.
 

@@ -104,54 +104,6 @@ def lacked(has: Any, value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterGroup(Record):
-    """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
-
-    Attributes:
-        split_degree: the number of shares into which model parallelism splits the parameters.
-        weight_shards, gradient_shards, optimizer_state_shards: the number of shares into which ZeRO splits each state
-            of the parameters of an accelerator.
-    """
-
-    split_degree: Any
-    weight_shards: Any
-    gradient_shards: Any
-    optimizer_state_shards: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters(Record):
-    """The number of parameters on one accelerator of a stage, before ZeRO shards them.
-
-    Attributes:
-        shared: all parameters except routed experts.
-        expert: the parameters of routed experts.
-    """
-
-    shared: Any
-    expert: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ModelState(Record):
-    """The bytes that are kept for each parameter: of its weight, its gradient, or its optimizer states.
-
-    Attributes:
-        shared: the bytes in the shard of one accelerator, for each parameter that is not in a routed expert.
-        expert: the bytes in the shard of one accelerator, for each parameter of a routed expert.
-        offload: the share of these bytes that the host keeps.
-    """
-
-    shared: Any
-    expert: Any
-    offload: Any
-
-    def of(self, shared: Any, expert: Any) -> Any:
-        """The bytes of this state for the given numbers of parameters, on the accelerator and on the host together."""
-        return shared * self.shared + expert * self.expert
-
-
-@dataclass(frozen=True, slots=True)
 class InFlight(Record):
     """The numbers of micro-batches whose activations a stage holds at the same time.
 
@@ -187,6 +139,21 @@ def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlig
 class Held(Record):
     """The number of bytes that an accelerator of a stage holds."""
 
+    bytes: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStates(Record):
+    """The bytes of the states of parameters that an accelerator of a stage holds, without what the host keeps.
+
+    Attributes:
+        weight, gradient, optimizer_state: the bytes of each state.
+        bytes: the bytes of all states.
+    """
+
+    weight: Any
+    gradient: Any
+    optimizer_state: Any
     bytes: Any
 
 

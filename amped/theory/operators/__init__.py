@@ -6,7 +6,7 @@ number of its calls (`count`, on average in a layer).
 
     layer_operators = norms + attention + residuals + feed-forward network + experts + casts + accumulation
 
-The folders `attention/`, `feedforward/` and `optimizers/` have one kind in each file. The page `encoder` has the layer
+The folders `attention/` and `feedforward/` have one kind in each file. The page `encoder` has the layer
 that normalizes after its blocks; `embedding_and_output_head` has the two ends of the network. The pages `recomputation`
 and `memory_policies` say what is not kept, and `saved_activations` adds up what is kept. The page `deepflow` lists the
 products in DeepFlow's order. This chapter has no times.
@@ -23,7 +23,6 @@ PAGES = (
     "recomputation",
     "memory_policies",
     "saved_activations",
-    "optimizers",
     "deepflow",
 )
 
@@ -72,6 +71,7 @@ HANDS_ON = (
     "norm_operators",
     "product_operators",
     "layer_operators",
+    "adapter_gemms",
     # embedding_and_output_head
     "embedding_operators",
     "output_head_gemms",
@@ -96,11 +96,6 @@ HANDS_ON = (
     "kept_activation_bytes_per_layer",
     "embedding_activation_bytes",
     "output_head_activation_bytes",
-    # optimizers/adam
-    "optimizer_states_per_parameter",
-    # optimizers/update
-    "full_precision_copies",
-    "optimizer_operators",
     # deepflow
     "deepflow_gemms",
 )

@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import NETWORK, parameter, quantity, records
 from amped.theory.nouns.kernel_work import CROSS_ENTROPY, DROPOUT, EMBEDDING, NORM, Traffic, Work, contraction, streamed
+from amped.theory.nouns.parameter_classes import EMBEDDINGS
 from amped.theory.nouns.records import Gemm
 
 
@@ -44,7 +45,8 @@ def cross_entropy_kernels():
 @records()
 def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
     """The matrix product of the output head for one micro-batch. Source: Megatron-LM, parallel output head."""
-    return (Gemm("output_head", microbatch_tokens, vocabulary_size / tensor_parallel_rows, dimensionality),)
+    logits = vocabulary_size / tensor_parallel_rows
+    return (Gemm("output_head", microbatch_tokens, logits, dimensionality, weights=EMBEDDINGS),)
 
 
 @quantity("count")

@@ -8,9 +8,9 @@ with softmax.
 import numpy as np
 
 from amped.theory.language.quantity import each_of, records
-from amped.theory.nouns.kernel_work import NORM, Traffic, Work, operator, streamed
+from amped.theory.nouns.kernel_work import NORM, Traffic, Work, contraction, operator, streamed
 from amped.theory.nouns.layer_kinds import ATTENTION, OPERATORS, ROUTER_NORM
-from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
+from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE, PROJECTION_INPUTS
 from amped.theory.nouns.records import total
 
 
@@ -120,10 +120,24 @@ def layer_operators(
     OPERATORS,
     quantization_operators,
     accumulation_operators,
+    adapter_gemms,
+    attentions_per_layer,
+    entry_costs,
 ):
     """All operators of one layer, each followed by the operators of its gradients.
 
-    Source: arXiv 1706.03762, figure 1.
+    Source: arXiv 1706.03762, figure 1; arXiv 2106.09685, section 4 (adapters, which keep their inputs).
     """
-    blocks = total([attention_operators, residual_operators, *OPERATORS])
-    return norm_operators + blocks + quantization_operators + accumulation_operators
+    blocks, (cost,) = total([attention_operators, residual_operators, *OPERATORS]), entry_costs
+    adapters = (
+        o.within(ATTENTION)
+        for gemm in adapter_gemms
+        for o in contraction(
+            gemm,
+            cost,
+            stash=gemm.m * gemm.k * cost.operand,
+            count=attentions_per_layer * gemm.count,
+            after=PROJECTION_INPUTS,
+        )
+    )
+    return norm_operators + blocks + quantization_operators + accumulation_operators + tuple(adapters)

@@ -41,13 +41,15 @@ def entry_costs(
     activation_precision,
     matrix_operand_precision,
     gradient_precision,
+    parameter_classes,
 ):
     """The number of operations that one operation on an entry counts as, and the bytes of an entry, as one record.
 
-    Source: definition.
+    The record also says which weights have no gradients. Source: definition.
     """
     operations = (flops_per_multiply_accumulate, flops_per_elementary_operation)
-    return (EntryCosts("entry", *operations, activation_precision, matrix_operand_precision, gradient_precision),)
+    entries = (activation_precision, matrix_operand_precision, gradient_precision)
+    return (EntryCosts("entry", *operations, *entries, tuple(c.name for c in parameter_classes if not c.trained)),)
 
 
 @quantity("byte")

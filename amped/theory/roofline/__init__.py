@@ -1,7 +1,8 @@
 """How long a kernel takes on one accelerator.
 
 The chapter takes the operators, the datasheet and the efficiencies. It hands on `kernel_rates` (one record of all
-rates) and the durations of the operators of a layer, of the embedding, of the output head and of the optimizer.
+rates, with the equation of a kernel's time) and the durations of the operators of a layer, of the embedding and of the
+output head.
 
     time of a kernel = overhead + max(work / rate, traffic / bandwidth)
 
@@ -29,7 +30,6 @@ HANDS_ON = (
     "layer_durations",
     "embedding_durations",
     "output_head_durations",
-    "optimizer_durations",
     # measured
     "timed_kernels",
 )

@@ -8,7 +8,7 @@ the table `kernel_efficiencies`.
 import numpy as np
 
 from amped.theory.language.quantity import family, records
-from amped.theory.nouns.records import FUSED, REDUCING, STREAMING, Duration
+from amped.theory.nouns.records import FUSED, REDUCING, STREAMING
 
 # For each tile of a library: its rows, its columns, its class (0 large, 1 medium, 2 small, 3 smallest), and the parts
 # into which it cuts k. Only the medium tile also cuts k. Source: CUTLASS, default tiles and split-K.
@@ -255,22 +255,13 @@ WORK = {
 }
 
 
-def kernel_durations(operators, kernels):
-    """The time of one call of each operator. Source: `kernel_time`."""
-    (rates,) = kernels
-    return tuple(
-        Duration(o.name, o.kind, o.phase, kernel_time(o, rates), o.kernels, o.count, part=o.part) for o in operators
-    )
-
-
 @family(
     named=(
         "layer_durations",
         "embedding_durations",
         "output_head_durations",
-        "optimizer_durations",
     ),
-    PART=("layer", "embedding", "output_head", "optimizer"),
+    PART=("layer", "embedding", "output_head"),
 )
 @records()
 def PART_durations(PART_operators, kernel_rates):
@@ -278,4 +269,4 @@ def PART_durations(PART_operators, kernel_rates):
 
     Source: Williams et al., CACM 52(4), 2009; `kernel_time` and `product_time` on this page are the equations.
     """
-    return kernel_durations(PART_operators, kernel_rates)
+    return kernel_rates[0].durations(PART_operators)

@@ -5,6 +5,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import SOFTMAX
 from amped.theory.nouns.records import AttentionRamp, FusedAttention, Kernels, Products, Streams, Tiles
+from amped.theory.roofline.kernels import kernel_time
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -272,7 +273,7 @@ def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_over
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
     parts = (product_rates[0], fused_attention_rates[0], stream_rates[0])
-    return (Kernels("kernels", *parts, kernel_overhead_time, kernel_launch_time),)
+    return (Kernels("kernels", *parts, kernel_overhead_time, kernel_launch_time, kernel_time),)
 
 
 # --- attention -------------------------------------------------------------------------------------------------------

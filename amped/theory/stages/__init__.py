@@ -1,8 +1,8 @@
 """What each pipeline stage holds.
 
 The chapter takes the layers, the pipeline degree (or a layout) and the counts of parameters. It hands on the layers and
-the parameters of the first, the middle and the last stage, the records `pipeline_stages`, and the parameters that one
-accelerator updates.
+the parameters of the first, the middle and the last stage, the records `pipeline_stages`, and the parameters of one
+accelerator.
 
     layers = first stage + (stages − 2) × middle stage + last stage
 
@@ -32,14 +32,10 @@ HANDS_ON = (
     "output_head_stage_parameters",
     "output_head_stage_expert_parameters",
     "parameter_groups",
-    "optimizer_bytes_per_parameter",
-    "model_states",
-    "device_states",
     "stage_parameters",
     "layer_parameters",
     "tied_embedding_parameters",
     "non_expert_parameters_per_accelerator",
+    "trained_parameters_per_accelerator",
     "expert_parameters_per_accelerator",
-    "updated_parameters",
-    "device_updated_parameters",
 )

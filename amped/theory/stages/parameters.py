@@ -1,114 +1,90 @@
-"""Parameters and their states: of each stage, of the fullest accelerator, and those that one accelerator updates."""
+"""Parameters: of a layer of each kind, of each stage, and of the accelerator that has most of them."""
 
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.conditions import LISTED
-from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, PARAMETERS
-from amped.theory.nouns.records import latest, total
-from amped.theory.nouns.stage_records import ModelState, ParameterGroup, Parameters, had, lacked, on
+from amped.theory.nouns.layer_kinds import ATTENTION, BLOCKS, COUNTS, PARAMETERS, VECTOR_PARAMETERS
+from amped.theory.nouns.parameter_classes import (
+    ADAPTERS,
+    EMBEDDINGS,
+    EXPERTS,
+    VECTORS,
+    ParameterGroup,
+    Parameters,
+    counted,
+)
+from amped.theory.nouns.records import MATRICES, latest, total
+from amped.theory.nouns.shardings import shards
+from amped.theory.nouns.stage_records import had, lacked, on
 
-
-@quantity("count")
-def expert_parameters_per_layer(number_of_MoE_layers, number_of_experts, expert_parameters, layers):
-    """The parameters of the routed experts of one layer, averaged over the layers.
-
-    Source: arXiv 2006.16668, section 2.2.
-    """
-    return number_of_MoE_layers * number_of_experts * expert_parameters / layers
+# The states of a parameter, in the order of the fields of `ParameterGroup`.
+STATES = ("weight", "gradient", "optimizer_state")
 
 
 @records()
-def parameter_groups(
-    weight_split_degree,
-    weight_shards,
-    gradient_shards,
-    optimizer_state_shards,
-    expert_split_degree,
-    expert_weight_shards,
-    expert_gradient_shards,
-    expert_optimizer_state_shards,
-):
-    """The two groups of parameters: routed experts, and all other parameters, with how each is split and sharded.
+def parameter_groups(weight_split_degree, expert_split_degree, zero_stage, sharding_degree, expert_sharding_degree):
+    """The two groups of parameters, with how each is split and sharded: all except routed experts, and routed experts.
 
     Source: arXiv 1910.02054, section 5; arXiv 2006.16668, section 3.
     """
-    shards = weight_shards, gradient_shards, optimizer_state_shards
-    expert_shards = expert_weight_shards, expert_gradient_shards, expert_optimizer_state_shards
-    return (
-        ParameterGroup("shared", weight_split_degree, *shards),
-        ParameterGroup("expert", expert_split_degree, *expert_shards),
+    groups = ("shared", weight_split_degree, sharding_degree), ("expert", expert_split_degree, expert_sharding_degree)
+    return tuple(
+        ParameterGroup(name, split, *(shards(state, zero_stage, degree) for state in STATES))
+        for name, split, degree in groups
     )
 
 
-@quantity("byte")
-def optimizer_bytes_per_parameter(optimizer_states_per_parameter, optimizer_state_precision):
-    """The bytes of the optimizer states of one parameter, unsharded. Source: arXiv 1910.02054, section 3.1."""
-    return optimizer_states_per_parameter * optimizer_state_precision
-
-
+@each_of(PARAMETERS=PARAMETERS, BIASES=VECTOR_PARAMETERS)
 @records()
-def model_states(
-    parameter_groups,
-    weight_precision,
-    weight_copy_bytes_per_parameter,
-    gradient_precision,
-    whole_gradient_bytes_per_parameter,
-    gradient_copy_bytes_per_parameter,
-    optimizer_bytes_per_parameter,
-    weight_offload,
-    gradient_offload,
-    optimizer_offload,
+def block_parameters(
+    PARAMETERS,
+    BIASES,
+    parameter_classes,
+    layers,
+    norm_parameters,
+    cross_attention_parameters,
+    relative_position_parameters,
+    adapter_gemms,
 ):
-    """The bytes of the weight, the gradient and the optimizer states of one parameter in the shard of an accelerator.
+    """The parameters of each block of a layer by class, without routed experts, and what a layer has beside its blocks.
 
-    Each of the three also has the share that is offloaded to the host.
+    Beside its blocks a layer has norms, and on average a share of cross-attentions and of tables of relative positions.
 
-    Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
+    Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
-    whole = whole_gradient_bytes_per_parameter
-
-    def held(group):
-        gradient = np.where(whole > 0, whole, gradient_precision / group.gradient_shards)
-        return {
-            "weight": weight_precision / group.weight_shards + weight_copy_bytes_per_parameter,
-            "gradient": gradient + gradient_copy_bytes_per_parameter,
-            "optimizer_state": optimizer_bytes_per_parameter / group.optimizer_state_shards,
-        }
-
-    shared, expert = map(held, parameter_groups)
-    offloads = {"weight": weight_offload, "gradient": gradient_offload, "optimizer_state": optimizer_offload}
-    return tuple(ModelState(name, shared[name], expert[name], offload) for name, offload in offloads.items())
+    beside = {ATTENTION: total([0.0, *(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)])}
+    blocks = [
+        counted(
+            block.name,
+            parameter_classes,
+            {MATRICES: whole - vectors, VECTORS: vectors, ADAPTERS: beside.get(block.name, 0.0)},
+        )
+        for block, whole, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
+    ]
+    matrices = (cross_attention_parameters + relative_position_parameters) / layers
+    return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))
 
 
-@records()
-def device_states(model_states):
-    """The bytes of one parameter on the accelerator: weight, gradient and optimizer states together, without offload.
-
-    Source: arXiv 1910.02054, section 5.
-    """
-    kept = [(state.shared, state.expert, 1 - state.offload) for state in model_states]
-    shared, expert = total(s * here for s, _, here in kept), total(e * here for _, e, here in kept)
-    return (ModelState("all", shared, expert, 0.0),)
-
-
-@each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
+@each_of(COUNTS=COUNTS)
 @records()
 def layer_parameters(
-    non_expert_layer_parameters, COUNTS, PARAMETERS, layers, layer_kinds, number_of_experts, expert_parameters
+    COUNTS, block_parameters, parameter_classes, layers, layer_kinds, number_of_experts, expert_parameters
 ):
-    """The parameters of a layer of each kind, before model parallelism splits them.
+    """The parameters of a layer of each kind by class, before model parallelism splits them.
 
     A kind has more or less than the average layer of the blocks that not every kind has.
 
     Source: arXiv 2006.16668, section 2.2.
     """
-    blocks = [(b.name, n / layers * each) for b, n, each in zip(BLOCKS, COUNTS, PARAMETERS, strict=True)]
-    average, kinds = non_expert_layer_parameters / layers, []
+    (*blocks, beside), kinds = block_parameters, []
     for kind in layer_kinds:
-        more = total([0.0, *((kind.multiple(name) - 1) * each for name, each in blocks if name in kind.blocks)])
-        experts = kind.mixtures * number_of_experts * expert_parameters
-        kinds.append(Parameters(kind.name, average + more, experts))
+        each, counts = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)], []
+        experts = {EXPERTS: kind.mixtures * number_of_experts * expert_parameters}
+        for place, c in enumerate(parameter_classes):
+            others = beside.counts[place] + experts.get(c.name, 0.0)
+            counts.append(on(each, (block.counts[place] for block in blocks)) + others)
+        kinds.append(Parameters(kind.name, tuple(counts)))
     return tuple(kinds)
 
 
@@ -122,17 +98,23 @@ def output_head_stage_parameters__of_layout(output_head_parameters, multi_token_
 
 
 @records(**LISTED)
-def multi_token_prediction_module(layer_parameters, multi_token_prediction_parameters, multi_token_prediction_layers):
+def multi_token_prediction_module(
+    layer_parameters,
+    parameter_classes,
+    multi_token_prediction_parameters,
+    multi_token_prediction_layers,
+    norm_vectors,
+    dimensionality,
+):
     """The parameters of a module of multi-token prediction. Its layer is of the same kind as the last kind of layer.
 
-    Source: arXiv 2412.19437, section 2.2.
+    Source: arXiv 2412.19437, section 2.2 and eq. 21 (norms).
     """
     *_, layer = layer_parameters
-    return (
-        Parameters(
-            "prediction", multi_token_prediction_parameters / np.maximum(multi_token_prediction_layers, 1), layer.expert
-        ),
-    )
+    counts = {c.name: n for c, n in zip(parameter_classes, layer.counts, strict=True)}
+    vectors = (counts[VECTORS] + 3 * norm_vectors * dimensionality) * (multi_token_prediction_layers > 0)
+    matrices = multi_token_prediction_parameters / np.maximum(multi_token_prediction_layers, 1) - vectors
+    return (counted("prediction", parameter_classes, counts | {MATRICES: matrices, VECTORS: vectors}),)
 
 
 @records(**LISTED)
@@ -148,6 +130,7 @@ def kind_parameters__of_layout(layer_parameters, multi_token_prediction_module):
 def stage_parameters(
     pipeline_stages,
     parameter_groups,
+    parameter_classes,
     kind_parameters,
     embedding_parameters,
     output_head_stage_parameters,
@@ -155,23 +138,28 @@ def stage_parameters(
     output_head_stage_expert_parameters,
     replicated_embedding,
 ):
-    """The parameters of each stage: layers, embedding and output head.
+    """The parameters of each stage by class: layers, embedding and output head.
 
     If the embedding is tied to the output head, and both are on different stages, each of the two stages has a copy.
 
     Source: arXiv 1909.08053, section 3; Megatron-LM, embedding group.
     """
-    shared, expert = parameter_groups
-    embedding = embedding_parameters * np.where(replicated_embedding > 0, shared.split_degree, 1)
-    found = []
+    embedding, stages = (
+        embedding_parameters * np.where(replicated_embedding > 0, parameter_groups[0].split_degree, 1),
+        [],
+    )
     for s in pipeline_stages:
         head = output_head_stage_parameters + lacked(s.has_embedding, tied_embedding_parameters)
-        ends = had(s.has_embedding, embedding) + had(s.has_output_head, head)
-        whole = on(s.kinds, (kind.shared for kind in kind_parameters)) + ends
-        experts = on(s.kinds, (kind.expert for kind in kind_parameters))
-        experts = experts + had(s.has_output_head, output_head_stage_expert_parameters)
-        found.append(Parameters(s.name, whole / shared.split_degree, experts / expert.split_degree))
-    return tuple(found)
+        ends = {
+            EMBEDDINGS: had(s.has_embedding, embedding) + had(s.has_output_head, head),
+            EXPERTS: had(s.has_output_head, output_head_stage_expert_parameters),
+        }
+        counts = [
+            on(s.kinds, (kind.counts[place] for kind in kind_parameters)) + ends.get(c.name, 0.0)
+            for place, c in enumerate(parameter_classes)
+        ]
+        stages.append(Parameters(s.name, tuple(counts)).split(parameter_classes, parameter_groups))
+    return tuple(stages)
 
 
 @quantity("count")
@@ -184,47 +172,45 @@ def tied_embedding_parameters(tied_embeddings, vocabulary_size, embedding_dimens
 
 
 @quantity("count")
-def non_expert_parameters_per_accelerator(stage_parameters):
+def non_expert_parameters_per_accelerator(stage_parameters, parameter_classes):
     """The parameters of one accelerator without routed experts, on the stage that has most parameters, before sharding.
 
     Source: arXiv 1909.08053, section 3.
     """
-    return latest(held.shared for held in stage_parameters)
+    return latest(held.shared(parameter_classes) for held in stage_parameters)
+
+
+@quantity("count")
+def trained_parameters_per_accelerator(stage_parameters, parameter_classes):
+    """The parameters that training changes on one accelerator, without routed experts, on the stage that has most.
+
+    Source: arXiv 1909.08053, section 3.
+    """
+    return latest(held.trained(parameter_classes) for held in stage_parameters)
 
 
 @quantity("count")
 def expert_parameters_per_accelerator(
-    largest_stage_layers, expert_parameters_per_layer, expert_split_degree, multi_token_prediction_expert_parameters
+    largest_stage_layers,
+    number_of_MoE_layers,
+    number_of_experts,
+    expert_parameters,
+    layers,
+    expert_split_degree,
+    multi_token_prediction_expert_parameters,
 ):
     """The parameters of routed experts on one accelerator, on the stage that has most layers, before ZeRO shards them.
 
     Source: arXiv 2006.16668, section 3; arXiv 2412.19437, section 2.2 (modules of multi-token prediction).
     """
-    layers = largest_stage_layers * expert_parameters_per_layer
-    return (layers + multi_token_prediction_expert_parameters) / expert_split_degree
+    per_layer = number_of_MoE_layers * number_of_experts * expert_parameters / layers
+    return (largest_stage_layers * per_layer + multi_token_prediction_expert_parameters) / expert_split_degree
 
 
 @quantity("count", **LISTED)
-def expert_parameters_per_accelerator__of_layout(stage_parameters):
+def expert_parameters_per_accelerator__of_layout(stage_parameters, parameter_classes):
     """The parameters of routed experts on one accelerator, on the stage that has most of them, before ZeRO shards them.
 
     Source: arXiv 2006.16668, section 3.
     """
-    return latest(held.expert for held in stage_parameters)
-
-
-@quantity("count")
-def updated_parameters(non_expert_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_groups):
-    """The parameters whose optimizer states one accelerator holds, in its own memory or in its host's memory.
-
-    Source: arXiv 1910.02054, section 5.1.
-    """
-    shared, expert = parameter_groups
-    experts = expert_parameters_per_accelerator / expert.optimizer_state_shards
-    return non_expert_parameters_per_accelerator / shared.optimizer_state_shards + experts
-
-
-@quantity("count")
-def device_updated_parameters(updated_parameters, optimizer_offload):
-    """The parameters that the accelerator itself updates. Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow)."""
-    return updated_parameters * (1 - optimizer_offload)
+    return latest(held.routed(parameter_classes) for held in stage_parameters)

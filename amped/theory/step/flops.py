@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity
 from amped.theory.nouns.layer_kinds import GEMMS, PASSES
+from amped.theory.nouns.parameter_classes import EMBEDDINGS
 from amped.theory.nouns.records import total
 
 
@@ -14,15 +15,17 @@ def all_of(gemms):
 
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
-def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates):
+def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, adapter_gemms, attention_passes):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
 
-    They are those of the products with weights of each block of a layer, and those of scores and weighted values.
+    They are those of the products with weights of each block of a layer and of adapters, and those of scores and
+    weighted values.
 
     Source: AMPeD, computation time.
     """
     blocks = total(all_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
-    return blocks + attention_multiply_accumulates
+    adapters = total([0.0, *(gemm.multiply_accumulates * attention_passes for gemm in adapter_gemms)])
+    return blocks + attention_multiply_accumulates + adapters
 
 
 @quantity("count")
@@ -98,17 +101,38 @@ def counted_layer_multiply_accumulates(
     return layer_multiply_accumulates - uncounted - surplus_expert_multiply_accumulates
 
 
+@each_of(GEMMS=GEMMS, PASSES=PASSES)
+@quantity("count")
+def frozen_multiply_accumulates(GEMMS, PASSES, output_head_multiply_accumulates, parameter_classes):
+    """The multiply-accumulates of products whose weights have no gradient, in the forward passes of a step.
+
+    Source: arXiv 2106.09685, section 4.2 (no gradients for the vast majority of the parameters).
+    """
+    trained = {c.name: c.changes for c in parameter_classes}
+    blocks = [
+        gemm.multiply_accumulates * passes
+        for gemms, passes in zip(GEMMS, PASSES, strict=True)
+        for gemm in gemms
+        if trained[gemm.weights] == 0
+    ]
+    return total([output_head_multiply_accumulates * (1 - trained[EMBEDDINGS]), *blocks])
+
+
 @quantity("flop")
 def model_flops_per_accelerator(
-    flops_per_multiply_accumulate, counted_layer_multiply_accumulates, output_head_multiply_accumulates
+    flops_per_multiply_accumulate,
+    counted_layer_multiply_accumulates,
+    output_head_multiply_accumulates,
+    frozen_multiply_accumulates,
 ):
     """The FLOPs that a step needs on one accelerator, without recomputation: those of forward passes, times three.
 
-    A backward pass has twice the FLOPs of a forward pass.
+    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient.
 
     Source: arXiv 2104.04473, appendix (FLOPs of a transformer).
     """
-    return 3 * flops_per_multiply_accumulate * (counted_layer_multiply_accumulates + output_head_multiply_accumulates)
+    counted = counted_layer_multiply_accumulates + output_head_multiply_accumulates
+    return 3 * flops_per_multiply_accumulate * counted - flops_per_multiply_accumulate * frozen_multiply_accumulates
 
 
 @quantity("count")

@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity
 from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import total
+from amped.theory.nouns.records import of_phase, total
 from amped.theory.nouns.shardings import shares
 
 
@@ -80,12 +80,15 @@ def weight_slicing_time(
 
 
 @quantity("s", choice="performance_model", value="operators")
-def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_time):
-    """The time of the optimizer step, which memory bandwidth limits, and of the work of the host between steps.
+def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_time, optimizer_message_durations):
+    """The time of the optimizer step, with its own messages, and of the work of the host between steps.
+
+    Nothing runs beside these messages.
 
     Source: arXiv 1910.02054, section 3.1.
     """
-    return updating_time + host_time_per_step + weight_slicing_time
+    messages = of_phase("communication", optimizer_message_durations)
+    return updating_time + host_time_per_step + weight_slicing_time + messages
 
 
 # --- tensor, context and expert parallelism, pipeline ----------------------------------------------------------------

@@ -178,7 +178,8 @@ def test_the_slowest_stage_of_a_layout_paces():
 
 def walked(e, layers):
     """Bytes of each stage: states, activations, the head's on the last, and what it works with."""
-    ends, kept = e.results.records("device_states")[0].shared, e["kept_activation_bytes_per_layer"]
+    ends = sum(state.bytes[0] for state in e.results.records("model_states"))
+    kept = e["kept_activation_bytes_per_layer"]
     states = e["non_expert_layer_parameters"] / e["layers"] * ends
     each = [n * (states + kept * min(len(layers) - s, 8)) for s, n in enumerate(layers)]
     each[0] += e["embedding_parameters"] * ends + 4 * e["embedding_activation_bytes"]

@@ -2,15 +2,13 @@
 
 from collections import defaultdict
 
-import pytest
-
 from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue
+from tests.helpers.culprits import for_each
 
 FORMULAS = [formula for quantity in catalogue().values() for formula in quantity.formulas]
 MOST_EXCEPTIONS = 20
 # Names that formulas of earlier chapters take, and why. The list only shrinks.
 EXCEPTIONS = {
-    "device_updated_parameters": "the optimizer is an operator, and its shape is what a stage holds",
     "output_head_panel_durations": "SUMMA is whole on its page: how long its panels take at the output head",
 }
 
@@ -41,7 +39,7 @@ def test_every_formula_is_in_a_chapter() -> None:
     assert {formula.page.split("/")[0] for formula in FORMULAS} == set(CHAPTERS)
 
 
-@pytest.mark.parametrize("page", sorted({formula.page for formula in FORMULAS}))
+@for_each(sorted({formula.page for formula in FORMULAS}))
 def test_arguments_come_from_the_same_or_an_earlier_chapter(page: str) -> None:
     found = {name for formula in FORMULAS if formula.page == page for name in backward(formula, HOMES)}
     assert found <= set(EXCEPTIONS)

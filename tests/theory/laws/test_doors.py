@@ -12,14 +12,15 @@ import amped
 from amped.estimation.estimation import DETAILS, MAPPING_ECHO, MODEL_DETAILS, OPTIONAL_RESULTS, RESULTS
 from amped.theory.language.catalogue import CHAPTERS, Formula, catalogue, handed_on
 from amped.theory.language.doors import near
+from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 
 KNOWN = catalogue()
 MOST_PUBLIC = 680
 KEPT = {name for name, quantity in KNOWN.items() if not quantity.is_public}
 THEORY = ROOT / "amped" / "theory"
-# Made by a command from the catalogue, or names that nobody uses any more.
-GENERATED = ("config.schema.json", "glossary.md", "former_names.json")
+# Made by a command from the catalogue.
+GENERATED = ("config.schema.json",)
 # What an estimate computes for its results and its screens, where names are put together from words.
 ASKED = {
     *RESULTS,
@@ -33,6 +34,7 @@ FOR_USERS = {
     "average_power_per_accelerator",
     "fullest_stage_parameters",
     "offload_interference_time_per_layer",
+    "sustained_matrix_fraction",
     "tied_embedding_communication_time",
 }
 
@@ -80,7 +82,7 @@ def named_elsewhere() -> dict[str, set[str]]:
     return files
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@for_each(CHAPTERS)
 def test_a_chapter_hands_on_its_own_names_and_each_once(chapter: str) -> None:
     names = importlib.import_module(f"amped.theory.{chapter}").HANDS_ON
     assert len(set(names)) == len(names)
@@ -88,7 +90,7 @@ def test_a_chapter_hands_on_its_own_names_and_each_once(chapter: str) -> None:
     assert [name for name in names if KNOWN[name].category] == [], "a config lists it, so that it is public"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@for_each(CHAPTERS)
 def test_a_chapter_hands_on_nothing_that_nobody_else_uses(chapter: str) -> None:
     used = {*from_other_chapters(), *named_elsewhere(), *ASKED, *FOR_USERS}
     assert handed_on(chapter) - used == set()

@@ -10,10 +10,11 @@ from amped.estimation.parts import STEP_PARTS
 from amped.theory.language.catalogue import catalogue
 from amped.theory.nouns.conditions import OFFLOADS
 from tests.helpers.contract import CONTRACT, CONTRACT_PARTS, KINDS, OFFLOAD_PART
+from tests.helpers.culprits import for_each
 from tests.helpers.laws import (
+    SHAPES,
     estimate_of,
     every_formula,
-    every_shape,
     title,
     used_formulas,
 )
@@ -79,7 +80,7 @@ def test_a_rule_names_one_of_the_quantities_it_is_about() -> None:
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-@every_shape
+@for_each(SHAPES)
 def test_every_plan_is_closed_and_acyclic(shape: str) -> None:
     plan, given = estimate_of(shape).plan, estimate_of(shape).scenario.sources.given
     assert set(plan.leaves) <= set(given)
@@ -107,13 +108,13 @@ def test_the_results_of_the_contract_are_all_there() -> None:
     assert hidden <= set(RESULTS)
 
 
-@every_shape
+@for_each(SHAPES)
 def test_a_part_beside_the_contract_is_nothing_without_offload(shape: str) -> None:
     offloaded = any(estimate_of(shape).scenario.sources.given.get(name, 0) > 0 for name in OFFLOADS)
     assert offloaded or estimate_of(shape)[OFFLOAD_PART] == 0
 
 
-@every_shape
+@for_each(SHAPES)
 def test_the_parts_of_a_step_sum_to_its_time(shape: str) -> None:
     estimate = estimate_of(shape)
     assert list(estimate.breakdown) == list(STEP_PARTS)
@@ -123,7 +124,7 @@ def test_the_parts_of_a_step_sum_to_its_time(shape: str) -> None:
     assert 0 < estimate["goodput_fraction"] <= 1
 
 
-@every_shape
+@for_each(SHAPES)
 def test_an_estimate_is_a_flat_object_of_plain_values(shape: str) -> None:
     shown = estimate_of(shape).to_dict()
     assert set(CONTRACT) | CONTRACT_PARTS <= set(shown)

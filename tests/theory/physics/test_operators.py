@@ -10,7 +10,7 @@ from amped.estimation.execution import executed_step
 from amped.estimation.parts import STEP_PARTS
 from amped.theory.nouns.parallelisms import PARALLELISMS
 from amped.theory.nouns.records import Kernels, Operator, Products, Streams, Tiles
-from amped.theory.roofline.kernels import product_time
+from amped.theory.roofline.kernels import kernel_time, product_time
 from tests.helpers.layers import computed, messages, of_parallelism, repeats, whole_passes, with_waits
 from tests.helpers.physics import EXPERTS, LAYERS, ONE_OF_ALL, degree, trained
 from tests.helpers.stages import bottleneck
@@ -237,7 +237,7 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
         edges=one,
     )
     products = Products("products", one, one, one, one, shapes, one, 0, group_overhead=0, operand=2, activation=2)
-    rates = Kernels("rates", products, None, Streams("streams", *[one] * 8), one, one)
+    rates = Kernels("rates", products, None, Streams("streams", *[one] * 8), one, one, kernel_time)
     waves = -(-tiles * batch // cores)
     assert product_time(product, rates, one, 2) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
 

@@ -10,6 +10,7 @@ import numpy as np
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
 from amped.theory.nouns.layer_kinds import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
+from amped.theory.nouns.parameter_classes import EXPERTS
 from amped.theory.nouns.places import DISPATCHED, NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
@@ -70,8 +71,8 @@ def expert_gemms(
     shared = shared_expert_units_per_accelerator
     return (
         Gemm("router", routed_tokens, number_of_experts, dimensionality),
-        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts),
-        Gemm("experts_down", visits, dimensionality, inner, experts),
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts, weights=EXPERTS),
+        Gemm("experts_down", visits, dimensionality, inner, experts, weights=EXPERTS),
         Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),
         Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared),
     )

@@ -1,16 +1,7 @@
-"""The optimizer step in mixed precision: the kernels that every optimizer runs around the update of its states."""
+"""The optimizer step in mixed precision: its kernels with their times, and its messages."""
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import ADAM, Traffic, operator
-
-
-@quantity("count")
-def full_precision_copies(weight_precision, optimizer_state_precision):
-    """The number of copies of a weight that the optimizer keeps: 1, or 0 if the weight is as precise as the states.
-
-    Source: arXiv 1710.03740, section 3.1.
-    """
-    return 1.0 * (weight_precision < optimizer_state_precision)
 
 
 @records()
@@ -23,12 +14,13 @@ def optimizer_operators(
     full_precision_copies,
     gradient_clipping,
     entry_costs,
+    optimizer_products,
 ):
-    """The kernels of an optimizer step in mixed precision.
+    """The kernels of an optimizer step in mixed precision, and the products of an optimizer that has some.
 
-    They unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the result to
-    the weights, and reset the gradients. If there is no copy of the weights in full precision, the update reads and
-    writes the weights themselves.
+    The kernels unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the
+    result to the weights, and reset the gradients. If there is no copy of the weights in full precision, the update
+    reads and writes the weights themselves.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
     """
@@ -44,7 +36,17 @@ def optimizer_operators(
         ("gradient_reset", Traffic(0 * flop, written=g), 1.0),
     )
     sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_states_per_parameter > 0)
-    return tuple(
+    kernels = tuple(
         operator(name, "element_wise", "update", sides, each * device_updated_parameters, count=used * calls)
         for name, each, calls in parts
     )
+    return kernels + optimizer_products
+
+
+@records()
+def optimizer_durations(optimizer_operators, kernel_rates):
+    """The time of each kernel of the optimizer step by the roofline model.
+
+    Source: Williams et al., CACM 52(4), 2009; the equations of the page `roofline/kernels`.
+    """
+    return kernel_rates[0].durations(optimizer_operators)

@@ -1,0 +1,127 @@
+"""The classes of parameters: which are kept, sent and trained in the same way, and how many of each there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from amped.base.record import dataclass
+from amped.theory.nouns.records import MATRICES, Record, total
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterClass(Record):
+    """A class of parameters: all that are split, kept, sent and trained in the same way.
+
+    Attributes:
+        precision: the bytes of a weight.
+        routed: whether they are parameters of routed experts, which are split and sharded in their own way.
+        trained: whether training changes them. Parameters that are frozen have no gradients and no optimizer states.
+        is_split: whether model parallelism splits the number of them that `Parameters` has; that of adapters is already
+            the number on one accelerator.
+    """
+
+    precision: Any = 0.0
+    routed: bool = False
+    trained: bool = True
+    is_split: bool = True
+
+    @property
+    def changes(self) -> float:
+        """1 if training changes these parameters, else 0."""
+        return 1.0 * self.trained
+
+    def at(self, precision: Any) -> ParameterClass:
+        """A copy of this class whose weights have the given number of bytes."""
+        return replace(self, precision=precision)
+
+    def among(self, groups: Sequence[ParameterGroup]) -> ParameterGroup:
+        """The group of this class, of the groups of all other parameters and of the routed experts."""
+        return groups[self.routed]
+
+    def split_degree(self, groups: Sequence[ParameterGroup]) -> Any:
+        """The number of shares into which model parallelism splits the parameters that `Parameters` counts."""
+        return self.among(groups).split_degree if self.is_split else 1.0
+
+
+VECTORS, EMBEDDINGS, EXPERTS, ADAPTERS = "vectors", "embedding", "experts", "adapters"
+# The classes of a training that changes all parameters: weights of products in layers; biases and norms in layers; both
+# ends of the network; routed experts. The order is that of the numbers in `Parameters` and in `ModelState`. A training
+# with adapters has the class `ADAPTERS` too.
+CLASSES = (
+    ParameterClass(MATRICES),
+    ParameterClass(VECTORS),
+    ParameterClass(EMBEDDINGS),
+    ParameterClass(EXPERTS, routed=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGroup(Record):
+    """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
+
+    Attributes:
+        split_degree: the number of shares into which model parallelism splits the parameters.
+        weight_shards, gradient_shards, optimizer_state_shards: the number of shares into which ZeRO splits each state
+            of the parameters of an accelerator.
+    """
+
+    split_degree: Any
+    weight_shards: Any
+    gradient_shards: Any
+    optimizer_state_shards: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Record):
+    """The numbers of parameters by class: of a block, of a layer, or of one accelerator of a stage before sharding.
+
+    Attributes:
+        counts: the number of parameters of each class.
+    """
+
+    counts: tuple[Any, ...]
+
+    def shared(self, classes: Sequence[ParameterClass]) -> Any:
+        """The number of all parameters except routed experts."""
+        return total(n for c, n in zip(classes, self.counts, strict=True) if not c.routed)
+
+    def routed(self, classes: Sequence[ParameterClass]) -> Any:
+        """The number of parameters of routed experts."""
+        return total(n for c, n in zip(classes, self.counts, strict=True) if c.routed)
+
+    def trained(self, classes: Sequence[ParameterClass]) -> Any:
+        """The number of all parameters that training changes, except routed experts."""
+        return total(n for c, n in zip(classes, self.counts, strict=True) if c.trained and not c.routed)
+
+    def whole(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Any:
+        """The number of parameters before model parallelism splits them, if these counts are those after the split."""
+        return total(n * c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
+
+    def split(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Parameters:
+        """The numbers on one accelerator, if these counts are those before model parallelism splits them."""
+        counts = (n / c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
+        return Parameters(self.name, tuple(counts))
+
+
+def counted(name: str, classes: Sequence[ParameterClass], counts: Mapping[str, Any]) -> Parameters:
+    """The numbers of parameters by the names of their classes; classes without a number have none."""
+    return Parameters(name, tuple(counts.get(c.name, 0.0) for c in classes))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState(Record):
+    """The bytes that are kept for each parameter: of its weight, its gradient, or its optimizer states.
+
+    Attributes:
+        bytes: the bytes of a parameter of each class in the shard of one accelerator.
+        offload: the share of these bytes that the host keeps.
+    """
+
+    bytes: tuple[Any, ...]
+    offload: Any
+
+    def of(self, parameters: Parameters) -> Any:
+        """The bytes of this state for some parameters, on the accelerator and on the host together."""
+        return total(n * each for n, each in zip(parameters.counts, self.bytes, strict=True))

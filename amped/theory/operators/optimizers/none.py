@@ -1,1 +1,0 @@
-"""No optimizer: training keeps only weights and gradients."""

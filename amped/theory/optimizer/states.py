@@ -1,0 +1,84 @@
+"""The states of parameters: weights, gradients and what the optimizer keeps, in the shard of one accelerator."""
+
+import numpy as np
+
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.parameter_classes import ModelState
+from amped.theory.nouns.stage_records import Held
+
+
+@quantity("count")
+def full_precision_copies(weight_precision, optimizer_state_precision):
+    """The number of copies of a weight that the optimizer keeps: 1, or 0 if the weight is as precise as the states.
+
+    Source: arXiv 1710.03740, section 3.1.
+    """
+    return 1.0 * (weight_precision < optimizer_state_precision)
+
+
+@quantity("byte")
+def optimizer_bytes_per_parameter(optimizer_states_per_parameter, optimizer_state_precision):
+    """The bytes of the optimizer states of one parameter, unsharded. Source: arXiv 1910.02054, section 3.1."""
+    return optimizer_states_per_parameter * optimizer_state_precision
+
+
+@records()
+def optimizer_states_by_class(parameter_classes, optimizer_bytes_per_parameter):
+    """The bytes of the optimizer states of one parameter of each class, unsharded; none for what is not trained.
+
+    Source: arXiv 1910.02054, section 3.1.
+    """
+    return tuple(Held(c.name, c.changes * optimizer_bytes_per_parameter) for c in parameter_classes)
+
+
+@records()
+def model_states(
+    parameter_classes,
+    parameter_groups,
+    optimizer_states_by_class,
+    weight_copy_bytes_per_parameter,
+    gradient_precision,
+    whole_gradient_bytes_per_parameter,
+    gradient_copy_bytes_per_parameter,
+    weight_offload,
+    gradient_offload,
+    optimizer_offload,
+):
+    """The bytes of the weight, the gradient and the optimizer states of one parameter in the shard of an accelerator.
+
+    They are given for each class of parameters. Each of the three also has the share that is offloaded to the host.
+
+    Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
+    """
+    states, whole = [], whole_gradient_bytes_per_parameter
+    for c, kept in zip(parameter_classes, optimizer_states_by_class, strict=True):
+        group = c.among(parameter_groups)
+        gradient = np.where(whole > 0, whole, gradient_precision / group.gradient_shards)
+        weight = c.precision / group.weight_shards + weight_copy_bytes_per_parameter
+        gradient = c.changes * (gradient + gradient_copy_bytes_per_parameter)
+        states.append((weight, gradient, kept.bytes / group.optimizer_state_shards))
+    weights, gradients, optimizer_states = zip(*states, strict=True)
+    return (
+        ModelState("weight", weights, weight_offload),
+        ModelState("gradient", gradients, gradient_offload),
+        ModelState("optimizer_state", optimizer_states, optimizer_offload),
+    )
+
+
+@quantity("count")
+def updated_parameters(
+    trained_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_classes, parameter_groups
+):
+    """The parameters whose optimizer states one accelerator holds, in its own memory or in its host's memory.
+
+    Source: arXiv 1910.02054, section 5.1.
+    """
+    (shared, expert), (routed,) = parameter_groups, [c for c in parameter_classes if c.routed]
+    experts = routed.changes * expert_parameters_per_accelerator / expert.optimizer_state_shards
+    return trained_parameters_per_accelerator / shared.optimizer_state_shards + experts
+
+
+@quantity("count")
+def device_updated_parameters(updated_parameters, optimizer_offload):
+    """The parameters that the accelerator itself updates. Source: DeepSpeed, ZeRO-Offload++ (Twin-Flow)."""
+    return updated_parameters * (1 - optimizer_offload)
