@@ -18,7 +18,7 @@ def parameters(
     Example: amped parameters --markdown > glossary.md
 
     Options:
-        --markdown: Print the glossary of docs/ as Markdown.
+        --markdown: Print the glossary, in Markdown.
         as_json --json: Print a JSON list.
         --equations: Print every equation, as code in Markdown.
     """
