@@ -54,54 +54,56 @@ KEYWORD, RANGE = inspect.Parameter.KEYWORD_ONLY, re.compile(r"([\d.]*?)\.\.(\d*)
 
 def described(text: str) -> dict[str, Any]:
     """The options and arguments that a text describes, by the names of their parameters."""
-    found, group = {}, ""
+    options, group = {}, ""
     for line in text.splitlines():
         if not line.startswith("    "):
             group = line.removesuffix(":")
         elif group in GROUPS:
-            written, _, told = f"{line.strip()} ".partition(": ")
-            words = written.split()
+            declaration, _, help_text = f"{line.strip()} ".partition(": ")
+            words = declaration.split()
             names = [word for word in words if word.startswith("-")]
-            own = words.pop(0) if words[0] not in names else names[0].lstrip("-").replace("-", "_")
-            found[own] = _option(names, [word for word in words if word not in names], told.strip(), group)
-    return found
+            parameter = words.pop(0) if words[0] not in names else names[0].lstrip("-").replace("-", "_")
+            options[parameter] = _option(names, [word for word in words if word not in names], help_text.strip(), group)
+    return options
 
 
-def _option(names: list[str], words: list[str], told: str, group: str) -> Any:
+def _option(names: list[str], words: list[str], help_text: str, group: str) -> Any:
     """An option, or an argument, with what stands for its value and the range of a number among its words."""
-    ends = next((found.groups() for word in words if (found := RANGE.fullmatch(word))), ("", ""))
-    shown = " ".join(word for word in words if not RANGE.fullmatch(word)) or None
+    ends = next((match.groups() for word in words if (match := RANGE.fullmatch(word))), ("", ""))
+    metavar = " ".join(word for word in words if not RANGE.fullmatch(word)) or None
     if not names:
-        return Argument(metavar=shown, help=told)
+        return Argument(metavar=metavar, help=help_text)
     least, most = (None if not end else int(end) if end.isdigit() else float(end) for end in ends)
     panel = None if group == OWN else group
-    return Option(*names, metavar=shown, help=told, min=least, max=most, rich_help_panel=panel, hidden=not told)
+    return Option(
+        *names, metavar=metavar, help=help_text, min=least, max=most, rich_help_panel=panel, hidden=not help_text
+    )
 
 
 EVERYWHERE = described(SHARED)
 # The names of rows; and the parameters that many people type, by short names of their own (`amped/schema/common_aliases.json`).
 ROWS = ("model", "accelerator", "system", "software")
-SHORT = {name: each for name, each in EVERYWHERE.items() if each.rich_help_panel in (MAPPING, TRAINING)}
+SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help_panel in (MAPPING, TRAINING)}
 
 
 def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function with their options; for `**short`, the names of rows and those of `SHORT`."""
-    known = dict(inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters)
-    if known.pop("short", None):
+    signature = dict(inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters)
+    if signature.pop("short", None):
         kinds = {name: int if EVERYWHERE[name].metavar == "N" else str for name in (*ROWS, *SHORT)}
-        known |= {
+        signature |= {
             name: inspect.Parameter(name, KEYWORD, default=None, annotation=kind | None)
-            for name, kind in kinds.items() if name not in known
+            for name, kind in kinds.items() if name not in signature
         }  # fmt: skip
     options = EVERYWHERE | described(inspect.getdoc(function) or "")
-    return [_with_option(each.replace(kind=KEYWORD), options) for each in known.values()]
+    return [_with_option(parameter.replace(kind=KEYWORD), options) for parameter in signature.values()]
 
 
 def in_order(parameter: inspect.Parameter) -> tuple[bool, int]:
     """What parameters are sorted by: those that must be given come first; in the groups of `SHARED`, its order holds."""
-    (told,) = getattr(parameter.annotation, "__metadata__", (None,))
-    grouped = [each for each in EVERYWHERE.values() if each.rich_help_panel]
-    return parameter.default is not parameter.empty, grouped.index(told) if told in grouped else 0
+    (option,) = getattr(parameter.annotation, "__metadata__", (None,))
+    grouped = [shared for shared in EVERYWHERE.values() if shared.rich_help_panel]
+    return parameter.default is not parameter.empty, grouped.index(option) if option in grouped else 0
 
 
 def _with_option(parameter: inspect.Parameter, options: dict[str, Any]) -> inspect.Parameter:
@@ -114,4 +116,4 @@ def _with_option(parameter: inspect.Parameter, options: dict[str, Any]) -> inspe
 def without_options(function: Callable[..., Any]) -> str:
     """What a function does: its docstring without the sections of options."""
     sections = (inspect.getdoc(function) or "").split("\n\n")
-    return "\n\n".join(each for each in sections if each.partition(":\n")[0] not in GROUPS)
+    return "\n\n".join(section for section in sections if section.partition(":\n")[0] not in GROUPS)

@@ -24,10 +24,10 @@ def drawn(report: Callable[P, Iterable[Part]]) -> Callable[P, Group]:
     """A report as rich draws it, made of the parts that a function gives."""
 
     @wraps(report)
-    def made(*given: P.args, **how: P.kwargs) -> Group:
-        return Group(*map(_drawn, report(*given, **how)))
+    def group(*arguments: P.args, **options: P.kwargs) -> Group:
+        return Group(*map(_drawn, report(*arguments, **options)))
 
-    return made
+    return group
 
 
 def _drawn(part: Part) -> RenderableType:
