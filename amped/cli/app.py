@@ -30,9 +30,6 @@ from amped.cli.visible import visible
 PROGRAM = "amped"
 # The most columns of a help text; on a narrower terminal it is as wide as that.
 WIDEST = 100
-# The objects after which Python looks for garbage: a tenth of the time of a short command goes into looking before. At its end,
-# there is nothing to look for.
-MOST_NEW_OBJECTS = 1_000_000
 
 
 # The verbs by what people want of them, and what each does in at most 45 characters. Only the verb that is called is loaded.
@@ -204,11 +201,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _prepare() -> None:
-    """Lets Python look for garbage rarely, and write a question mark for a letter that the output cannot have.
+    """Lets Python look for no garbage at the end, and write a question mark for a letter that the output cannot have.
 
     Such a letter is half of a pair of surrogates. Characters that turn the direction of writing are written as their numbers.
     """
-    gc.set_threshold(MOST_NEW_OBJECTS)
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

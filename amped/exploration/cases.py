@@ -23,7 +23,7 @@ from amped.engine.resolve import chosen_values, plan
 from amped.estimation.placement import FILLED, may_leave_places
 from amped.exploration.beside import searched_beside
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.exploration.searched_layouts import Laid, Seen, layouts
+from amped.exploration.searched_layouts import Laid, Postponed, Seen, layouts
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
 from amped.pipeline_layouts.laying_out import LAYOUT
 from amped.theory.nouns.divisors import divisors
@@ -108,8 +108,8 @@ class Family:
         return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()), *self.beside)
 
 
-def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
-    """All cases, grouped by structure.
+def families(scenario: Scenario, sweeps: Swept, space: Space, postponed: Postponed | None = None) -> list[Family]:
+    """All cases, grouped by structure, but for postponed layouts.
 
     Raises:
         AmpedError: for rows that do not exist, a machine of unknown size, or a missing batch size.
@@ -120,17 +120,17 @@ def families(scenario: Scenario, sweeps: Swept, space: Space) -> list[Family]:
         structure = (frozenset(case.sources.given), tuple(sorted(case.sources.choices.items())))
         found.setdefault(structure, []).append(case)
     seen: Seen = {}
-    return [f for cases in found.values() for f in _by_layout(scenario, cases, sweeps, space, every, seen)]
+    return [f for cases in found.values() for f in _by_layout(scenario, cases, sweeps, space, every, (seen, postponed))]
 
 
 def _by_layout(
-    scenario: Scenario, cases: list[Case], sweeps: Swept, space: Space, every: bool, seen: Seen
+    scenario: Scenario, cases: list[Case], sweeps: Swept, space: Space, every: bool, seen: tuple[Seen, Postponed | None]
 ) -> Iterator[Family]:
     """One family of the cases whose layers divide evenly, and one family for each layout of each case."""
     known, even, laid = scenario.catalogue, list[Case](), list[tuple[Case, Laid]]()
     for case in cases:
         machine = (case.accelerators, case.domain, case.experts)
-        found, has_even = layouts(known, case.sources, machine, sweeps, space, seen)
+        found, has_even = layouts(known, case.sources, machine, sweeps, space, *seen)
         even += [case] * has_even
         laid += [(case, each) for each in found]
     if even:

@@ -13,7 +13,7 @@ import numpy as np
 
 from amped.base.errors import ConfigError
 from amped.base.record import dataclass
-from amped.configuring.scenario import asked_again
+from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Columns, Mask, run_in_blocks
 from amped.engine.known import Known
@@ -30,6 +30,7 @@ from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
 from amped.exploration.results import Found
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, IDLE_WITHOUT, WITH_HEADROOM, space_of, wholes
+from amped.exploration.searched_layouts import Postponed
 from amped.exploration.simplicity import mechanisms_of_rows
 from amped.exploration.sweep_axes import swept
 
@@ -108,8 +109,8 @@ class Search:
     In two processes, equal requests have equal parts, and equal parts have equal findings.
     """
 
-    def __init__(self, request: Request) -> None:
-        """Reads the request.
+    def __init__(self, request: Request, scenario: Scenario | None = None, postponed: Postponed | None = None) -> None:
+        """Reads the request, unless its scenario is known; `postponed` says which layouts are sought.
 
         Raises:
             AmpedError: for an impossible request.
@@ -117,7 +118,7 @@ class Search:
         options = request.options
         if not isinstance(options.top, int) or options.top < 1:
             raise ConfigError(f"top = {options.top} asks for nothing", "ask for one at least, a whole number")
-        self.request, self.scenario = request, asked_again(request.question)
+        self.request, self.scenario = request, scenario or asked_again(request.question)
         known, self.space = self.scenario.catalogue, space_of(options.space)
         self.catalogue = known
         given = self.scenario.sources.given
@@ -126,7 +127,7 @@ class Search:
         self.objective = read_objective(options.objective, options.largest, known)
         self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
         self.sweeps = swept(self.scenario, request.vary, self.space)
-        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, self.space)]
+        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, self.space, postponed)]
         self._known: dict[tuple[int, int], list[_Region]] = {}
         self._rows = Counter[int]()  # of each chunk, in all branches together
         self._shared = Known()

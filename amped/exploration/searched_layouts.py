@@ -8,7 +8,7 @@ searched with these layouts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from math import gcd
 
 from amped.base.errors import MappingError
@@ -41,22 +41,51 @@ class Laid:
     text: str
 
 
+@dataclass
+class Postponed:
+    """Layouts with several chunks on a stage, which take long to seek: they are sought where it is shown that they may gain.
+
+    Attributes:
+        later: the numbers of stages and chunks for which none is sought in a first search.
+        wanted: those of them for which a second search seeks one, and nothing else; None in the first search.
+    """
+
+    later: set[tuple[int, int]] = field(default_factory=set)
+    wanted: frozenset[tuple[int, int]] | None = None
+
+    def is_left_out(self, stages: int, chunks: int) -> bool:
+        """Whether a second search has nothing with these numbers."""
+        return self.wanted is not None and (stages, chunks) not in self.wanted
+
+    def is_postponed(self, stages: int, chunks: int) -> bool:
+        """Whether a layout with these numbers is not sought yet."""
+        if self.wanted is None and chunks > 1:
+            self.later.add((stages, chunks))
+        return self.wanted is None and chunks > 1
+
+
 def layouts(
-    known: Catalogue, sources: Sources, machine: tuple[int, int, int], sweeps: Swept, space: Space, seen: Seen
-) -> tuple[list[Laid], bool]:
+    known: Catalogue, sources: Sources, machine: tuple[int, int, int], sweeps: Swept, space: Space, seen: Seen,
+    postponed: Postponed | None = None,
+) -> tuple[list[Laid], bool]:  # fmt: skip
     """The layouts that are searched, and whether mappings without a layout are searched, too.
 
     `machine` is the number of accelerators, the size of the fast domain and the number of experts. `seen` remembers
     layouts for sources that differ only in recomputation, because a layout is chosen with full recomputation.
+    `postponed` says which layouts are sought now; all of them if it is None.
     """
     found, even, refused = dict[tuple[int, int, str], Laid](), False, _no_number_of_stages(sources, machine[0])
     for stages, chunks in _sizes(machine[0], sources, sweeps, space):
+        if postponed is not None and postponed.is_left_out(stages, chunks):
+            continue
         if _are_alike(sources, machine[2]) and (not space.experts or sources.given["layers"] % (stages * chunks) == 0):
             even = True
             continue
         is_searched = _is_searched(stages, chunks, sources, sweeps)
         if not is_searched and sources.given.get("layers", 0.0) % (stages * chunks):
             continue  # it needs a layout
+        if postponed is not None and postponed.is_postponed(stages, chunks):
+            continue
         try:
             examples = _examples(sources, stages, chunks, machine, sweeps)
             each = [_laid_out(known, e, seen, not space.balanced) for e in examples]
@@ -69,7 +98,7 @@ def layouts(
             found |= {(stages, chunks, laid.choices[LAYOUT]): _held(sources, laid, stages, chunks) for laid in each}
     if refused and not (found or even):
         raise refused
-    return [*found.values()], even or not found
+    return [*found.values()], even or not (found or (postponed is not None and postponed.wanted is not None))
 
 
 def _sizes(accelerators: int, sources: Sources, sweeps: Swept, space: Space) -> Iterator[tuple[int, int]]:

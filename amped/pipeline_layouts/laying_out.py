@@ -35,7 +35,8 @@ LAYOUT, PATTERN, KINDS = "pipeline_layout", "mixture_layer_pattern", "kinds_of_l
 STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages", "number_of_MoE_layers"
 ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
 MODULES = "multi_token_prediction_layers"
-NUMBERS = ("layers", STAGES, CHUNKS, MIXTURES, MODULES)
+SPLITTING = ("layers", STAGES, CHUNKS)
+NUMBERS = (*SPLITTING, MIXTURES, MODULES)
 # The results of a trial layout from which the balanced layout is found.
 TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
@@ -78,6 +79,8 @@ def laid_out(known: Catalogue, sources: Sources, is_compared: bool = True) -> So
     if ":" in str(sources.given.get(LAYOUT, "")):
         return sources
     choices = chosen_values(known, sources)
+    if _is_plainly_even(known, sources, choices):
+        return sources
     numbers = _numbers(known, sources)
     if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
         return sources
@@ -95,6 +98,16 @@ def without_own_layout(sources: Sources) -> Sources:
         {n: v for n, v in each.items() if n not in (LAYOUT, KINDS)} for each in (sources.given, sources.choices)
     )
     return replace(sources, given=given, choices=choices)
+
+
+def _is_plainly_even(known: Catalogue, sources: Sources, choices: Mapping[str, str]) -> bool:
+    """Whether given numbers alone say that no layout is needed: like layers, and as many on each stage and in each chunk."""
+    if choices["feedforward_kind"] == "mixture" or {LAYOUT, PATTERN, *ENDS} & {*sources.given, *sources.choices}:
+        return False
+    formulas = {name: known[name].chosen({*sources.given}, choices) for name in SPLITTING}
+    defaults = {name: f.function() for name, f in formulas.items() if f is not None and not f.arguments}
+    layers, stages, chunks = (sources.given.get(name, defaults.get(name)) or 0 for name in SPLITTING)
+    return min(layers, stages, chunks) > 0 and layers % (stages * chunks) == 0
 
 
 def _numbers(known: Catalogue, sources: Sources) -> Mapping[str, int] | None:
@@ -287,7 +300,8 @@ class _Pipeline:
     def _trial(self) -> Results | None:
         """The results of a layout that is nearly even, as many of them as there are."""
         trial = self._with(self._counts(self._placed(_dealt(self.numbers["layers"], len(self.homes)))))
-        for wanted in ((*TIMES, *BYTES, *STEP), (*TIMES, *BYTES), STEP):
+        compared = ((*TIMES, *BYTES, *STEP), STEP) if self.is_compared else ()
+        for wanted in (*compared[:1], (*TIMES, *BYTES), *compared[1:]):
             with suppress(ResolveError):
                 return run(plan(self.known, wanted, trial), trial.given)
         return None

@@ -90,11 +90,11 @@ class Tables:
 
     def has(self, table: str, name: str) -> bool:
         """Whether a table has a row with this name or alias."""
-        return any(plain(name) in _index(rows) for _, rows in self._stack(table))
+        return any(_name_of(name, rows) is not None for _, rows in self._stack(table))
 
     def ships(self, table: str, name: str) -> bool:
         """Whether amped's own table has a row with this name or alias."""
-        return table in SHIPPED and plain(name) in _index(shipped(table))
+        return table in SHIPPED and _name_of(name, shipped(table)) is not None
 
     def row(self, table: str, name: str) -> Row:
         """A row by its name or an alias, without regard to case, spaces and hyphens.
@@ -124,13 +124,13 @@ class Tables:
             raise TableError(*self._no_row(table, name, stack, chain))
         (file, rows), below = stack[depth - 1], stack[: depth - 1]
         own, link = rows[found], (depth, found)
-        base = own.get("extends", found if any(plain(found) in _index(lower) for _, lower in below) else None)
+        base = own.get("extends", found if any(_name_of(found, lower) for _, lower in below) else None)
         if base is None:
             return row_alone(table, found, own, file)
         if link in chain:
             circle = " ← ".join(each for _, each in (*chain, link))
             raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
-        is_itself = _index(rows).get(plain(base)) == found
+        is_itself = _name_of(base, rows) == found
         return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), found, own, file)
 
     def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> tuple[str, str]:
@@ -161,13 +161,18 @@ def _place(name: str, stack: list[Layer]) -> Link:
 
     An alias of a row that a higher layer corrects is an alias of the correction.
     """
-    indexes = [_index(rows) if len(name) < LONGEST_NAME else {} for _, rows in stack]
-    depth = next((n for n in range(len(stack), 0, -1) if plain(name) in indexes[n - 1]), 0)
+    names = [_name_of(name, rows) if len(name) < LONGEST_NAME else None for _, rows in stack]
+    depth = next((n for n in range(len(stack), 0, -1) if names[n - 1] is not None), 0)
     if not depth:
         return 0, ""
-    found = indexes[depth - 1][plain(name)]
-    above = next((n for n in range(len(stack), depth, -1) if plain(found) in indexes[n - 1]), depth)
-    return above, indexes[above - 1][plain(found)]
+    found = str(names[depth - 1])
+    others = {n: _name_of(found, stack[n - 1][1]) for n in range(len(stack), depth, -1)}
+    return next(((n, other) for n, other in others.items() if other is not None), (depth, found))
+
+
+def _name_of(name: str, rows: Rows) -> str | None:
+    """The name of the row that a name or an alias means; most names are written as the table has them."""
+    return name if name in rows else _index(rows).get(plain(name))
 
 
 def _aliases(rows: Rows) -> dict[str, str]:
