@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
+from amped.cli.bench_anchor import PLAIN
 from amped.cli.bench_fit import coefficients_of
 from amped.kernels.formats import FORMATS
 from amped.theory.nouns.parallelisms import WRITTEN
@@ -34,8 +35,9 @@ def step(
     """Train a few real steps of the config's model, scaled to fit this device, and compare with an estimate.
 
     The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds. The estimate is
-    for that model with the device's row, which `amped bench fit` writes (for a processor, name its folder by
-    --lookup-tables DIR). Memory is that of all tensors that are alive at once; the rest of the process is printed, too.
+    for that model in plain PyTorch, if --software names nothing else, with the device's row, which `amped bench fit`
+    writes (for a processor, name its folder by --lookup-tables DIR). Memory is that of all tensors that are alive at
+    once; the rest of the process is printed, too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
 
@@ -56,9 +58,10 @@ def step(
     whole = stepping.Network(**_network(asked))
     rate = _rate(tables, name, dtype)
     small = stepping.scaled(whole, MEMORY_SHARE * fresh["device"]["mem_bytes"], seconds * rate)
-    predicted = _estimate(asked, small, name, dtype)
+    software = str(asked.question.overrides.get("software", PLAIN))
+    predicted = _estimate(asked, small, name, dtype, software)
     found = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
-    _show(asdict(small), found, predicted, str(fresh["device"]["name"]), as_json)
+    _show(asdict(small), found, predicted, (str(fresh["device"]["name"]), software), as_json)
 
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def _rate(tables: Tables, name: str, dtype: str) -> float:
     return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
-def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str) -> Any:
+def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str, software: str) -> Any:
     """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
 
@@ -116,19 +119,20 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str)
         **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, 8 * FORMATS[dtype].bytes),
         "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": FORMATS[dtype].short[0],
         "dropout": 0, "flash_attention": True, "gradient_clipping": False,
+        "software": software,
     }  # fmt: skip
     return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
 
-def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_json: bool) -> None:
+def _show(network: dict[str, Any], found: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
     """Prints the measurement and the estimate, and how far they differ."""
     pairs = {"step_time": (found.least, predicted["step_time"]),
              "memory_bytes": (found.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
         more = {"step_times": found.times, "losses": found.losses, "memory": asdict(found.memory)}
-        options.show_json({"device": name, "network": network, **numbers, **more})
+        options.show_json({"device": names[0], "software": names[1], "network": network, **numbers, **more})
         return
     from amped.report.benching import step as table
 
-    options.show(table(name, network, pairs, found.losses, asdict(found.memory)))
+    options.show(table(", ".join(names), network, pairs, found.losses, asdict(found.memory)))
