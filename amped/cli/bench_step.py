@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_anchor import PLAIN
-from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
+from amped.cli.bench_fit import coefficients_of
 from amped.kernels.formats import FORMATS
+from amped.theory.nouns.parallelisms import WRITTEN
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
@@ -27,11 +26,11 @@ ALONE = ("number_of_accelerators", "number_of_accelerators_per_node")
 @options.with_scenario
 def step(
     asked: options.Scenario,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    steps: Annotated[int, Option("--steps", min=1, help="Steps that count.")] = 4,
-    seconds: Annotated[float, Option("--seconds", min=0.01, help="Time of a step to scale the model to.")] = SECONDS,
-    as_json: Annotated[bool, Option("--json", help="Print both as JSON, SI units.")] = False,
+    device: str | None = None,
+    dtype: str | None = None,
+    steps: int = 4,
+    seconds: float = SECONDS,
+    as_json: bool = False,
 ) -> None:
     """Train a few real steps of the config's model, scaled to fit this device, and compare with an estimate.
 
@@ -41,14 +40,20 @@ def step(
     once; the rest of the process is printed, too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
+
+    Options:
+        --device: cpu or cuda; a GPU where there is one.
+        --dtype FORMAT: fp32, bf16 or fp16.
+        --steps 1..: Steps that count.
+        --seconds 0.01..: Time of a step to scale the model to.
+        as_json --json: Print both as JSON, SI units.
     """
     from amped.kernels import bench_run, stepping
     from amped.kernels.torch_import import chosen_device, chosen_format
-    from amped.tables.tables import user_tables
 
     where = chosen_device(device)
     fresh, dtype = bench_run.prepared(where, 1, __version__), chosen_format(dtype, where)
-    tables = user_tables(asked.question.lookup_tables)
+    tables = options.user_tables(asked.question.lookup_tables)
     name = _accelerator(tables, fresh)
     whole = stepping.Network(**_network(asked))
     rate = _rate(tables, name, dtype)
@@ -97,16 +102,16 @@ def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
 def _rate(tables: Tables, name: str, dtype: str) -> float:
     """The flop/s that the device trains with, roughly: half of what its largest products sustain."""
     from amped.kernels.machine import machine_of
+    from amped.kernels.rows import base_row
 
     machine = machine_of({"device": {"name": name, "kind": "row"}}, tables, name)
-    share = own_coefficients(tables, machine)[FORMATS[dtype].sustained]
+    share = coefficients_of(tables, base_row(tables, machine.name, machine.known))[FORMATS[dtype].sustained]
     return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
 def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str, software: str) -> Any:
     """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
-    from amped.theory.nouns.parallelisms import WRITTEN
 
     degrees = [f"{kind}_parallel_degree" for kind in WRITTEN]
     formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
