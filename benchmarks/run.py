@@ -20,6 +20,7 @@ import tpe
 PASS = [sys.executable, "-c", "pass"]
 HELP = [sys.executable, "-m", "amped", "--help"]
 ESTIMATE = [sys.executable, "-m", "amped", "estimate"]
+QUESTION = [*ESTIMATE, "--model", "Llama 3 70B", "--system", "DGX H100", "--gpus", "64"]
 # GPT-3 175B on 1024 A100: 12.2 million candidates with --space full, besides those that are known to be no better.
 MACHINE = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
 MIXTURE = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 512, "batch_size": 4096,
@@ -54,11 +55,21 @@ def process_time(command: list[str], folder: str) -> float:
     return time.perf_counter() - start
 
 
-def ratio(command: list[str], other: list[str], runs: int) -> tuple[float, float, float]:
+def processor_time(command: list[str], folder: str) -> float:
+    """The seconds of one core that a command takes, whatever else runs beside it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process_time(command, folder)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def ratio(
+    command: list[str], other: list[str], runs: int, seconds: Callable[[list[str], str], float] = process_time
+) -> tuple[float, float, float]:
     """Median seconds of both, taken in turn, and the median of the ratios pair by pair."""
     with tempfile.TemporaryDirectory() as folder:
-        process_time(command, folder)
-        pairs = [(process_time(command, folder), process_time(other, folder)) for _ in range(runs)]
+        seconds(command, folder)
+        pairs = [(seconds(command, folder), seconds(other, folder)) for _ in range(runs)]
     one, two = zip(*pairs, strict=True)
     return statistics.median(one), statistics.median(two), statistics.median(a / b for a, b in pairs)
 
@@ -134,6 +145,9 @@ def small(runs: int) -> Iterator[Row]:
         seconds, base, times = ratio(command, PASS, runs)
         beside = f"{times:.1f} x python -c pass ({base * 1e3:.0f} ms)"
         yield Row(name, f"{seconds * 1e3:.0f} ms", beside, f"<= {goal} x", times <= goal)
+    seconds, base, times = ratio(QUESTION, ESTIMATE, runs, processor_time)
+    beside = f"{times:.2f} x amped estimate ({base * 1e3:.0f} ms)"
+    yield Row("  --model ... --gpus 64, of a core", f"{seconds * 1e3:.0f} ms", beside, "<= 1.3 x", times <= 1.3)
     one = call_time(resolve_and_evaluate(), 50)
     yield Row("resolve and evaluate one", f"{one * 1e3:.2f} ms", "in-process, after the first", "<= 20 ms", one <= 0.02)
     whole = call_time(lambda: amped.estimate("default"), 50)

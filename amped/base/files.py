@@ -227,6 +227,15 @@ def shipped_text(room: str, name: str) -> str:
     return str(loader.get_data(str(shipped_folder(room) / name)), "utf-8").replace("\r\n", "\n")
 
 
+def is_shipped(room: str, name: str) -> bool:
+    """Whether a file of this name comes with amped, in one of its data folders."""
+    loader: Any = _found(room).loader
+    try:
+        return Path(name).name == name and loader.get_data(str(shipped_folder(room) / name)) is not None
+    except (OSError, ValueError):  # there is none, or no system takes the name
+        return False
+
+
 def shipped_folder(room: str) -> Path:
     """One of the data folders that come with amped."""
     return Path((_found(room).submodule_search_locations or [""])[0])

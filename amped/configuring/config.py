@@ -11,7 +11,7 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
-from amped.base.files import read_json, shipped_json
+from amped.base.files import is_shipped, read_json, shipped_json
 from amped.base.record import dataclass
 from amped.configuring.config_schema import structure_problems
 from amped.configuring.not_modeled import KEY, NotModeled
@@ -118,7 +118,7 @@ def _raw(source: object) -> tuple[Any, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"no such file: {str(reason).lower()}", file=quoted(str(source))) from None
-    if name in shipped_configs() and not is_file:
+    if not is_file and is_shipped("configs", f"{name}.json"):
         return shipped_json("configs", f"{name}.json"), name
     if not exists:
         if kind := row_kind(name):
@@ -220,7 +220,7 @@ def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
             or "`amped list parameters` shows them"
         )
         yield Problem(f"unknown parameter {quoted(entry.written_name)}", entry.where, hint)
-    elif entry.name in catalogue.inside:
+    elif catalogue.is_inside(entry.name):
         yield inside(entry.name, catalogue, entry.where)
     elif entry.kind == "both":
         yield Problem("is to be calculated and to be looked up", entry.where, "set one of the two to false")

@@ -106,7 +106,7 @@ class _Builder:
             where = f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
                 self.problems.append(self._unknown(written_name, where))
-            elif name in self.catalogue.inside:
+            elif self.catalogue.is_inside(name):
                 self.problems.append(inside(name, self.catalogue, where))
             elif written_name in aliases().equal_to:
                 self.equals.append(Entry(name, written_name, where, "value", written))

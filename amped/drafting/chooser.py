@@ -1,7 +1,10 @@
 """What nobody gave, chosen as an engineer would who knows the model and the machine.
 
-What is given stays as it is. The mapping around it is the fastest one that fits, of those that the space `quick` holds, and of
-the same with a few numbers of chunks of layers on each pipeline stage (`chunks.py`). `amped explore` searches more.
+What is given stays as it is. The mapping around it is the fastest one that fits and leaves the headroom free, else that fits, else
+that lacks least memory (`fastest.py`). It is one of the space `quick` (`SPACES` in `exploration/search_space.py`): all degrees of tensor,
+pipeline, data and expert parallelism, ZeRO 1 and 3, three kinds of recomputation, micro-batches of 1, 2 and 4 sequences (of short
+ones more), context degrees from 32,768 tokens on; and the same with a few numbers of chunks of layers on each pipeline stage
+(`chunks.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations
@@ -10,21 +13,21 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
-from amped.drafting.chunks import LEAST_GAIN, TRIED, in_chunks
-from amped.drafting.fastest import Fastest, fastest
-from amped.engine.evaluate import run
+from amped.drafting.chunks import LEAST_GAIN, TRIED, fastest_in_chunks, is_held
+from amped.drafting.fastest import Fastest
+from amped.engine.evaluate import Results, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
 from amped.estimation.validated import SIZES, STEP_TIME, Ground, ground_of, validated
-from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
+from amped.exploration.search_space import CHUNKS, HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, system_of_its_form, user_tables
@@ -64,6 +67,9 @@ MAPPED = (
     "expert_tensor_parallel_degree", "microbatch_size", "virtual_pipeline_stages", "activation_recomputation",
     "zero_stage", "context_parallel_degree",
 )  # fmt: skip
+# The degrees that only a network with experts has, the name of their number, and that of the stages.
+OF_EXPERTS = ("expert_parallel_degree", "expert_tensor_parallel_degree")
+EXPERTS, STAGES = "number_of_experts", "pipeline_parallel_degree"
 # The space of mappings to choose from; and what is not tried, in words.
 SPACE = "quick"
 NOT_TRIED = (
@@ -81,8 +87,56 @@ NO_SYSTEM = (
     'inter_accelerator_bandwidth="450 GB/s", bandwidth_per_network_card="400 Gbit/s"'
 )
 Values = Mapping[str, object]
-# What chooses some values around a scenario, and adds what the user should be told of them.
-Step = Callable[[Scenario, list[str]], Iterator[tuple[str, object]]]
+
+
+class OpenQuestion:
+    """A question with open parts: what is given, what the steps have chosen around it, and what the user is told of that.
+
+    It is handed from step to step, is read again only where something new was chosen, and its sizes are computed once.
+    """
+
+    def __init__(self, given: Values, swept: Values, lookup_tables: LookupTables, formulas: Any) -> None:
+        meant, _ = aliases().all_given({**given, **swept})
+        self.given = {aliases().canonical(name): value for name, value in meant.items()}
+        self.swept = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
+        self.beside = lookup_tables, formulas
+        self.chosen, self.notices = dict[str, object](), list[str]()
+        self.before = (
+            self.scenario
+        )  # as it was read the last time; for steps that need nothing of what was chosen since
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """What is given and chosen so far."""
+        self.before = read_scenario({}, {**self.given, **self.chosen}, *self.beside)
+        return self.before
+
+    @cached_property
+    def sizes(self) -> Results:
+        """How large the network, its sequences and the machine are; the steps after `_size` change nothing of it."""
+        return _sizes(self.scenario)
+
+    def choose(self, step: Step) -> None:
+        """Takes what a step chooses, where it is not given."""
+        found = {name: value for name, value in step(self) if name not in self.given}
+        if found:
+            self.chosen |= found
+            vars(self).pop("scenario", None)
+
+    def completed(self) -> Scenario:
+        """The scenario, without what is swept; origins say what was chosen."""
+        whole = self.scenario
+        if self.swept:
+            kept = {name: v for name, v in {**self.given, **self.chosen}.items() if name not in self.swept}
+            whole = read_scenario({}, kept, *self.beside)
+        told = [*self.notices, *(_about_software(self, whole) if "software" in self.chosen else ())]
+        origins = {name: _as_chosen(name, origin, self.chosen) for name, origin in whole.sources.origins.items()}
+        sources = replace(whole.sources, origins=origins, notices=[*told, *whole.sources.notices])
+        return replace(whole, description=_title(whole), sources=sources)
+
+
+# What chooses some values of a question, and adds what the user should be told of them.
+Step = Callable[[OpenQuestion], Iterator[tuple[str, object]]]
 
 
 def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -96,7 +150,7 @@ def completed(given: Values, lookup_tables: LookupTables = None, formulas: Any =
     Raises:
         AmpedError: with all that is wrong with what is given.
     """
-    return _chosen_by((_rows, _size, _training, _room, _mapping), given, {}, lookup_tables, formulas)
+    return _chosen_by((_rows, _size, _training, _room, _mapping), OpenQuestion(given, {}, lookup_tables, formulas))
 
 
 def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = None, formulas: Any = None) -> Scenario:
@@ -112,24 +166,18 @@ def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = 
         AmpedError: with all that is wrong with what is given.
     """
     rows = partial(_rows, is_swept=bool({SYSTEM_ROW, ACCELERATOR_ROW} & {*swept}))
-    return _chosen_by((rows, _size, _training, _room), given, swept, lookup_tables, formulas)
+    return _chosen_by((rows, _size, _training, _room), OpenQuestion(given, swept, lookup_tables, formulas))
 
 
-def _chosen_by(steps: Sequence[Step], given: Values, swept: Values, lookup_tables: Any, formulas: Any) -> Scenario:
-    """The scenario of what is given and of what some steps choose around it, without what is swept."""
-    meant, _ = aliases().all_given({**given, **swept})
-    own = {aliases().canonical(name): value for name, value in meant.items()}
-    chosen, told = dict[str, object](), list[str]()
+def _chosen_by(steps: Sequence[Step], question: OpenQuestion) -> Scenario:
+    """The scenario of a question after some steps."""
     for step in steps:
-        scenario = read_scenario({}, {**own, **chosen}, lookup_tables, formulas)
-        chosen |= {name: value for name, value in step(scenario, told) if name not in own}
-    open_names = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
-    kept = {name: value for name, value in {**own, **chosen}.items() if name not in open_names}
-    whole = read_scenario({}, kept, lookup_tables, formulas)
-    told += _about_software(whole) if "software" in chosen else ()
-    origins = {name: _as_chosen(name, origin, chosen) for name, origin in whole.sources.origins.items()}
-    sources = replace(whole.sources, origins=origins, notices=[*told, *whole.sources.notices])
-    return replace(whole, description=_title(whole), sources=sources)
+        question.choose(step)
+    return question.completed()
+
+
+def _sizes(scenario: Scenario) -> Results:
+    return run(plan(scenario.catalogue, SIZES, scenario.sources), scenario.sources.given)
 
 
 def _as_chosen(name: str, origin: Any, chosen: Values) -> Any:
@@ -143,12 +191,13 @@ def _title(scenario: Scenario) -> str:
     return " on ".join(named)
 
 
-def _rows(scenario: Scenario, _: list[str], is_swept: bool = False) -> Iterator[tuple[str, object]]:
+def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str, object]]:
     """The rows that nobody named: a model, a machine, and the software of its users; of several machines, that of today.
 
     Raises:
         ConfigError: for an accelerator of which no system is known.
     """
+    scenario = question.scenario
     rows, tables = scenario.sources.rows, user_tables(scenario.question.lookup_tables)
     part = rows.get(ACCELERATOR)
     if NETWORK not in rows and not scenario.sources.given.keys() >= GIVEN_NETWORK:
@@ -199,15 +248,15 @@ def _validated_software(part: Row, usual: str, tables: Tables) -> str:
     return next((name for runs in (on_it, on_kin) for name in line if name in runs), usual)
 
 
-def _about_software(scenario: Scenario) -> Iterator[str]:
+def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]:
     """That runs as large as this one were validated on the accelerator with other software only than the one that is chosen.
 
     Who asks today trains with the software of today, on old machines too; so an older one is told, and not taken.
     """
-    rows, sources = scenario.sources.rows, scenario.sources
+    rows = scenario.sources.rows
     if not {ACCELERATOR, MAPPING} <= rows.keys():
         return
-    own = ground_of(rows, "", run(plan(scenario.catalogue, SIZES, sources), sources.given).number)
+    own = ground_of(rows, "", (_sizes(scenario) if question.swept else question.sizes).number)
     names = sorted({ground.software for ground in _grounds() if _is_as_large(ground, own)})
     if names and own.software not in names:
         told = " or ".join(f"--software {shlex.quote(name)}" for name in names)
@@ -225,14 +274,15 @@ def _is_as_large(ground: Ground, own: Ground) -> bool:
     return is_alike and all(getattr(ground, name) >= getattr(own, name) for name in OF_SIZE)
 
 
-def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """How many accelerators train, on how long sequences, and in which precision."""
+    scenario = question.scenario
     network, given = scenario.sources.rows.get(NETWORK), scenario.sources.given
     longest = given.get("context", 0.0)
     if network and isinstance(longest, float) and longest > USUAL_CONTEXT and "patch_values" not in network.columns:
         yield "context", USUAL_CONTEXT
         if "context" not in scenario.question.overrides:
-            told.append(
+            question.notices.append(
                 f"sequences of {USUAL_CONTEXT:,} tokens are taken; {network.name} takes up to {longest:,.0f}: --seq {longest:.0f}"
             )
     if not {"number_of_accelerators", "number_of_nodes"} & given.keys():
@@ -243,11 +293,12 @@ def _size(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
         yield "matrix_precision", "fp16"
 
 
-def _training(scenario: Scenario, _: list[str]) -> Iterator[tuple[str, object]]:
+def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The batch, the tokens, and the switches that everybody has on."""
     yield from TODAY.items()
-    known, sources = scenario.catalogue, scenario.sources
-    found = run(plan(known, SIZES, sources), sources.given)
+    if {"batch_size", "tokens_to_train"} <= question.given.keys():
+        return
+    scenario, sources, found = question.scenario, question.scenario.sources, question.sizes
     number, context = int(found.number("number_of_accelerators")), found.number("context")
     unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
     yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
@@ -256,12 +307,12 @@ def _training(scenario: Scenario, _: list[str]) -> Iterator[tuple[str, object]]:
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
 
 
-def _room(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+def _room(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The memory that stays free: for the error of the estimate, and for what is not modeled."""
-    sources = scenario.sources
+    told, sources = question.notices, question.before.sources
     if {HEADROOM, HEADROOM_BYTES} & sources.given.keys():
         return
-    error, more = _memory_error(scenario), memory_on_top(scenario)
+    error, more = _memory_error(question), memory_on_top(question.scenario) if sources.not_modeled else 0.0
     if math.isinf(more):
         told.append("the headroom holds nothing for what is not modeled and has no bound")
         more = 0.0
@@ -271,13 +322,13 @@ def _room(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
     yield HEADROOM, math.ceil(((1 + error) * (1 + more) - 1) * THOUSANDTHS) / THOUSANDTHS
 
 
-def _memory_error(scenario: Scenario) -> float:
+def _memory_error(question: OpenQuestion) -> float:
     """The error band of the memory; none for a model that is not validated."""
+    scenario = question.before
     choices = chosen_values(scenario.catalogue, scenario.sources)
     if choices["performance_model"] != VALIDATED_MODEL:
         return 0.0
-    sizes = run(plan(scenario.catalogue, SIZES, scenario.sources), scenario.sources.given)
-    ground = ground_of(scenario.sources.rows, choices["matrix_precision"], sizes.number)
+    ground = ground_of(scenario.sources.rows, choices["matrix_precision"], question.sizes.number)
     error = error_band(ground, law=MEMORY_LAW).error_fraction
     return error if math.isfinite(error) else 0.0
 
@@ -300,18 +351,36 @@ def _odd_part(number: Any) -> int:
     return whole // (whole & -whole)
 
 
-def _mapping(scenario: Scenario, told: list[str]) -> Iterator[tuple[str, object]]:
+def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The fastest mapping that fits with headroom, else that fits; where none does, the one that lacks least memory.
 
-    Nothing is searched if all is given.
+    Nothing is searched if nothing is open. If a mapping without open parts breaks a rule, the search says what is impossible.
     """
-    given = scenario.question.overrides.keys()
-    if {*MAPPED} <= {*given, *([MICROBATCH] if MICROBATCHES in given else [])}:
+    if {*MAPPED} <= {*question.given, *([MICROBATCH] if MICROBATCHES in question.given else [])}:
         return
-    tried = _tried(scenario)
-    found = in_chunks(scenario, fastest(scenario, tried, SPACE), tried, SPACE)
-    told += _about_headroom(found)
+    tried = _tried(question)
+    if not {*_open(question, tried)} and _keeps_all_rules(question.scenario):
+        return
+    found = fastest_in_chunks(question.scenario, tried, SPACE)
+    question.notices += _about_headroom(found)
     yield from ((name, found.settings[name]) for name in MAPPED if name in found.settings)
+
+
+def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
+    """The names of a mapping that nobody gave and that may have several values."""
+    given, scenario = question.given, question.scenario
+    single = {CHUNKS} if is_held(scenario) or scenario.sources.given.get(STAGES) == 1 else set()
+    single |= {CONTEXT} - tried.keys() | ({MICROBATCH} if MICROBATCHES in given else set())
+    for name in MAPPED:
+        if name not in given and name not in single and (name not in OF_EXPERTS or question.sizes.number(EXPERTS) > 1):
+            yield name
+
+
+def _keeps_all_rules(scenario: Scenario) -> bool:
+    """Whether a mapping without open parts keeps all rules."""
+    rules = plan(scenario.catalogue, (), scenario.sources, scenario.catalogue.constraints)
+    results = run(rules, scenario.sources.given, keep=frozenset(rules.targets))
+    return all(results.number(name) for name in rules.targets)
 
 
 def _about_headroom(found: Fastest) -> Iterator[str]:
@@ -333,13 +402,13 @@ def is_tried(name: str, value: object) -> bool:
     return name in (*wholes(tuple(kind for kind in PLACED if kind not in OF_TOKENS)), "expert_parallel_degree")
 
 
-def _tried(scenario: Scenario) -> dict[str, tuple[object, ...]]:
+def _tried(question: OpenQuestion) -> dict[str, tuple[object, ...]]:
     """The micro-batches that are tried, powers of two, more of them where sequences are short; and context degrees.
 
     Sequences that are long are split, too: over as many accelerators as divide them.
     """
-    own, found = scenario.sources.given.keys(), dict[str, tuple[object, ...]]()
-    context = run(plan(scenario.catalogue, ("context",), scenario.sources), scenario.sources.given).number("context")
+    own, found = question.scenario.sources.given.keys(), dict[str, tuple[object, ...]]()
+    context = question.sizes.number("context")
     if not {MICROBATCH, MICROBATCHES} & own:
         largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
         found[MICROBATCH] = tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))

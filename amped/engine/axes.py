@@ -72,7 +72,7 @@ class JointAxis:
         """The mask to compute with: `mask`, or the full mask if finding equal rows would save little."""
         if mask not in self._settled:
             self._settled[mask] = self.full
-            if self._may_save(mask):
+            if self.worthwhile and self._may_save(mask):
                 rows, inverse = self._find(mask)
                 if len(rows) <= self.worthwhile * self.size:
                     self._settled[mask], self._distinct[mask] = mask, (rows, inverse)

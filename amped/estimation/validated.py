@@ -115,9 +115,11 @@ def mapping_of(number: Callable[[str], float]) -> str:
 
 def ground_from(line: Mapping[str, Any]) -> Ground:
     """The properties that a line of a table says; lines that older versions of amped wrote do not say the mapping."""
-    there = [f for f in fields(Ground) if f.name in line]
-    values: dict[str, Any] = {f.name: line[f.name] if f.type == "str" else float(line[f.name]) for f in there}
-    return Ground(**values)
+    return Ground(*[read(line[name]) for name, read in READING.items() if name in line])
+
+
+# How each property of a configuration is read from a table.
+READING: Mapping[str, Callable[[Any], Any]] = {f.name: str if f.type == "str" else float for f in fields(Ground)}
 
 
 def best_utilization(ground: Ground) -> tuple[float, str]:
@@ -140,15 +142,15 @@ def error_size(error_fraction: float) -> float:
 @lru_cache(maxsize=1)
 def validated() -> tuple[Validated, ...]:
     """The validated runs that come with amped."""
-    return tuple(_run(line) for line in csv.DictReader(io.StringIO(shipped_text("lookup_tables", FILE))))
+    head, *lines = csv.reader(io.StringIO(shipped_text("lookup_tables", FILE)))
+    return tuple(_run(dict(zip(head, line, strict=True))) for line in lines)
 
 
 def _run(line: dict[str, str]) -> Validated:
-    ground, error = ground_from(line), float(line["error_fraction"])
     without_source, without_accelerator = (float(line[name]) if line[name] else None for name in WITHOUT)
     return Validated(
-        **{name: line[name] for name in TEXTS}, error_fraction=error, ground=ground, without_source=without_source,
-        without_accelerator=without_accelerator, utilization=float(line["utilization"] or 0.0),
+        line["id"], line["source"], line["confidence"], float(line["error_fraction"]), ground_from(line), line["quantity"],
+        without_source, without_accelerator, float(line["utilization"] or 0.0),
     )  # fmt: skip
 
 

@@ -14,29 +14,27 @@ from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import CATEGORIES, MAPPING, NETWORK
 
 
-def as_config(found: Imported, model: str | Imported | None = None) -> dict[str, Any]:
+def as_config(imported: Imported, model: str | Imported | None = None) -> dict[str, Any]:
     """The config with every value of the file, in the sections where the catalogue lists them.
 
     Args:
-        found: the file.
+        imported: the file.
         model: the network where the file says none: a row of the table, or a config.json.
     """
-    known = catalogue()
     sections: dict[str, dict[str, Any]] = {category: {"parameters": {}} for category in CATEGORIES}
-    if found.software:
-        sections[MAPPING] = {**_row(SOFTWARE, found.software), **sections[MAPPING]}
+    if imported.software:
+        sections[MAPPING] = {**_row(SOFTWARE, imported.software), **sections[MAPPING]}
     if isinstance(model, str):
         sections[NETWORK] = {**_row(MODELS, model), **sections[NETWORK]}
-    for each in (*([model] if isinstance(model, Imported) else []), found):
-        for name, value in each.values.items():
-            entry = {"value": value, "description": printable(f"from {each.told.get(name, each.source)}")}
-            sections[known[name].category or MAPPING]["parameters"][name] = entry
-    about = printable(f"{found.name}; imported by amped from {found.source}")
-    head = {"$schema": schema_uri(), "description": about}
-    files = [each for each in (model, found) if isinstance(each, Imported)]
-    every = (entry for each in files for entry in each.report.not_modeled())
-    missing = [entry for entry in every if model is None or entry["what"] != str(NO_SIZES)]
-    return head | ({KEY: missing} if missing else {}) | sections
+    files = [file for file in (model, imported) if isinstance(file, Imported)]
+    for file in files:
+        for name, value in file.values.items():
+            entry = {"value": value, "description": printable(f"from {file.origins.get(name, file.source)}")}
+            sections[catalogue()[name].category or MAPPING]["parameters"][name] = entry
+    about = printable(f"{imported.name}; imported by amped from {imported.source}")
+    entries = (entry for file in files for entry in file.report.not_modeled())
+    missing = [entry for entry in entries if model is None or entry["what"] != str(NO_SIZES)]
+    return {"$schema": schema_uri(), "description": about} | ({KEY: missing} if missing else {}) | sections
 
 
 def _row(table: str, name: str) -> dict[str, Any]:

@@ -13,88 +13,69 @@ FORM, SOFTWARE, VERSION = "automodel", "NeMo AutoModel", "NeMo AutoModel"
 D = "distributed."
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """FSDP2 over all replicas, or over those of one copy."""
-    replicas = own.keys.number(f"{D}dp_size", "number_of_accelerators", least=1)
-    copies = own.keys.number(f"{D}dp_replicate_size", "sharding_degree", 1, least=1)
-    target = own.keys.word(f"{D}_target_", "zero_stage", "fsdp2")
-    strategy = own.keys.word(f"{D}strategy", "zero_stage", target).lower()
+    replicas = reading.number(f"{D}dp_size", "number_of_accelerators", least=1)
+    copies = reading.number(f"{D}dp_replicate_size", "sharding_degree", 1, least=1)
+    target = reading.word(f"{D}_target_", "zero_stage", "fsdp2")
+    strategy = reading.word(f"{D}strategy", "zero_stage", target).lower()
     stage = 0 if "ddp" in strategy.rpartition(".")[2] else 3
     if not replicas:
-        own.defaulted(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus")
+        reading.defaulted(f"{D}dp_size", "all accelerators that the other degrees leave; give --gpus")
         return {"zero_stage": stage}
     return {
         "zero_stage": stage,
-        "number_of_accelerators": replicas * own.accelerators_of_a_replica,
-        **({"sharding_degree": replicas // copies} if copies > 1 else {}),
+        "number_of_accelerators": replicas * reading.accelerators_of_a_replica,
+        "sharding_degree": replicas // copies if copies > 1 else None,
     }
 
 
 def write_sharding(out: Outgoing) -> None:
     """FSDP2 over all replicas, or over those of one copy; or replicas without shards."""
-    stage, replicas = out.get("zero_stage", 0), out.get("data_parallel_degree", 1)
-    shard = int(out.get("sharding_degree", replicas)) if stage and "sharding_degree" in out.given else replicas
-    out.write(
-        "replicas share out weights, gradients and states" if stage else "replicas are whole",
-        **{f"{D}strategy": "fsdp2" if stage else "ddp"},
-    )
-    out.write("replicas", **{f"{D}dp_size": replicas})
-    out.write("copies of the shards", **{f"{D}dp_replicate_size": replicas // shard})
+    stage, replicas = out["zero_stage"], out["data_parallel_degree"]
+    shard = int(out["sharding_degree"]) if stage and "sharding_degree" in out.given else replicas
+    why = "replicas share out weights, gradients and states" if stage else "replicas are whole"
+    out.write(why, D, strategy="fsdp2" if stage else "ddp")
+    out.write("replicas", D, dp_size=replicas)
+    out.write("copies of the shards", D, dp_replicate_size=replicas // shard)
     if stage in (1, 2):
         out.lose("zero_stage", f"FSDP2 shards weights too: ZeRO 3 is written for ZeRO {stage}")
     if stage == 0 or shard == replicas:
         out.idle.add("sharding_degree")
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """bf16 unless the file says another format."""
-    fp8 = own.keys.flag("fp8.enabled", "matrix_precision")
-    form = own.keys.word("model.torch_dtype", "matrix_precision", "bf16")
+    fp8 = reading.flag("fp8.enabled", "matrix_precision")
+    form = reading.word("model.torch_dtype", "matrix_precision", "bf16")
     return {"matrix_precision": "fp8" if fp8 else "fp32" if "32" in form else "bf16"}
 
 
 def write_precision(out: Outgoing) -> None:
     """bf16, fp32 or fp8."""
-    form = str(out.get("matrix_precision", "bf16"))
-    out.write("format of products", **{"model.torch_dtype": "fp32" if form in ("fp32", "tf32") else "bf16"})
+    form = out["matrix_precision"]
+    out.write("format of products", "model.", torch_dtype="fp32" if form in ("fp32", "tf32") else "bf16")
     if form == "fp8":
-        out.write("products in fp8", **{"fp8.enabled": True})
+        out.write("products in fp8", "fp8.", enabled=True)
     elif form not in ("bf16", "fp32"):
         out.lose("matrix_precision", f"{form} has no key here")
 
 
-def read_recomputation(own: Reading) -> dict[str, Any]:
-    """Whole blocks, or nothing."""
-    on = own.keys.flag(f"{D}activation_checkpointing", "activation_recomputation")
-    return {"activation_recomputation": "full" if on else "none"}
-
-
-def write_recomputation(out: Outgoing) -> None:
-    """Whole blocks, or nothing."""
-    kind = str(out.get("activation_recomputation", "none"))
-    out.write("whole blocks are computed again", **{f"{D}activation_checkpointing": kind != "none"})
-    if kind not in ("none", "full"):
-        out.lose("activation_recomputation", f"{kind}: AutoModel computes whole blocks again, which is written")
-
-
 RULES = {
     "sharding": Rule(read_sharding, write_sharding), "precision": Rule(read_precision, write_precision),
-    "recomputation": Rule(read_recomputation, write_recomputation),
 }  # fmt: skip
 
 
 def read(text: str, file: str) -> Imported:
     """The training of an AutoModel YAML."""
-    return read_sections(FORM, flat(parse_yaml(text, file), file), file, RULES, SOFTWARE)
+    return read_sections(FORM, Reading(flat(parse_yaml(text))), file, RULES, SOFTWARE)
 
 
 def fields_of(e: Estimation) -> Outgoing:
     """A configuration in AutoModel's keys."""
     out = written(e, FORM, RULES)
-    if out.get("number_of_experts", 1) <= 1:
+    if out["number_of_experts"] <= 1:
         out.fields.pop(f"{D}ep_size", None)
-    if out.get("virtual_pipeline_stages", 1) > 1 and "virtual_pipeline_stages" not in {line.key for line in out.lost}:
-        out.lose("virtual_pipeline_stages", "chunks of a stage are set in the pipeline's own section")
     out.lose("model", "the network: put the config.json that you train under model.pretrained_model_name_or_path")
     return out
 

@@ -56,6 +56,11 @@ def none_for_zero(value: Any) -> Any:
     return value or None
 
 
+def unless_one(value: Any) -> Any:
+    """A number that says nothing where it is 0 or 1, in both directions."""
+    return None if value in (0, 1) and not isinstance(value, bool) else value
+
+
 def at_least_one(value: Any) -> Any:
     """A degree that another format has as 0 where there is none."""
     return 1 if is_zero(value) else value
@@ -72,5 +77,6 @@ CONVERSIONS = {
     "negated": Conversion(negated, negated),
     "switch": Conversion(switched, bool),
     "optional": Conversion(same, none_for_zero),
-    "unless_zero": Conversion(unless_zero, same),
+    "unless_zero": Conversion(unless_zero, none_for_zero),
+    "unless_one": Conversion(unless_one, unless_one),
 }

@@ -62,6 +62,6 @@ def target(name: str) -> Target:
         ConfigError: for another name.
     """
     if name not in TARGETS:
-        told = f"--for {quoted(name)} is no format that amped writes"
-        raise ConfigError(told, did_you_mean(name, TARGETS) or f"there are {', '.join(TARGETS)}")
+        what = f"--for {quoted(name)} is no format that amped writes"
+        raise ConfigError(what, did_you_mean(name, TARGETS) or f"there are {', '.join(TARGETS)}")
     return TARGETS[name]

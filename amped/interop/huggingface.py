@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,8 +19,9 @@ from amped.interop.huggingface_sizes import (
     unknown_keys,
     unknown_network,
 )
-from amped.interop.records import Imported, Keys, Reading, Report, Told
+from amped.interop.records import Imported, Reading, Report, ReportLine
 from amped.interop.rest import tell_rest
+from amped.interop.sizes import is_size
 
 FORM = "huggingface"
 # Where the language model of a network of several kinds stands.
@@ -38,24 +39,22 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
         ConfigError: for a key with a wrong value, or if it has no layers.
     """
     report = Report()
-    own = _language_model(raw, report)
-    kind = str(own.get("model_type") or raw.get("model_type") or "")
-    implied = _family_of(kind, own, report)
-    keys = Keys(as_plain(own, implied))
-    values = dict(implied.get("facts", {}))
-    told = dict.fromkeys(values, f"model_type {kind}")
-    for name, key, value in plain_values(FORM, keys, implied.get("keys")):
-        values[name], told[name] = value, key
+    network = _language_model(raw, report)
+    kind = str(network.get("model_type") or raw.get("model_type") or "")
+    implied = _family_of(kind, network, report)
+    reading = Reading(as_plain(network, implied), values=dict(implied.get("facts", {})), report=report, family=implied)
+    values, origins = reading.values, dict.fromkeys(reading.values, f"model_type {kind}")
+    for name, key, value in plain_values(FORM, reading):
+        values[name], origins[name] = value, key
     _refuse_without_layers(values, file, kind, raw)
     for rule in RULES:
-        found = rule(Reading(keys, values, report, implied))
-        values |= found
-        told |= {name: "a rule" for name in found if name not in told}
-    values = {name: value for name, value in values.items() if value is not None}
-    keys.refuse_wrong(values, told)
-    _tell_unknown(kind, Reading(keys, values, report, implied))
-    report.used += [Told(key, into) for key, into in keys.taken.items()]
-    return Imported(FORM, file, _title(raw, own, file), values, told, report)
+        values |= (of_rule := rule(reading))
+        origins = dict.fromkeys(of_rule, "a rule") | origins
+    reading.values = {name: value for name, value in values.items() if value is not None}
+    reading.refuse_wrong(origins)
+    _tell_unknown(kind, reading)
+    report.used += [ReportLine(key, into) for key, into in reading.taken.items()]
+    return Imported(FORM, file, _title(raw, network, file), reading.values, origins, report)
 
 
 def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
@@ -69,7 +68,7 @@ def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]
             _tell_outer(
                 {name: value for name, value in outer.items() if name not in raw[key]}, bool(towers), width, report
             )
-            report.used.append(Told(key, "the language model"))
+            report.used.append(ReportLine(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
     return {name: value for name, value in raw.items() if name not in towers}
 
@@ -80,18 +79,18 @@ def _tell_outer(outer: Mapping[str, Any], has_towers: bool, width: float, report
     if patches:
         section = {**patches, "hidden_size": width, "num_hidden_layers": 0}
         report.unsupported.append(tower(", ".join(patches), section, width))
-    rest, own = Report(), Reading(Keys(outer), {"dimensionality": width}, report)
-    joint = Keys({name: value for name, value in outer.items() if name not in patches})
-    tell_rest("keys", joint.raw, Reading(joint, {}, rest))
-    report.unsupported += [beside_towers(own, told) if has_towers else told for told in rest.unsupported]
-    report.ignored += rest.ignored
+    joint = Reading({name: value for name, value in outer.items() if name not in patches})
+    tell_rest("keys", joint)
+    beside = Reading(outer, values={"dimensionality": width})
+    report.unsupported += [beside_towers(beside, line) if has_towers else line for line in joint.report.unsupported]
+    report.ignored += joint.report.ignored
 
 
 def _width(raw: Mapping[str, Any]) -> float:
     """The width of the language model of a file, where it is said plainly; else 0."""
     inner = next((raw[key] for key in NESTED if isinstance(raw.get(key), Mapping)), raw)
-    found = next((inner[key] for key in fields(FORM)["dimensionality"].keys if inner.get(key) is not None), 0)
-    return float(found) if isinstance(found, int | float) and 0 <= found < math.inf else 0.0
+    width = next((inner[key] for key in fields(FORM)["dimensionality"].keys if inner.get(key) is not None), 0)
+    return float(width) if is_size(width) else 0.0
 
 
 @lru_cache(maxsize=512)
@@ -111,22 +110,24 @@ def family(kind: str) -> Mapping[str, Any]:
 
 def _family_of(kind: str, raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
     """The record of a model_type, with what amped cannot express of each such network."""
-    found = family(kind)
-    size = told_size(raw) if "unsupported" in found else ""
-    report.unsupported += [Told(f"model_type {kind}", what + size) for what in found.get("unsupported", ())]
-    return found
+    record = family(kind)
+    size = told_size(raw) if "unsupported" in record else ""
+    report.unsupported += [ReportLine(f"model_type {kind}", what + size) for what in record.get("unsupported", ())]
+    return record
 
 
-def _tell_unknown(kind: str, own: Reading) -> None:
+def _tell_unknown(kind: str, reading: Reading) -> None:
     """Tells a model_type that amped does not know, with the bound that its sizes give, and the keys that nothing takes."""
-    rest, known = Report(), kind in table("families")["rows"]
-    if not known:
-        like = did_you_mean(kind, table("families")["rows"]) if kind else ""
-        told = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
-        own.report.unsupported.append(unknown_network(own, "model_type", f"{told} {like}".strip()))
-    tell_rest("keys", own.keys.rest(), Reading(own.keys, own.values, rest, own.family), own.family.get("ignored"))
-    own.report.unsupported += rest.unsupported if known else [unknown_keys(own, told) for told in rest.unsupported]
-    own.report.ignored += rest.ignored
+    rest, families, report = Report(), table("families")["rows"], reading.report
+    if kind not in families:
+        like = did_you_mean(kind, families) if kind else ""
+        what = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
+        report.unsupported.append(unknown_network(reading, "model_type", f"{what} {like}".strip()))
+    tell_rest("keys", replace(reading, report=rest))
+    report.unsupported += (
+        rest.unsupported if kind in families else [unknown_keys(reading, line) for line in rest.unsupported]
+    )
+    report.ignored += rest.ignored
 
 
 def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str, raw: Mapping[str, Any]) -> None:
@@ -140,7 +141,7 @@ def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str, raw:
         raise FileError(what, "amped models layers of attention and feed-forward networks" if reasons else names, file)
 
 
-def _title(raw: Mapping[str, Any], own: Mapping[str, Any], file: str) -> str:
+def _title(raw: Mapping[str, Any], network: Mapping[str, Any], file: str) -> str:
     """What to call the network: the name in the file, else the file."""
-    given = raw.get("_name_or_path") or own.get("_name_or_path")
-    return str(given) if isinstance(given, str) and given else file
+    name = raw.get("_name_or_path") or network.get("_name_or_path")
+    return name if isinstance(name, str) and name else file

@@ -11,9 +11,8 @@ from amped.interop.fields import fields, table
 from amped.interop.huggingface import FORM, family
 from amped.interop.huggingface_rules import FULL, WINDOWED
 from amped.interop.megatron_model import mixture_marks
-from amped.interop.outgoing import Outgoing, is_default, outgoing
+from amped.interop.outgoing import Outgoing, default_of, is_default, outgoing
 from amped.interop.sections import as_json
-from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import NETWORK
 
 VERSION = "transformers 5.23.0"
@@ -48,43 +47,43 @@ def class_of(kind: str) -> Mapping[str, Any]:
 
 def fields_of(e: Estimation) -> Outgoing:
     """The network of a configuration in the keys of the class that loses least."""
-    out = outgoing(e)
-    experts, latent = out.get("number_of_experts", 1) > 1, out.get("attention_kind") == "multi_latent"
-    needs = ", ".join(["latent"] * latent + ["experts"] * experts)
+    network = outgoing(e)
+    kinds = {"latent": network["attention_kind"] == "multi_latent", "experts": network["number_of_experts"] > 1}
+    needs = ", ".join(kind for kind, has in kinds.items() if has)
     rows = [row for kind in table(FORM)["classes"] if (row := class_of(kind))["needs"] == needs]
-    found = min((_in_class(out, row) for row in rows), key=lambda own: len(own.lost))
-    found.lose("the training", "the sequence, the batch and the mapping: config.json has the network alone")
+    out = min((_in_class(network, row) for row in rows), key=lambda written: len(written.lost))
+    out.lose("the training", "the sequence, the batch and the mapping: config.json has the network alone")
     said = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
     for name, origin in e.scenario.sources.origins.items():
         if e.scenario.catalogue[name].category == NETWORK and name not in said and not is_default(e, name, out):
-            found.lose(name, f"{origin.written} has no key here")
-    return found
+            out.lose(name, f"{origin.written} has no key here")
+    return out
 
 
-def _in_class(out: Outgoing, row: Mapping[str, Any]) -> Outgoing:
+def _in_class(network: Outgoing, row: Mapping[str, Any]) -> Outgoing:
     """The network in the keys of one class, with what it loses there."""
-    own, implied = Outgoing(out.values, out.given), family(row["model_type"])["facts"]
-    own.write("the class of the network", architectures=[row["architecture"]], model_type=row["model_type"])
-    own.write("how weights are stored", dtype=STORED.get(str(out.get("matrix_precision", "bf16")), "bfloat16"))
+    out, implied = Outgoing(network.values, network.given), family(row["model_type"])["facts"]
+    out.write("the class of the network", architectures=[row["architecture"]], model_type=row["model_type"])
+    out.write("how weights are stored", dtype=STORED.get(out["matrix_precision"], "bfloat16"))
     for name, key in row["keys"].items():
-        _write_key(own, name, key)
+        _write_key(out, name, key)
     for name, keys in row.get("copies", {}).items():
-        own.write(fields(FORM)[name].why, **dict.fromkeys(keys, own.get(name, 0)))
-    done = {*row["keys"], *(name for rule in row["rules"] for name in RULES[rule](own))}
+        out.write(fields(FORM)[name].why, **dict.fromkeys(keys, out[name]))
+    done = {*row["keys"], *(name for rule in row["rules"] for name in RULES[rule](out))}
     for name in _compared():
-        usual = implied.get(name, _usual(name, own))
-        if name not in done and not _idle(name, own) and not _same(own.values.get(name), usual):
-            own.lose(name, f"{own.values.get(name)}: {row['architecture']} has {usual}")
-    return own
+        usual = implied.get(name, _usual(name, out))
+        if name not in done and not _idle(name, out) and not _same(out.values.get(name), usual):
+            out.lose(name, f"{out.values.get(name)}: {row['architecture']} has {usual}")
+    return out
 
 
-def _write_key(own: Outgoing, name: str, key: str) -> None:
+def _write_key(out: Outgoing, name: str, key: str) -> None:
     """One quantity under its key, which may have another quantity already."""
-    value = own.values.get(name)
-    if key in own.fields and own.fields[key] != (value or False):
-        own.lose(name, f"{value}: '{key}' says {own.fields[key]} for both")
-    elif key not in own.fields:
-        own.write(fields(FORM)[name].why or name.replace("_", " "), **{key: value if value is not None else 0})
+    value = out.values.get(name)
+    if key in out.fields and out.fields[key] != (value or False):
+        out.lose(name, f"{value}: '{key}' says {out.fields[key]} for both")
+    elif key not in out.fields:
+        out.write(fields(FORM)[name].why or name.replace("_", " "), **{key: value if value is not None else 0})
 
 
 @lru_cache(maxsize=1)
@@ -94,30 +93,30 @@ def _compared() -> tuple[str, ...]:
     return tuple(sorted({*fields(FORM), *implied} - {"attention_kind"}))
 
 
-def _usual(name: str, own: Outgoing) -> Any:
+def _usual(name: str, out: Outgoing) -> Any:
     """What a network has where nothing is said."""
     if name in FOLLOWING:
-        return own.get(FOLLOWING[name])
+        return out[FOLLOWING[name]]
     if name == "head_dimension":
-        return own.get("dimensionality", 0) // own.get("attention_heads", 1)
-    return next((formula.function() for formula in catalogue()[name].formulas if not formula.arguments), None)
+        return out["dimensionality"] // out["attention_heads"]
+    return default_of(name)
 
 
-def _idle(name: str, own: Outgoing) -> bool:
+def _idle(name: str, out: Outgoing) -> bool:
     """Whether a quantity says nothing about this network."""
-    experts = own.get("number_of_experts", 1) > 1
+    experts = out["number_of_experts"] > 1
     idle: dict[str, bool] = {
         **dict.fromkeys(OF_EXPERTS, not experts),
-        **dict.fromkeys(LATENT, own.get("attention_kind") != "multi_latent"),
-        "position_table": own.get("positions", "learned") != "learned",
-        "relative_position_tables": own.get("positions") != "relative_bias",
-        "mlp_bias": experts and own.get("number_of_MoE_layers") == own.get("layers"),
+        **dict.fromkeys(LATENT, out["attention_kind"] != "multi_latent"),
+        "position_table": out["positions"] != "learned",
+        "relative_position_tables": out["positions"] != "relative_bias",
+        "mlp_bias": experts and out["number_of_MoE_layers"] == out["layers"],
     }
     return idle.get(name, False)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one == other or (not one and not other)
+def _same(value: Any, usual: Any) -> bool:
+    return value == usual or not (value or usual)
 
 
 # --- rules: what they write, and the quantities that they say ---------------------------------------------------------
@@ -125,98 +124,93 @@ def _same(one: Any, other: Any) -> bool:
 Said = tuple[str, ...]
 
 
-def longest(own: Outgoing) -> Said:
+def longest(out: Outgoing) -> Said:
     """The longest sequence: at least that of the training."""
-    own.write("the longest sequence", max_position_embeddings=own.get("context"))
+    out.write("the longest sequence", max_position_embeddings=out["context"])
     return ()
 
 
-def learned(own: Outgoing) -> Said:
+def learned(out: Outgoing) -> Said:
     """The rows of the table of positions."""
-    own.write("rows of the position table", n_positions=own.get("position_table") or own.get("context"))
+    out.write("rows of the position table", n_positions=out["position_table"] or out["context"])
     return ("position_table",)
 
 
-def four_times(own: Outgoing) -> Said:
+def four_times(out: Outgoing) -> Said:
     """A feed-forward network four times as wide as the residual stream."""
-    if own.get("feedforward_dimension") != 4 * own.get("dimensionality", 0):
-        own.lose("feedforward_dimension", f"{own.get('feedforward_dimension')}: the class has 4 times hidden size")
+    if out["feedforward_dimension"] != 4 * out["dimensionality"]:
+        out.lose("feedforward_dimension", f"{out['feedforward_dimension']}: the class has 4 times hidden size")
     return ("feedforward_dimension",)
 
 
-def latent(own: Outgoing) -> Said:
+def latent(out: Outgoing) -> Said:
     """The part of a head that is not rotated; a query latent vector of 0 is none."""
-    own.write(
+    out.write(
         "part of a head that is not rotated",
-        qk_nope_head_dim=own.get("head_dimension", 0) - own.get("rotary_head_dimension", 0),
+        qk_nope_head_dim=out["head_dimension"] - out["rotary_head_dimension"],
     )
-    if not own.get("query_latent_dimension"):
-        own.fields["q_lora_rank"] = None  # null is a value here, and `write` leaves None out
+    if not out["query_latent_dimension"]:
+        out.fields["q_lora_rank"] = None  # null is a value here, and `write` leaves None out
     return ("head_dimension", "key_value_heads")
 
 
-def window(own: Outgoing) -> Said:
+def window(out: Outgoing) -> Said:
     """One window for all layers, or none."""
-    width, number = own.get("attention_window", 0), own.get("number_of_windowed_layers", 0)
-    own.fields["sliding_window"], own.why["sliding_window"] = (
-        (width if number else None),
-        "tokens that a layer attends to",
-    )
-    if number and number != own.get("layers"):
-        own.lose("number_of_windowed_layers", f"{number}: the class has a window in all layers or in none")
+    width, number = out["attention_window"], out["number_of_windowed_layers"]
+    out.fields["sliding_window"] = width if number else None
+    out.why["sliding_window"] = "tokens that a layer attends to"
+    if number and number != out["layers"]:
+        out.lose("number_of_windowed_layers", f"{number}: the class has a window in all layers or in none")
     return WINDOWS
 
 
-def windows(own: Outgoing) -> Said:
+def windows(out: Outgoing) -> Said:
     """The kind of attention of each layer: amped knows the number of windowed layers, not their places."""
-    width, number, layers = (own.get(name, 0) for name in ("attention_window", "number_of_windowed_layers", "layers"))
+    width, number, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
     number = number if width else 0
-    own.fields["sliding_window"], own.why["sliding_window"] = width or None, "tokens that a windowed layer attends to"
-    own.write("whether layers have a window", use_sliding_window=bool(number))
-    own.write(
+    out.fields["sliding_window"], out.why["sliding_window"] = width or None, "tokens that a windowed layer attends to"
+    out.write("whether layers have a window", use_sliding_window=bool(number))
+    out.write(
         f"{number} of {layers} layers have a window", layer_types=[WINDOWED[0]] * number + [FULL[0]] * (layers - number)
     )
     return WINDOWS
 
 
-def only_experts(own: Outgoing) -> Said:
+def only_experts(out: Outgoing) -> Said:
     """Mixtures in all layers; the width of a dense network says nothing."""
-    marks = mixture_marks(own)
+    marks = mixture_marks(out)
     if sum(marks) < len(marks):
         for name in (*PLACES, "feedforward_dimension"):
-            own.lose(name, f"{sum(marks)} of {len(marks)} layers are mixtures: the class has them in all layers")
-    own.idle.add("feedforward_dimension")
+            out.lose(name, f"{sum(marks)} of {len(marks)} layers are mixtures: the class has them in all layers")
+    out.idle.add("feedforward_dimension")
     return (*PLACES, "feedforward_dimension")
 
 
-def dense_layers(own: Outgoing) -> Said:
+def dense_layers(out: Outgoing) -> Said:
     """The layers that are no mixtures, one by one."""
-    marks = mixture_marks(own)
-    own.write(
-        "layers that are no mixtures",
-        decoder_sparse_step=1,
-        mlp_only_layers=[n for n, mark in enumerate(marks) if not mark],
-    )
+    marks = mixture_marks(out)
+    dense = [layer for layer, mark in enumerate(marks) if not mark]
+    out.write("layers that are no mixtures", decoder_sparse_step=1, mlp_only_layers=dense)
     return PLACES
 
 
-def dense_start(own: Outgoing) -> Said:
+def dense_start(out: Outgoing) -> Said:
     """Dense layers before the mixtures."""
-    marks = mixture_marks(own)
+    marks = mixture_marks(out)
     dense = marks.index(1) if 1 in marks else len(marks)
-    own.write("dense layers before the mixtures", first_k_dense_replace=dense)
+    out.write("dense layers before the mixtures", first_k_dense_replace=dense)
     if sum(marks) < len(marks) - dense:
         for name in PLACES:
-            own.lose(name, "the class has dense layers only before the mixtures")
+            out.lose(name, "the class has dense layers only before the mixtures")
     return PLACES
 
 
-def shared(own: Outgoing) -> Said:
+def shared(out: Outgoing) -> Said:
     """Shared experts, as wide as the others."""
-    width, each = own.get("shared_experts_feedforward_dimension", 0), own.get("expert_feedforward_dimension", 1)
-    own.write("experts that every token visits", n_shared_experts=-(-width // each))
-    if width % each:
-        own.lose("shared_experts_feedforward_dimension", f"{width}: the class has whole experts of {each}")
+    width, expert = out["shared_experts_feedforward_dimension"], out["expert_feedforward_dimension"]
+    out.write("experts that every token visits", n_shared_experts=-(-width // expert))
+    if width % expert:
+        out.lose("shared_experts_feedforward_dimension", f"{width}: the class has whole experts of {expert}")
     return ("number_of_shared_experts", "shared_experts_feedforward_dimension")
 
 

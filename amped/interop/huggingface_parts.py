@@ -13,7 +13,7 @@ from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Reading, Told
+from amped.interop.records import Reading, ReportLine
 from amped.interop.sizes import INTO, sum_of
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
@@ -23,14 +23,14 @@ FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "abse
 @lru_cache(maxsize=1)
 def rows() -> dict[str, dict[str, Any]]:
     """The parts by name, each with what it takes from the row that it is like."""
-    found: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
-    return {name: {**found.get(row.get("like", ""), {}), **row} for name, row in found.items()}
+    table_rows: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
+    return {name: {**table_rows.get(row.get("like", ""), {}), **row} for name, row in table_rows.items()}
 
 
 def part_of(word: str, family: Mapping[str, Any]) -> str | None:
     """The part that a word in a list of layers names: in this family, or in all of them."""
-    own: str | None = family.get("layers", {}).get(word)
-    return own or next((name for name, row in rows().items() if word in row.get("words", ())), None)
+    reading: str | None = family.get("layers", {}).get(word)
+    return reading or next((name for name, row in rows().items() if word in row.get("words", ())), None)
 
 
 def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -54,62 +54,56 @@ def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, 
     merged = dict(raw)
     for key in family.get("merged", ()):
         inner = merged.pop(key, None)
-        merged |= (
-            {name: value for name, value in inner.items() if merged.get(name) is None}
-            if isinstance(inner, Mapping)
-            else {}
-        )
-    for key in ("intermediate_size",):
-        widths = merged.get(key)
-        if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
-            merged[key] = widths[0]
+        if isinstance(inner, Mapping):
+            merged |= {name: value for name, value in inner.items() if merged.get(name) is None}
+    widths = merged.get("intermediate_size")
+    if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
+        merged["intermediate_size"] = widths[0]
     return as_blocks(merged, family)
 
 
-def tell_layers(own: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
+def tell_layers(reading: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
     """Tells the words of a list of layers that are not usual, with the size of their part, or of what stands for unknown ones."""
     for word, number in Counter(word for word in words if word not in usual).items():
-        told = f"{number} of {len(words)} layers are {word}"
-        tell_part(own, part_of(word, own.family) or unknown, key, number, f"{told}: ")
+        before = f"{number} of {len(words)} layers are {word}: "
+        tell_part(reading, part_of(word, reading.family) or unknown, key, number, before)
 
 
-def tell_parts(own: Reading, words: Sequence[str]) -> None:
+def tell_parts(reading: Reading, words: Sequence[str]) -> None:
     """Tells the parts that all layers of a family have; one that the file's own list of layers names is told already."""
-    named = {part_of(word, own.family) for word in words}
-    for name in own.family.get("parts", ()):
-        if name not in named:
-            layers = number_of_layers(own, rows()[name])
-            if layers:
-                tell_part(own, name, f"model_type {own.keys.raw.get('model_type', '')}".strip(), layers)
+    named = {part_of(word, reading.family) for word in words}
+    for name in reading.family.get("parts", ()):
+        if name not in named and (layers := number_of_layers(reading, rows()[name])):
+            tell_part(reading, name, f"model_type {reading.raw.get('model_type', '')}".strip(), layers)
 
 
-def number_of_layers(own: Reading, row: Mapping[str, Any]) -> float:
+def number_of_layers(reading: Reading, row: Mapping[str, Any]) -> float:
     """In how many layers a part is: in all, or in as many as the file says; in none where it does not say it."""
-    if "if" in row and own.keys.raw.get(row["if"]) is not True:
+    if "if" in row and reading.raw.get(row["if"]) is not True:
         return 0.0
-    return (sum_of(own, row["in"]) or 0.0) if "in" in row else float(own.values["layers"])
+    return (sum_of(reading, row["in"]) or 0.0) if "in" in row else float(reading.values["layers"])
 
 
-def tell_part(own: Reading, name: str, key: str, layers: float, before: str = "") -> None:
+def tell_part(reading: Reading, name: str, key: str, layers: float, before: str = "") -> None:
     """Tells one part in some layers, with its sizes; a size that the file does not give leaves it without a bound."""
     row = rows()[name]
     what, keys = before + row["what"], re.compile(row.get("keys") or "$^")
-    for other in own.keys.raw:
-        if keys.fullmatch(other) and other not in own.keys.taken:
-            own.keys.get(other, INTO)
-    sizes = {size: sum_of(own, row.get(size, ())) for size in SIZES if size != "layers"}
-    once = sum_of(own, row.get("once", ()))
+    for name_of_key in reading.raw:
+        if keys.fullmatch(name_of_key) and name_of_key not in reading.taken:
+            reading.get(name_of_key, INTO)
+    sizes = {size: sum_of(reading, row.get(size, ())) for size in SIZES if size != "layers"}
+    once = sum_of(reading, row.get("once", ()))
     if None in (*sizes.values(), once):
-        own.unsupported(key, f"{what}; the file does not say its sizes")
+        reading.unsupported(key, f"{what}; the file does not say its sizes")
         return
     numbers: dict[str, Any] = {size: (value or 0.0) * layers for size, value in sizes.items()}
     numbers["parameters"] += once or 0.0
     entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
-    own.report.unsupported.append(Told(key, what, entry))
+    reading.report.unsupported.append(ReportLine(key, what, entry))
 
 
-def mixtures(own: Reading, kinds: Sequence[str]) -> list[bool]:
+def mixtures(reading: Reading, kinds: Sequence[str]) -> list[bool]:
     """For each layer whether it is a mixture of experts; a kind that amped does not know is one, and is told."""
-    usual = {kind for kind in FEEDFORWARDS if part_of(kind, own.family) is None}
-    tell_layers(own, "mlp_layer_types", kinds, usual, "unknown_feedforward")
+    usual = {kind for kind in FEEDFORWARDS if part_of(kind, reading.family) is None}
+    tell_layers(reading, "mlp_layer_types", kinds, usual, "unknown_feedforward")
     return [FEEDFORWARDS.get(kind, True) for kind in kinds]

@@ -5,14 +5,14 @@ A rule takes the file as far as it is read, and gives further values; a value of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import as_pattern
 from amped.interop.huggingface_parts import mixtures, tell_layers, tell_part, tell_parts
-from amped.interop.records import Keys, Reading, whole
+from amped.interop.records import Reading, whole
 
 Reader = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
@@ -22,226 +22,223 @@ WIDTHS = ("sliding_window", "attention_chunk_size", "window_size", "sliding_wind
 FACTOR_BELOW = 1e6
 # The tokens of a sequence in training where a file says only the longest one.
 SEQUENCE = 4096
-FULL, WINDOWED = (
-    ("full_attention", "global", "full", "attention"),
-    ("sliding_attention", "local", "sliding", "chunked_attention"),
-)
+FULL = ("full_attention", "global", "full", "attention")
+WINDOWED = ("sliding_attention", "local", "sliding", "chunked_attention")
 
 
-def heads(own: Reading) -> dict[str, Any]:
+def heads(reading: Reading) -> dict[str, Any]:
     """Key heads and the width of a head, where they follow from other keys."""
-    count, found = own.values["attention_heads"], dict[str, Any]()
-    if "head_dimension" not in own.values:
-        found["head_dimension"] = own.values["dimensionality"] // count
-    if own.keys.flag("new_decoder_architecture", "key_value_heads"):
-        found["key_value_heads"] = own.keys.number("num_kv_heads", "key_value_heads", count)
-    elif own.keys.flag("multi_query", "key_value_heads"):
-        found["key_value_heads"] = 1
-    elif "key_value_heads" not in own.values:
-        found["key_value_heads"] = count
-    return found
+    values, count, into = reading.values, reading.values["attention_heads"], "key_value_heads"
+    groups = values.get(into, count)
+    if reading.flag("new_decoder_architecture", into):
+        groups = reading.number("num_kv_heads", into, count)
+    elif reading.flag("multi_query", into):
+        groups = 1
+    return {into: groups, "head_dimension": values.get("head_dimension", values["dimensionality"] // count)}
 
 
-def latent_attention(own: Reading) -> dict[str, Any]:
+def latent_attention(reading: Reading) -> dict[str, Any]:
     """The widths of multi-head latent attention, which config.json gives without and with the rotary part apart."""
-    if own.values.get("key_value_latent_dimension") is None:
+    if reading.values.get("key_value_latent_dimension") is None:
         return {"attention_kind": None, "query_latent_dimension": None}
-    rotary = own.keys.needed("qk_rope_head_dim", "rotary_head_dimension")
-    plain = own.keys.needed("qk_nope_head_dim", "head_dimension")
-    own.keys.number("head_dim", "head_dimension")
+    rotary = reading.needed("qk_rope_head_dim", "rotary_head_dimension")
+    plain = reading.needed("qk_nope_head_dim", "head_dimension")
+    reading.number("head_dim", "head_dimension")
     return {
         "attention_kind": "multi_latent", "rotary_head_dimension": rotary, "head_dimension": plain + rotary,
-        "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", plain),
-        "query_latent_dimension": own.values.get("query_latent_dimension") or 0,
-        "key_value_heads": own.values["attention_heads"],
+        "value_head_dimension": reading.number("v_head_dim", "value_head_dimension", plain),
+        "query_latent_dimension": reading.values.get("query_latent_dimension") or 0,
+        "key_value_heads": reading.values["attention_heads"],
     }  # fmt: skip
 
 
-def value_heads(own: Reading) -> dict[str, Any]:
+def value_heads(reading: Reading) -> dict[str, Any]:
     """A width of values of its own without latent attention, which amped cannot express."""
-    width = own.keys.number("v_head_dim", "value_head_dimension")
-    if own.values.get("attention_kind") == "multi_latent" or width in (None, own.values["head_dimension"]):
+    width = reading.number("v_head_dim", "value_head_dimension")
+    if reading.values.get("attention_kind") == "multi_latent" or width in (None, reading.values["head_dimension"]):
         return {}
-    told = f"values of {width} beside keys of {own.values['head_dimension']} without latent attention: "
-    tell_part(own, "other_values", "v_head_dim", own.values["layers"], told)
+    before = f"values of {width} beside keys of {reading.values['head_dimension']} without latent attention: "
+    tell_part(reading, "other_values", "v_head_dim", reading.values["layers"], before)
     return {}
 
 
-def feedforward(own: Reading) -> dict[str, Any]:
+def feedforward(reading: Reading) -> dict[str, Any]:
     """The width of the dense feed-forward network where it is not given: four times the residual stream."""
-    width = own.values.get("feedforward_dimension")
+    width = reading.values.get("feedforward_dimension")
     if width is not None:
-        return _adjusted(own, int(width))
-    ratios = own.keys.first(("expansion_ratio", "intermediate_multiple_size"), "feedforward_dimension")
-    ratio = own.keys.number(ratios[0], "feedforward_dimension", 4, least=1) if ratios else 4
-    if not own.values.get("expert_feedforward_dimension"):
-        own.defaulted("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
-    return {"feedforward_dimension": ratio * own.values["dimensionality"]}
+        return _adjusted(reading, int(width))
+    names = ("expansion_ratio", "intermediate_multiple_size")
+    ratio = _first_number(reading, names, "feedforward_dimension", least=1) or 4
+    if not reading.values.get("expert_feedforward_dimension"):
+        reading.defaulted("feedforward_dimension", f"{ratio} times hidden size, as the model class has it")
+    return {"feedforward_dimension": ratio * reading.values["dimensionality"]}
 
 
-def _adjusted(own: Reading, width: int) -> dict[str, Any]:
+def _adjusted(reading: Reading, width: int) -> dict[str, Any]:
     """The width that a class makes of the one in the file: a part of it (RecurrentGemma), or two thirds, rounded up (LFM2)."""
-    if divisor := own.family.get("feedforward_divisor"):
+    if divisor := reading.family.get("feedforward_divisor"):
         return {"feedforward_dimension": width // divisor}
-    if not own.keys.flag("block_auto_adjust_ff_dim", "feedforward_dimension"):
+    if not reading.flag("block_auto_adjust_ff_dim", "feedforward_dimension"):
         return {}
-    factor = own.keys.get("block_ffn_dim_multiplier", "feedforward_dimension", 1)
-    multiple = own.keys.number("block_multiple_of", "feedforward_dimension", 1, least=1)
+    factor = reading.get("block_ffn_dim_multiplier", "feedforward_dimension", 1)
+    multiple = reading.number("block_multiple_of", "feedforward_dimension", 1, least=1)
     if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < FACTOR_BELOW:
         problem = Problem(
-            f"{quoted(factor)} is no factor", own.keys.place("block_ffn_dim_multiplier"), "a number above 0"
+            f"{quoted(factor)} is no factor", reading.place("block_ffn_dim_multiplier"), "a number above 0"
         )
         raise ConfigError(problem)
     return {"feedforward_dimension": -(-int(factor * (2 * width // 3)) // multiple) * multiple}
 
 
-def positions(own: Reading) -> dict[str, Any]:
+def positions(reading: Reading) -> dict[str, Any]:
     """The table of learned positions, and the tokens of a sequence in training."""
-    given = own.keys.first(LONGEST, "context")
-    longest = own.keys.number(given[0], "context", SEQUENCE, least=1) if given else SEQUENCE
-    patches = _patches(own.keys)
-    context = patches.pop("context", min(longest, SEQUENCE))
-    found = {"context": context, **patches}
-    if not own.keys.flag("learned_pos_emb", "positions", True) or own.keys.flag("alibi", "positions"):
-        found["positions"] = "alibi"
-    if own.values.get("positions") == "learned" and "position_table" not in own.values and not patches:
-        found["position_table"] = longest + int(own.family.get("position_offset", 0))
-    if not patches:
-        longest_told = f"config.json says only the longest, {longest:,}" if given else "config.json does not say it"
-        own.defaulted("context", f"{context:,} tokens of a sequence in training; {longest_told} (--seq changes it)")
-    return found
+    longest = _first_number(reading, LONGEST, "context", least=1)
+    patches = _patches(reading)
+    context = patches.get("context", min(longest or SEQUENCE, SEQUENCE))
+    values = {"context": context, **patches}
+    if not reading.flag("learned_pos_emb", "positions", True) or reading.flag("alibi", "positions"):
+        values["positions"] = "alibi"
+    if patches:
+        return values
+    if reading.values.get("positions") == "learned" and "position_table" not in reading.values:
+        values["position_table"] = (longest or SEQUENCE) + int(reading.family.get("position_offset", 0))
+    what = f"config.json says only the longest, {longest:,}" if longest else "config.json does not say it"
+    reading.defaulted("context", f"{context:,} tokens of a sequence in training; {what} (--seq changes it)")
+    return values
 
 
-def _patches(keys: Keys) -> dict[str, Any]:
+def _first_number(reading: Reading, names: tuple[str, ...], into: str, least: int = 0) -> int | None:
+    """The number of the first of some keys that has a value."""
+    key = reading.first(names, into)
+    return reading.number(key[0], into, least=least) if key else None
+
+
+def _patches(reading: Reading) -> dict[str, Any]:
     """The patches of an image, where the network takes one."""
-    size, patch = keys.number("image_size", "context"), keys.number("patch_size", "patch_values")
+    size, patch = reading.number("image_size", "context"), reading.number("patch_size", "patch_values")
     if not size or not patch:
         return {}
     tokens = (size // patch) ** 2 + 1
-    channels = keys.number("num_channels", "patch_values", 3) or 3
+    channels = reading.number("num_channels", "patch_values", 3) or 3
     return {"context": tokens, "position_table": tokens, "patch_values": patch * patch * channels}
 
 
-def windows(own: Reading) -> dict[str, Any]:
+def windows(reading: Reading) -> dict[str, Any]:
     """How many layers attend in a window; kinds of layers that amped has not are told."""
-    layers = int(own.values["layers"])
-    kinds = [own.family.get("words", {}).get(kind, kind) for kind in _kinds_of_attention(own, layers)]
-    tell_layers(own, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
-    tell_parts(own, kinds)
-    widths = [
-        own.keys.number(name, "attention_window") for name in WIDTHS if own.keys.raw.get(name) not in (None, False)
-    ]
-    width = next((width for width in widths if width), None)
-    if not width or not own.keys.flag("use_sliding_window", "attention_window", True):
+    layers = int(reading.values["layers"])
+    kinds = [reading.family.get("words", {}).get(kind, kind) for kind in _kinds_of_attention(reading, layers)]
+    tell_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
+    tell_parts(reading, kinds)
+    widths = [reading.number(name, "attention_window") for name in WIDTHS if reading.raw.get(name) not in (None, False)]
+    width = next(filter(None, widths), None)
+    if not width or not reading.flag("use_sliding_window", "attention_window", True):
         return {}
     chunked = kinds.count("chunked_attention")
-    if chunked and own.values["context"] > width:
-        own.unsupported("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
-    number = sum(kind in WINDOWED for kind in kinds) if kinds else _windowed(own.keys, layers)
+    if chunked and reading.values["context"] > width:
+        reading.unsupported("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
+    number = sum(kind in WINDOWED for kind in kinds) if kinds else _windowed(reading, layers)
     return {"attention_window": width, "number_of_windowed_layers": number} if number else {}
 
 
-def heads_of_layers(own: Reading) -> dict[str, Any]:
+def heads_of_layers(reading: Reading) -> dict[str, Any]:
     """Tells layers whose heads have other widths or numbers than the usual ones, with the largest ratio of both."""
-    usual = own.values["attention_heads"]
-    numbers = own.keys.counts("num_attention_heads_per_layer", "not_modeled")
+    usual = reading.values["attention_heads"]
+    numbers = reading.counts("num_attention_heads_per_layer", "not_modeled")
     ratios = [number / usual for number in numbers if number != usual]
-    layers = own.keys.get("per_layer_config", "not_modeled", {})
+    layers = reading.get("per_layer_config", "not_modeled", {})
     if isinstance(layers, Mapping):
-        ratios += [max(_ratios(own.keys, each), default=1.0) for each in layers.values() if isinstance(each, Mapping)]
+        ratios += [max(_ratios(reading, row), default=1.0) for row in layers.values() if isinstance(row, Mapping)]
     if ratios:
         key = "num_attention_heads_per_layer" if numbers else "per_layer_config"
-        tell_part(replace(own, values={**own.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
+        tell_part(replace(reading, values={**reading.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
     return {}
 
 
-def _ratios(keys: Keys, layer: Mapping[str, Any]) -> Iterator[float]:
+def _ratios(reading: Reading, layer: Mapping[str, Any]) -> Iterator[float]:
     """Each number of a layer over the usual one; a number without a usual one counts as it is."""
     for name, value in layer.items():
-        usual = keys.raw.get(name) or 1
-        if all(isinstance(each, int | float) and each > 0 for each in (usual, value)):
+        usual = reading.raw.get(name) or 1
+        if all(isinstance(number, int | float) and number > 0 for number in (usual, value)):
             yield max(value / usual, 1.0)
 
 
-def _kinds_of_attention(own: Reading, layers: int) -> list[str]:
+def _kinds_of_attention(reading: Reading, layers: int) -> list[str]:
     """The kind of attention of each layer, if the file lists them, or says them by the places of those with attention."""
-    keys, places = own.keys, own.family.get("places", {})
+    places = reading.family.get("places", {})
     for name in ("layer_types", "attention_layers", "layers_block_type"):
-        listed = keys.words(name, "number_of_windowed_layers") if name in keys.raw else None
+        listed = reading.words(name, "number_of_windowed_layers") if name in reading.raw else None
         if listed:
-            keys.get("attention_types", "number_of_windowed_layers")
+            reading.get("attention_types", "number_of_windowed_layers")
             return listed[:layers]
     if places:
-        return _placed(keys, places, layers)
-    interval = keys.number("full_attention_interval", "number_of_windowed_layers")
+        return _placed(reading, places, layers)
+    interval = reading.number("full_attention_interval", "number_of_windowed_layers")
     if interval:
         return ["linear_attention" if (layer + 1) % interval else "full_attention" for layer in range(layers)]
-    return _repeated(keys, layers)
+    return _repeated(reading, layers)
 
 
-def _placed(keys: Keys, places: Mapping[str, str], layers: int) -> list[str]:
+def _placed(reading: Reading, places: Mapping[str, str], layers: int) -> list[str]:
     """The kind of each layer where a family says which have attention: by a list, a period with an offset, or a pattern."""
-    into, other = "number_of_windowed_layers", places.get("otherwise", "")
+    into = "number_of_windowed_layers"
     if "pattern" in places:
-        pattern = keys.words(places["pattern"], into)
+        pattern = reading.words(places["pattern"], into)
         return [pattern[layer % len(pattern)] for layer in range(layers)] if pattern else []
     if "period" in places:
-        period, offset = (
-            keys.number(places[name], into, least=least) for name, least in (("period", 1), ("offset", 0))
+        period = reading.number(places["period"], into, least=1)
+        offset = reading.number(places["offset"], into)
+        attending: Container[int] = (
+            range(offset, layers, period) if period and offset is not None and offset < period else ()
         )
-        marks = [bool(period) and layer % (period or 1) == offset for layer in range(layers)]
     else:
-        listed = keys.counts(places["listed"], into)
-        marks = [layer in listed for layer in range(layers)]
-    return [FULL[0] if mark else other for mark in marks]
+        attending = reading.counts(places["listed"], into)
+    return [FULL[0] if layer in attending else places.get("otherwise", "") for layer in range(layers)]
 
 
-def _repeated(keys: Keys, layers: int) -> list[str]:
+def _repeated(reading: Reading, layers: int) -> list[str]:
     """The kind of attention of each layer as groups of kinds, with how often each group comes: [[["global", "local"], 12]].
 
     Raises:
         ConfigError: for another value.
     """
-    name, found = "attention_types", list[str]()
-    groups = keys.get(name, "number_of_windowed_layers")
-    for group in groups if isinstance(groups, list) else [] if groups is None else [groups]:
+    name, layer_kinds = "attention_types", list[str]()
+    groups = reading.get(name, "number_of_windowed_layers", [])
+    for group in groups if isinstance(groups, list) else [groups]:
         try:
             kinds, times = group
-            found += [str(kind) for kind in kinds] * min(whole(times, keys.place(name)), layers)
+            layer_kinds += [str(kind) for kind in kinds] * min(whole(times, reading.place(name)), layers)
         except (TypeError, ValueError):
             what = f"{quoted(group)} is no list of kinds with how often it comes"
-            raise ConfigError(Problem(what, keys.place(name), 'like [["global", "local"], 12]')) from None
-    return found[:layers]
+            raise ConfigError(Problem(what, reading.place(name), 'like [["global", "local"], 12]')) from None
+    return layer_kinds[:layers]
 
 
-def _windowed(keys: Keys, layers: int) -> int:
+def _windowed(reading: Reading, layers: int) -> int:
     """Layers with a window where the file gives a period, or the first layer that has one; else all."""
-    period = keys.number("sliding_window_pattern", "number_of_windowed_layers") or keys.number(
-        "_sliding_window_pattern", "number_of_windowed_layers"
-    )
+    into = "number_of_windowed_layers"
+    period = reading.number("sliding_window_pattern", into) or reading.number("_sliding_window_pattern", into)
     if period:
         return layers - layers // period
-    first = keys.number("max_window_layers", "number_of_windowed_layers") if "use_sliding_window" in keys.raw else None
-    return max(layers - first, 0) if first is not None else layers
+    first = reading.number("max_window_layers", into) if "use_sliding_window" in reading.raw else None
+    return max(layers - (first or 0), 0)
 
 
-def mixture(own: Reading) -> dict[str, Any]:
+def mixture(reading: Reading) -> dict[str, Any]:
     """Which layers are mixtures of experts, and their widths; a network with at most one expert is dense."""
-    experts = own.values.get("number_of_experts") or 0
-    if experts <= 1 or own.keys.raw.get("is_moe") is False:
+    experts = reading.values.get("number_of_experts") or 0
+    if experts <= 1 or reading.raw.get("is_moe") is False:
         return dict.fromkeys((*EXPERTS, "expert_bias", "router_bias", "gated_experts"))
-    layers = int(own.values["layers"])
-    marks = _mixture_layers(own, layers)
-    found: dict[str, Any] = {"number_of_MoE_layers": sum(marks)}
-    if not own.values.get("expert_feedforward_dimension"):
-        found["expert_feedforward_dimension"] = own.values["feedforward_dimension"]
-    if not own.values.get("experts_per_token"):
-        own.defaulted("experts_per_token", "1: config.json does not say it")
+    layers = int(reading.values["layers"])
+    marks = _mixture_layers(reading, layers)
+    if not reading.values.get("experts_per_token"):
+        reading.defaulted("experts_per_token", "1: config.json does not say it")
+    width = reading.values.get("expert_feedforward_dimension") or reading.values["feedforward_dimension"]
+    values: dict[str, Any] = {"number_of_MoE_layers": sum(marks), "expert_feedforward_dimension": width}
     if 0 < sum(marks) < layers:
-        found["mixture_layer_pattern"] = as_pattern(marks)
-    if own.values.get("shared_experts_feedforward_dimension") == 0:
-        found["shared_experts_feedforward_dimension"] = None
-    return found
+        values["mixture_layer_pattern"] = as_pattern(marks)
+    if reading.values.get("shared_experts_feedforward_dimension") == 0:
+        values["shared_experts_feedforward_dimension"] = None
+    return values
 
 
 EXPERTS = (
@@ -250,89 +247,84 @@ EXPERTS = (
 )  # fmt: skip
 
 
-def _mixture_layers(own: Reading, layers: int) -> list[bool]:
+# Keys of the layers from one mixture to the next.
+STEPS = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step")
+
+
+def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
     """For each layer whether it is a mixture of experts."""
-    keys, into = own.keys, "number_of_MoE_layers"
-    kinds, indices = keys.words("mlp_layer_types", into), keys.counts("moe_layers", into)
-    dense = keys.number("first_k_dense_replace", into) or keys.number("num_dense_layers", into) or 0
+    into = "number_of_MoE_layers"
+    kinds, indices = reading.words("mlp_layer_types", into), reading.counts("moe_layers", into)
+    dense = reading.number("first_k_dense_replace", into) or reading.number("num_dense_layers", into) or 0
     if kinds:
-        return mixtures(own, kinds[:layers])
+        return mixtures(reading, kinds[:layers])
     if indices:
-        keys.number("interleave_moe_layer_step", into)
+        reading.number("interleave_moe_layer_step", into)
         return [layer in indices for layer in range(layers)]
-    if isinstance(keys.raw.get("moe_layer_freq"), list):
-        return [bool(mark) for mark in keys.counts("moe_layer_freq", into)[:layers]]
-    if "expert_layer_period" in keys.raw:
-        period = keys.number("expert_layer_period", into, 1, least=1)
-        return [layer % period == keys.number("expert_layer_offset", into, 0) for layer in range(layers)]
-    frequency = keys.number("moe_layer_freq", into, 1, least=1)
-    every = (
-        keys.number("decoder_sparse_step", into)
-        or keys.number("moe_layer_interval", into)
-        or keys.number("interleave_moe_layer_step", into)
-        or 1
-    )
-    start, end = keys.number("moe_layer_start_index", into, 0) or 0, keys.number("moe_layer_end_index", into)
-    only_dense = keys.counts("mlp_only_layers", into)
-    last = layers - 1 if end is None else end
+    if isinstance(reading.raw.get("moe_layer_freq"), list):
+        return [bool(mark) for mark in reading.counts("moe_layer_freq", into)[:layers]]
+    if "expert_layer_period" in reading.raw:
+        period = reading.number("expert_layer_period", into, 1, least=1)
+        return [layer % period == reading.number("expert_layer_offset", into, 0) for layer in range(layers)]
+    frequency = reading.number("moe_layer_freq", into, 1, least=1)
+    step = next(filter(None, (reading.number(name, into) for name in STEPS)), 1)
+    start, end = reading.number("moe_layer_start_index", into, 0), reading.number("moe_layer_end_index", into)
+    only_dense = reading.counts("mlp_only_layers", into)
     return [
-        layer >= max(dense, start)
-        and layer <= last
+        max(dense, start) <= layer <= (layers if end is None else end)
         and layer not in only_dense
         and layer % frequency == 0
-        and (layer + 1) % every == 0
+        and (layer + 1) % step == 0
         for layer in range(layers)
     ]
 
 
-def ties(own: Reading) -> dict[str, Any]:
+def ties(reading: Reading) -> dict[str, Any]:
     """Whether the output head shares the embedding; what config.json leaves out is true in transformers."""
-    if "tied_embeddings" in own.values:
+    if "tied_embeddings" in reading.values:
         return {}
-    own.defaulted("tied_embeddings", "true, the default of transformers")
+    reading.defaulted("tied_embeddings", "true, the default of transformers")
     return {"tied_embeddings": True}
 
 
-def parallel_blocks(own: Reading) -> dict[str, Any]:
+def parallel_blocks(reading: Reading) -> dict[str, Any]:
     """Attention and feed-forward network beside one another (Falcon, GPT-J) share a norm."""
-    if own.keys.flag("new_decoder_architecture", "norms_per_layer"):
-        return {"norms_per_layer": own.keys.number("num_ln_in_parallel_attn", "norms_per_layer", 2)}
-    return {"norms_per_layer": 1} if own.keys.flag("parallel_attn", "norms_per_layer") else {}
+    if reading.flag("new_decoder_architecture", "norms_per_layer"):
+        return {"norms_per_layer": reading.number("num_ln_in_parallel_attn", "norms_per_layer", 2)}
+    return {"norms_per_layer": 1} if reading.flag("parallel_attn", "norms_per_layer") else {}
 
 
-def biases_off(own: Reading) -> dict[str, Any]:
+def biases_off(reading: Reading) -> dict[str, Any]:
     """MPT says biases by their absence."""
-    if not own.keys.flag("no_bias", "mlp_bias", True):
+    if not reading.flag("no_bias", "mlp_bias", True):
         return {"query_key_value_bias": True, "attention_output_bias": True, "mlp_bias": True, "norm_vectors": 2}
     return {}
 
 
-def norms_behind(own: Reading) -> dict[str, Any]:
+def norms_behind(reading: Reading) -> dict[str, Any]:
     """Norms behind the blocks, and none behind the last layer (OPT 350M)."""
-    if not own.keys.flag("do_layer_norm_before", "norm_position", True):
+    if not reading.flag("do_layer_norm_before", "norm_position", True):
         return {"norm_position": "post", "final_norm": False}
-    return {"final_norm": False} if own.keys.flag("_remove_final_layer_norm", "final_norm") else {}
+    return {"final_norm": False} if reading.flag("_remove_final_layer_norm", "final_norm") else {}
 
 
-def two_stacks(own: Reading) -> dict[str, Any]:
+def two_stacks(reading: Reading) -> dict[str, Any]:
     """The layers of an encoder and a decoder together (T5); those of the decoder also attend to the encoder."""
-    if own.values.get("number_of_stacks") != 2:
+    if reading.values.get("number_of_stacks") != 2:
         return {}
-    if own.keys.raw.get("is_encoder_decoder") is False:
-        own.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
-    given = own.keys.first(("num_decoder_layers", "decoder_layers"), "cross_attention_layers")
-    decoder = own.keys.number(given[0], "cross_attention_layers") if given else None
-    decoder = decoder or int(own.values["layers"])
-    kind = own.keys.word("feed_forward_proj", "gated_mlp", "")
-    gated = own.keys.flag("is_gated_act", "gated_mlp") or kind.startswith("gated")
-    return {"layers": int(own.values["layers"]) + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
+    if reading.raw.get("is_encoder_decoder") is False:
+        reading.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
+    layers = int(reading.values["layers"])
+    decoder = _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
+    kind = reading.word("feed_forward_proj", "gated_mlp", "")
+    gated = reading.flag("is_gated_act", "gated_mlp") or kind.startswith("gated")
+    return {"layers": layers + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
 
 
-def plain_width(own: Reading) -> dict[str, Any]:
+def plain_width(reading: Reading) -> dict[str, Any]:
     """The width of word embeddings, unless it is that of the layers."""
-    return (
-        {"embedding_dimension": None} if own.values.get("embedding_dimension") == own.values["dimensionality"] else {}
-    )
+    width = reading.values.get("embedding_dimension")
+    return {"embedding_dimension": None if width == reading.values["dimensionality"] else width}
 
 
 RULES: tuple[Reader, ...] = (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.huggingface_parts import rows
-from amped.interop.records import Keys, Reading, Report, Told
+from amped.interop.records import Reading, ReportLine
 from amped.interop.sizes import sum_of
 
 # Sections that have sizes of layers, and those that say something else of the same layers.
@@ -41,32 +42,32 @@ def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, Any] | None
         raw: its section.
         outer: the width of the network that its output goes to.
     """
-    sizes = _sizes(Reading(Keys(raw), {"outer": outer}, Report()), _row_of(raw))
+    sizes = _sizes(Reading(raw, values={"outer": outer}), _row_of(raw))
     inner = [at_most(section, outer) for _, section in sections(raw)]
-    whole = inner if sizes is None else [sizes, *inner]
-    if not whole or None in whole:
+    parts = inner if sizes is None else [sizes, *inner]
+    if not parts or None in parts:
         return None
-    return {size: sum(each[size] for each in whole if each) for size in OF_NETWORK}
+    return {size: sum(part[size] for part in parts if part) for size in OF_NETWORK}
 
 
 def _row_of(raw: Mapping[str, Any]) -> str:
     """The row of a kind of tower: that of the first whose keys the section has."""
-    own = ((name, row["when"]) for name, row in rows().items() if "when" in row)
-    return next((name for name, keys in own if any(re.fullmatch(keys, key) for key in raw)), TOWER)
+    rows_with_keys = ((name, row["when"]) for name, row in rows().items() if "when" in row)
+    return next((name for name, keys in rows_with_keys if any(re.fullmatch(keys, key) for key in raw)), TOWER)
 
 
-def _sizes(own: Reading, name: str) -> dict[str, Any] | None:
+def _sizes(reading: Reading, name: str) -> dict[str, Any] | None:
     """The sizes of a row; None where the file does not say one of them."""
-    sums = {size: sum_of(own, rows()[name].get(size, ())) for size in OF_NETWORK}
+    sums = {size: sum_of(reading, rows()[name].get(size, ())) for size in OF_NETWORK}
     return None if None in sums.values() else {size: value or 0.0 for size, value in sums.items()}
 
 
-def tower(key: str, raw: Mapping[str, Any], outer: float = 0.0) -> Told:
+def tower(key: str, raw: Mapping[str, Any], outer: float = 0.0) -> ReportLine:
     """A line about a tower beside the language model, with its sizes at most where its section says them."""
     what, sizes = rows()[TOWER]["what"], at_most(raw, outer)
     if sizes is None or not any(sizes.values()):
-        return Told(key, f"{what}; its section does not say its sizes")
-    return Told(key, what, NotModeled(f"{key}: {what}", **sizes))
+        return ReportLine(key, f"{what}; its section does not say its sizes")
+    return ReportLine(key, what, NotModeled(f"{key}: {what}", **sizes))
 
 
 def told_size(raw: Mapping[str, Any]) -> str:
@@ -75,33 +76,33 @@ def told_size(raw: Mapping[str, Any]) -> str:
     return f"; by its own sizes it has at most {sizes['parameters'] / BILLION:.3g} billion parameters" if sizes else ""
 
 
-def unknown_network(own: Reading, key: str, what: str) -> Told:
+def unknown_network(reading: Reading, key: str, what: str) -> ReportLine:
     """A line about a network whose kind amped does not know: it may have as much again as all its sizes allow."""
-    sizes, whole = _sizes(own, "unknown_network"), at_most(own.keys.raw)
+    sizes, whole = _sizes(reading, "unknown_network"), at_most(reading.raw)
     if whole is None or sizes is None:
-        return Told(key, what)
+        return ReportLine(key, what)
     numbers: dict[str, Any] = {size: max(whole[size], sizes[size]) for size in OF_NETWORK}
-    return Told(key, what, NotModeled(f"{key}: {what}", **numbers))
+    return ReportLine(key, what, NotModeled(f"{key}: {what}", **numbers))
 
 
-def unknown_keys(own: Reading, told: Told) -> Told:
+def unknown_keys(reading: Reading, line: ReportLine) -> ReportLine:
     """A line about keys of such a network: each may be the width of three matrices, or mean one as wide as the residual stream."""
-    return _with_keys(own, told, "unknown_key")
+    return _with_keys(reading, line, "unknown_key")
 
 
-def beside_towers(own: Reading, told: Told) -> Told:
+def beside_towers(reading: Reading, line: ReportLine) -> ReportLine:
     """A line about keys beside a language model and its towers: they are about the projector between them."""
-    return _with_keys(own, told, "key_of_a_projector")
+    return _with_keys(reading, line, "key_of_a_projector")
 
 
-def _with_keys(own: Reading, told: Told, name: str) -> Told:
+def _with_keys(reading: Reading, line: ReportLine, name: str) -> ReportLine:
     """A line about keys that amped does not know, with the sizes that a row says of each of them; none for experts."""
-    if told.entry or "expert" in told.key or not own.values.get("dimensionality"):
-        return told
+    if line.entry or "expert" in line.key or not reading.values.get("dimensionality"):
+        return line
     numbers: dict[str, Any] = dict.fromkeys(OF_NETWORK, 0.0)
-    for key in told.key.split(", "):
-        value = own.keys.raw.get(key)
+    for key in line.key.split(", "):
+        value = reading.raw.get(key)
         width = value if isinstance(value, int) and value > 1 else 0
-        sizes = _sizes(Reading(own.keys, {**own.values, "value": width}, own.report), name)
+        sizes = _sizes(replace(reading, values={**reading.values, "value": width}), name)
         numbers = {size: number + (sizes or {}).get(size, 0.0) for size, number in numbers.items()}
-    return Told(told.key, told.what, NotModeled(str(told), **numbers))
+    return ReportLine(line.key, line.what, NotModeled(str(line), **numbers))

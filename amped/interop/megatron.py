@@ -12,7 +12,7 @@ from amped.estimation.estimation import Estimation
 from amped.interop import megatron_mapping, megatron_model
 from amped.interop.fields import fields, table
 from amped.interop.outgoing import HEAD_IS_YOURS, Outgoing, heading, torchrun, written
-from amped.interop.records import Imported, Keys, Report, Told
+from amped.interop.records import Imported, Reading, ReportLine
 from amped.interop.sections import read_keys
 from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, script_of
 
@@ -47,20 +47,21 @@ def read(text: str, file: str) -> Imported:
     Raises:
         FileError, ConfigError: with the line.
     """
-    report = Report()
     if is_log(text):
         flags = {flag.name: flag for flag in arguments_of_log(text)}
-        given = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
+        raw = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
         places = {name: f"line {flag.line}: {name}" for name, flag in flags.items()}
-        return imported(Keys(given, places), file, report, "an argument of its default in a log")
-    script = script_of(text, file, LAUNCH)
+        return imported(Reading(raw, places), file, "an argument of its default in a log")
+    script = script_of(text, LAUNCH)
     if not script.flags:
         raise FileError(
-            Problem(f"no launch with {LAUNCH} is in it", "line 1", "amped reads the flags of pretrain_gpt.py"),
-            file=file,
+            Problem(f"no launch with {LAUNCH} is in it", "line 1", "amped reads the flags of pretrain_gpt.py")
         )
-    report.ignored += [Told(f"line {number}", f"a command, not run: {line}") for number, line in script.others]
-    return imported(_arguments(script, file), file, report)
+    reading = _arguments(script)
+    reading.report.ignored += [
+        ReportLine(f"line {number}", f"a command, not run: {line}") for number, line in script.others
+    ]
+    return imported(reading, file)
 
 
 def _from_log(flag: Flag) -> Any:
@@ -69,48 +70,43 @@ def _from_log(flag: Flag) -> Any:
     return None if word in ("None", "") else setting(word)
 
 
-def _arguments(script: Script, file: str) -> Keys:
+def _arguments(script: Script) -> Reading:
     """The arguments of a script by name, with their lines; a flag that stands twice must say the same."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for flag in (*script.launcher, *script.flags):
         name, on = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
-        value = _value(flag, name, on, file)
-        if name in found and found[name] != value and flag in script.flags:
-            told = f"{flag.name} is {value!r}, and {found[name]!r} in line {lines[name]}"
-            raise FileError(Problem(told, f"line {flag.line}", "keep one"), file=file)
-        found[name], lines[name] = value, flag.line
-    return Keys(found, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
+        value = _value(flag, name, on)
+        if name in values and values[name] != value and flag in script.flags:
+            what = f"{flag.name} is {value!r}, and {values[name]!r} in line {lines[name]}"
+            raise FileError(Problem(what, f"line {flag.line}", "keep one"))
+        values[name], lines[name] = value, flag.line
+    return Reading(values, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
 
 
-def _value(flag: Flag, name: str, on: bool, file: str) -> Any:
+def _value(flag: Flag, name: str, on: bool) -> Any:
     """The value of a flag: a switch, one value, or several words as text."""
     if name in table(FORM)["arguments"] or name in LAUNCHED:
-        refuse_command(flag, file)
+        refuse_command(flag)
     if name in table(FORM)["switches"] or not flag.words:
         return on
     return setting(flag.words[0]) if len(flag.words) == 1 else " ".join(flag.words)
 
 
 def imported(
-    keys: Keys,
-    file: str,
-    report: Report,
-    unknown: str | None = None,
-    software: str = SOFTWARE,
-    source: str = FORM,
+    reading: Reading, file: str, unknown: str | None = None, software: str = SOFTWARE, source: str = FORM
 ) -> Imported:
     """The training of Megatron-LM's arguments by name."""
-
-    def check(values: Mapping[str, Any]) -> None:
-        lacking = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
-        if lacking:
-            raise FileError(Problem(f"has no {', '.join(lacking)}", "line 1"), file=file)
-
-    values, told = read_keys(
-        FORM, keys, report, RULES, shown=flag_of, about="arguments about", check=check, unknown=unknown
+    origins = read_keys(
+        FORM, reading, RULES, shown=flag_of, about="arguments about", check=_refuse_without_sizes, unknown=unknown
     )
-    return Imported(source, file, file, values, told, report, software)
+    return Imported(source, file, file, reading.values, origins, reading.report, software)
+
+
+def _refuse_without_sizes(values: Mapping[str, Any]) -> None:
+    lacking = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
+    if lacking:
+        raise FileError(Problem(f"has no {', '.join(lacking)}", "line 1"))
 
 
 # --- out -------------------------------------------------------------------------------------------------------------
@@ -128,9 +124,9 @@ def fields_of(e: Estimation) -> Outgoing:
 def every_field(e: Estimation) -> Outgoing:
     """A configuration as Megatron-LM's arguments by name, with switches that are off."""
     out = written(e, FORM, RULES)
-    _lose_the_rest(out)
+    _drop_refused_switches(out)
     out.fields = {name: value for name, value in out.fields.items() if not _is_idle(name, out)}
-    if out.get("number_of_experts", 1) <= 1:
+    if out["number_of_experts"] <= 1:
         out.idle |= {"expert_parallel_degree", "expert_tensor_parallel_degree"}
     return out
 
@@ -143,8 +139,8 @@ def _is_idle(name: str, out: Outgoing) -> bool:
     """Whether an argument says nothing about this configuration."""
     if name not in DEGREES:
         return False
-    experts = out.get("number_of_experts", 1) > 1
-    return (DEGREES[name] and not experts) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
+    dense = out["number_of_experts"] <= 1
+    return (DEGREES[name] and dense) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
 
 
 def _is_off(name: str, value: Any) -> bool:
@@ -156,23 +152,11 @@ def _is_off(name: str, value: Any) -> bool:
 
 # Switches of tensor parallelism, with the quantity that each comes from.
 OF_TENSORS = {"sequence_parallel": "sequence_parallel", "tp_comm_overlap": "overlap_forward_tensor_communication"}
-# What pretrain_gpt.py trains; other values cannot be expressed.
-TRAINED = {"norm_position": "pre", "causal": True, "number_of_stacks": 1, "embedding_norm": False, "pooler": False,
-           "cross_attention_layers": 0, "pipeline_schedule": "1f1b", "tensor_parallel_strategy": "1d"}  # fmt: skip
-
-
-def _lose_the_rest(out: Outgoing) -> None:
-    """Notes what is unlike the decoders and schedules of pretrain_gpt.py."""
-    told = {line.key for line in out.lost}
-    for name, usual in TRAINED.items():
-        if out.get(name, usual) != usual and name not in told:
-            out.lose(name, f"{out.get(name)}: pretrain_gpt.py has {usual}")
-    _drop_refused_switches(out)
 
 
 def _drop_refused_switches(out: Outgoing) -> None:
     """Takes away what Megatron-LM refuses without tensor parallelism, where it does nothing, or without its companion."""
-    if out.get("tensor_parallel_degree", 1) == 1:
+    if out["tensor_parallel_degree"] == 1:
         for argument, name in OF_TENSORS.items():
             if out.fields.get(argument):
                 out.fields[argument] = False
@@ -204,11 +188,11 @@ def arguments(out: Outgoing) -> list[str]:
 
 def environment(out: Outgoing) -> list[str]:
     """The environment that tensor or context parallelism needs before Blackwell; Megatron-FSDP refuses it."""
-    parallel = out.get("tensor_parallel_degree", 1) > 1 or out.get("context_parallel_degree", 1) > 1
+    parallel = out["tensor_parallel_degree"] > 1 or out["context_parallel_degree"] > 1
     if "use_megatron_fsdp" in out.fields:
         return []
-    told = "messages start in order, beside products (not needed from Blackwell on)"
-    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {told}"] if parallel else []
+    why = "messages start in order, beside products (not needed from Blackwell on)"
+    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {why}"] if parallel else []
 
 
 def _written_flag(name: str, value: Any) -> str:

@@ -14,7 +14,8 @@ SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blo
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
 # torch's names of formats, as a saved config has them.
 OF_TORCH = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}
-SHARDED = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+# Strategies of Megatron-FSDP, each at the place of its ZeRO stage.
+SHARDED = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 # The last name of a kind is the one that is written.
 KINDS = {"p2p": "ring", "allgather": "all_gather", "all_gather": "all_gather", "a2a": "all_to_all"}
 # Modules of selective recomputation that amped has, and their names.
@@ -25,164 +26,133 @@ MODULES = {
 }
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """The format of matrix products."""
-    half = next((name for name in ("bf16", "fp16") if own.keys.flag(name, "matrix_precision")), "fp32")
-    recipe = own.keys.word("fp8_recipe", "fp8_scaling", "delayed")
-    if own.keys.word("fp4", "matrix_precision"):
-        own.keys.word("fp4_recipe", "matrix_precision")
+    half = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
+    recipe = reading.word("fp8_recipe", "fp8_scaling", "delayed")
+    if reading.word("fp4", "matrix_precision"):
+        reading.word("fp4_recipe", "matrix_precision")
         return {"matrix_precision": "fp4"}
-    if own.keys.word("fp8", "matrix_precision"):
+    if reading.word("fp8", "matrix_precision"):
         if recipe not in SCALED:
-            own.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
+            reading.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
         return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
     return {"matrix_precision": half}
 
 
 def _written_format(out: Outgoing) -> str:
     """The format of products that is written: experts are not shared out in fp16."""
-    form, shared_out = str(out.get("matrix_precision", "bf16")), out.get("expert_parallel_degree", 1) > 1
-    return "bf16" if form == "fp16" and shared_out and out.get("number_of_experts", 1) > 1 else form
+    form, shared_out = out["matrix_precision"], out["expert_parallel_degree"] > 1
+    return "bf16" if form == "fp16" and shared_out and out["number_of_experts"] > 1 else form
 
 
 def write_precision(out: Outgoing) -> None:
     """The format of matrix products, with its recipe."""
     form = _written_format(out)
-    if form != out.get("matrix_precision", form):
+    if form != out["matrix_precision"]:
         out.lose("matrix_precision", "fp16: Megatron-LM shares out experts in bf16 only, which is written")
     if form == "fp4":
         out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
     elif form == "fp8":
-        blocks = out.get("fp8_scaling") == "blocks"
         out.write("products in fp8, the rest in bf16", bf16=True, fp8="hybrid")
-        out.write(
-            "blocks have scales (mxfp8 on Blackwell)" if blocks else "tensors have scales",
-            fp8_recipe="blockwise" if blocks else "tensorwise",
-        )
+        if out["fp8_scaling"] == "blocks":
+            out.write("blocks have scales (mxfp8 on Blackwell)", fp8_recipe="blockwise")
+        else:
+            out.write("tensors have scales", fp8_recipe="tensorwise")
     elif form in ("bf16", "fp16"):
         out.write("format of products", **{form: True})
     elif form == "tf32":
         out.lose("matrix_precision", "tf32 is a setting of PyTorch, not an argument")
 
 
-def read_gradients(own: Reading) -> dict[str, Any]:
+def read_gradients(reading: Reading) -> dict[str, Any]:
     """Gradients in fp32 unless bf16 is asked for: megatron/training/arguments.py accumulates those of bf16 in fp32."""
     into = "gradient_precision"
-    narrow = own.keys.flag("grad_reduce_in_bf16", into) or _format(own, "main_grads_dtype", into) in ("bf16", "fp16")
-    half = own.values.get("matrix_precision") == "fp16"
-    wide = own.keys.flag("accumulate_allreduce_grads_in_fp32", into) or not half
+    narrow = reading.flag("grad_reduce_in_bf16", into) or _format(reading, "main_grads_dtype", into) in ("bf16", "fp16")
+    half = reading.values.get("matrix_precision") == "fp16"
+    wide = reading.flag("accumulate_allreduce_grads_in_fp32", into) or not half
     return {"gradient_precision": 16 if narrow or not wide else 32}
 
 
 def write_gradients(out: Outgoing) -> None:
     """The format in which gradients are added up."""
-    if out.get("gradient_precision", 4) >= 4:
+    if out["gradient_precision"] >= 4:
         out.write("gradients are added up in fp32", accumulate_allreduce_grads_in_fp32=True)
     elif _written_format(out) != "fp16":
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
 
 
-def _format(own: Reading, name: str, into: str) -> str:
+def _format(reading: Reading, name: str, into: str) -> str:
     """A format of numbers, by Megatron-LM's name of it or by torch's."""
-    word = own.keys.word(name, into, "fp32").removeprefix("torch.")
+    word = reading.word(name, into, "fp32").removeprefix("torch.")
     return OF_TORCH.get(word, word)
 
 
-def read_states(own: Reading) -> dict[str, Any]:
+def read_states(reading: Reading) -> dict[str, Any]:
     """The format of the optimizer's two states."""
     into = "optimizer_state_precision"
-    precise = own.keys.flag("use_precision_aware_optimizer", into)
+    precise = reading.flag("use_precision_aware_optimizer", into)
     formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
-    mean, square, weights = (_format(own, name, into) for name in formats)
+    mean, square, weights = (_format(reading, name, into) for name in formats)
     if not precise:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
-        own.unsupported(
-            "--exp-avg-dtype",
-            f"states in {mean} and {square} with weights in {weights}: amped has one format of states",
-        )
+        what = f"states in {mean} and {square} with weights in {weights}: amped has one format of states"
+        reading.unsupported("--exp-avg-dtype", what)
     return {"optimizer_state_precision": BITS.get(mean, 32)}
 
 
 def _states_have_a_format(out: Outgoing) -> bool:
     """Whether Megatron-LM lets the format of states be chosen: it is an Adam whose states replicas share out."""
-    return bool(out.get("optimizer", "adam") != "sgd" and out.get("zero_stage", 0) > 0)
+    return out["optimizer"] != "sgd" and bool(out["zero_stage"])
 
 
 def write_states(out: Outgoing) -> None:
     """States that are narrower than fp32."""
-    form = {1: "fp8", 2: "bf16"}.get(out.get("optimizer_state_precision", 4))
+    form = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
     if form and not _states_have_a_format(out):
         out.lose("optimizer_state_precision", f"{form}: only Adam with shared states (ZeRO 1) has states below fp32")
     elif form:
-        out.write(
-            f"the optimizer's states are {form}",
-            use_precision_aware_optimizer=True,
-            exp_avg_dtype=form,
-            exp_avg_sq_dtype=form,
-        )
+        why = f"the optimizer's states are {form}"
+        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=form, exp_avg_sq_dtype=form)
 
 
-def read_optimizer(own: Reading) -> dict[str, Any]:
-    """Adam or SGD; another optimizer is read as Adam and told."""
-    kind = own.keys.word("optimizer", "optimizer", "adam")
-    if kind not in ("adam", "sgd"):
-        own.unsupported("--optimizer", f"{kind}, read as adam")
-    return {"optimizer": kind if kind == "sgd" else "adam"}
-
-
-def write_optimizer(out: Outgoing) -> None:
-    """Adam or SGD."""
-    kind = str(out.get("optimizer", "adam"))
-    out.write("the optimizer", optimizer=kind if kind in ("adam", "sgd") else "adam")
-    if kind not in ("adam", "sgd"):
-        out.lose("optimizer", f"{kind}: every run of Megatron-LM has an optimizer; adam is written")
-
-
-def read_steps(own: Reading) -> dict[str, Any]:
+def read_steps(reading: Reading) -> dict[str, Any]:
     """The steps of the training: told themselves, or the sequences of the training over those of a batch."""
-    steps = own.keys.number("train_iters", "number_of_steps")
-    samples, batch = own.keys.number("train_samples", "number_of_steps"), own.values.get("batch_size")
+    steps = reading.number("train_iters", "number_of_steps")
+    samples, batch = reading.number("train_samples", "number_of_steps"), reading.values.get("batch_size")
     if steps is None and samples and batch:
         steps = -(-samples // int(batch))
-    return {"number_of_steps": steps} if steps else {}
+    return {"number_of_steps": steps or None}
 
 
 def write_steps(out: Outgoing) -> None:
     """The steps of the training."""
-    steps = out.get("number_of_steps")
-    if steps:
-        out.write("steps of the training", train_iters=round(steps))
+    out.write("steps of the training", train_iters=round(out["number_of_steps"] or 0) or None)
 
 
-def read_offload(own: Reading) -> dict[str, Any]:
+def read_offload(reading: Reading) -> dict[str, Any]:
     """What the host keeps."""
-    on = own.keys.flag("optimizer_cpu_offload", "optimizer_offload")
-    share = own.keys.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
-    layers = own.keys.number("cpu_offloading_num_layers", "activation_offload", 0)
-    stage = int(own.values.get("layers", 1)) / own.degree("pipeline")
-    return {
-        "optimizer_offload": share if on else 0.0,
-        **({"activation_offload": min(layers / stage, 1.0)} if layers else {}),
-    }
+    on = reading.flag("optimizer_cpu_offload", "optimizer_offload")
+    share = reading.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
+    layers = reading.number("cpu_offloading_num_layers", "activation_offload", 0)
+    stage = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
+    return {"optimizer_offload": share if on else 0.0, "activation_offload": min(layers / stage, 1.0) or None}
 
 
 def write_offload(out: Outgoing) -> None:
     """What the host keeps: a share of the states, whole layers of activations."""
-    if out.get("optimizer_offload", 0) and not _states_have_a_format(out):
+    share = out["optimizer_offload"]
+    if share and not _states_have_a_format(out):
         out.lose("optimizer_offload", "Megatron-LM offloads the states of Adam where replicas share them (ZeRO 1)")
-    elif out.get("optimizer_offload", 0):
-        out.write(
-            "the host keeps optimizer states",
-            optimizer_cpu_offload=True,
-            optimizer_offload_fraction=out.get("optimizer_offload"),
-            use_precision_aware_optimizer=True,
-        )
-    share, own = out.get("activation_offload", 0), out.get("layers", 0) / out.get("pipeline_parallel_degree", 1)
+    elif share:
+        out.write("the host keeps optimizer states", optimizer_cpu_offload=True, optimizer_offload_fraction=share,
+                  use_precision_aware_optimizer=True)  # fmt: skip
+    share, stage = out["activation_offload"], out["layers"] / out["pipeline_parallel_degree"]
     if share:
-        out.write("layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * own))
-        if (share * own) % 1:
-            out.lose("activation_offload", f"{share:g} of {own:g} layers is no whole number of layers")
+        out.write("layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * stage))
+        if (share * stage) % 1:
+            out.lose("activation_offload", f"{share:g} of {stage:g} layers is no whole number of layers")
 
 
 STARTED = (
@@ -191,29 +161,31 @@ STARTED = (
 )
 
 
-def _first(own: Reading, names: tuple[str, ...], into: str) -> int | None:
+def _first(reading: Reading, names: tuple[str, ...], into: str) -> int | None:
     """The first number of some arguments; all of them are noted as used."""
-    return next((number for number in [own.keys.number(name, into) for name in names] if number), None)
+    return next((number for number in [reading.number(name, into) for name in names] if number), None)
 
 
-def read_machine(own: Reading) -> dict[str, Any]:
+def read_machine(reading: Reading) -> dict[str, Any]:
     """Servers and accelerators, as torchrun, #SBATCH or a log say them."""
-    nodes, each = (_first(own, names, into) for names, into in STARTED)
-    world = own.keys.number("world_size", "number_of_accelerators") or (nodes * each if nodes and each else None)
+    nodes, accelerators = (_first(reading, names, into) for names, into in STARTED)
+    world = reading.number("world_size", "number_of_accelerators")
     several = nodes is not None and nodes > 1  # one server may have more than train
-    found = {"number_of_accelerators": world, "number_of_accelerators_per_node": each if several else None}
-    return {name: value for name, value in found.items() if value}
+    return {
+        "number_of_accelerators": world or (nodes * accelerators if nodes and accelerators else None),
+        "number_of_accelerators_per_node": accelerators if several else None,
+    }
 
 
 def write_machine(out: Outgoing) -> None:
     """What torchrun gets: equally many accelerators on every server."""
-    nodes, each = servers(out)
+    nodes, accelerators = servers(out)
     out.write("servers", nnodes=nodes)
-    out.write("accelerators of a server", nproc_per_node=each)
+    out.write("accelerators of a server", nproc_per_node=accelerators)
     if OF_A_HOST in out.values:
         out.idle.add("number_of_accelerators_per_node")  # the rack's, which no program is told
-    elif each != out.get("number_of_accelerators_per_node", each) and nodes > 1:
-        out.lose("number_of_accelerators_per_node", f"equally many, {each}, start on each of {nodes} servers")
+    elif accelerators != out["number_of_accelerators_per_node"] and nodes > 1:
+        out.lose("number_of_accelerators_per_node", f"equally many, {accelerators}, start on each of {nodes} servers")
 
 
 # The switches by which the split of layers counts the embedding and the output head; the micro-batches of a chunk in a row.
@@ -221,28 +193,24 @@ ENDS = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline
 GROUP = "microbatch_group_size_per_vp_stage"
 
 
-def read_stages(own: Reading) -> dict[str, Any]:
+def read_stages(reading: Reading) -> dict[str, Any]:
     """How the layers lie on the stages."""
-    stages, layers = own.degree("pipeline"), int(own.values.get("layers", 1))
-    found: dict[str, Any] = {}
-    layout = own.keys.word("pipeline_model_parallel_layout", "pipeline_layout")
-    chunks = own.keys.number("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_stages") or own.keys.number(
-        "virtual_pipeline_model_parallel_size", "virtual_pipeline_stages"
+    stages, into = reading.degree("pipeline"), "virtual_pipeline_stages"
+    layout = reading.word("pipeline_model_parallel_layout", "pipeline_layout")
+    chunks = reading.number("num_virtual_stages_per_pipeline_rank", into) or reading.number(
+        "virtual_pipeline_model_parallel_size", into
     )
-    each = own.keys.number("num_layers_per_virtual_pipeline_stage", "virtual_pipeline_stages")
-    chunks = chunks or (layers // (stages * each) if each else None)
-    layout = layout or _ends_as_layers(own, stages * (chunks or 1))
-    if own.keys.raw.get(GROUP) == stages:
-        own.keys.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
-    if layout:
-        found["pipeline_layout"] = layout
-        chunks = _chunks_of(layout, stages)
-    if chunks:
-        found["virtual_pipeline_stages"] = chunks
-    for end in ("first", "last"):
-        number = own.keys.number(f"decoder_{end}_pipeline_num_layers", f"number_of_{end}_stage_layers")
-        found |= {f"number_of_{end}_stage_layers": number} if number else {}
-    return found
+    layers = reading.number("num_layers_per_virtual_pipeline_stage", into)
+    chunks = chunks or (int(reading.values.get("layers", 1)) // (stages * layers) if layers else None)
+    layout = layout or _ends_as_layers(reading, stages * (chunks or 1))
+    if reading.raw.get(GROUP) == stages:
+        reading.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
+    ends = {f"number_of_{end}_stage_layers": f"decoder_{end}_pipeline_num_layers" for end in ("first", "last")}
+    return {
+        "pipeline_layout": layout or None,
+        into: (_chunks_of(layout, stages) if layout else chunks) or None,
+        **{name: reading.number(argument, name) or None for name, argument in ends.items()},
+    }
 
 
 def _chunks_of(layout: str, stages: int) -> int | None:
@@ -252,47 +220,40 @@ def _chunks_of(layout: str, stages: int) -> int | None:
     return None
 
 
-def _ends_as_layers(own: Reading, parts: int) -> str | None:
+def _ends_as_layers(reading: Reading, parts: int) -> str | None:
     """The layout in letters where the split counts the embedding or the output head as a layer; None where it counts neither.
 
     Args:
-        own: the file.
+        reading: the file.
         parts: the chunks of layers of all stages together.
     """
-    first, last = (own.keys.flag(name, "pipeline_layout") for name in ENDS)
-    layers = int(own.values.get("layers", 1))
-    each, rest = divmod(layers + first + last, parts)
+    first, last = (reading.flag(name, "pipeline_layout") for name in ENDS)
+    layers = int(reading.values.get("layers", 1))
+    size, rest = divmod(layers + first + last, parts)
     if parts == 1 or not (first or last):
         return None
     if rest:
-        own.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
+        reading.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
         return None
-    inner = [each] * parts
-    inner[0] -= first
-    inner[-1] -= last
-    return "|".join(
-        ("E" * (place == 0)) + "t" * number + ("L" * (place == parts - 1)) for place, number in enumerate(inner)
-    )
+    chunks = ["t" * size] * parts
+    chunks[0] = "E" + chunks[0][first:]
+    chunks[-1] = chunks[-1][last:] + "L"
+    return "|".join(chunks)
 
 
 def write_stages(out: Outgoing) -> None:
     """How the layers lie on the stages: an even split, first and last stages of their own, or a layout."""
-    layout, chunks = out.get("pipeline_layout"), out.get("virtual_pipeline_stages", 1)
-    if layout and out.get("pipeline_parallel_degree", 1) > 1:
-        text = _letters(Layout(layout), out.get("multi_token_prediction_layers", 0))
-        out.write(
-            "layers of each stage: E embedding, t layer, m module for further tokens, L output head",
-            pipeline_model_parallel_layout=text,
-        )
+    layout, chunks = out["pipeline_layout"], out["virtual_pipeline_stages"]
+    if layout and out["pipeline_parallel_degree"] > 1:
+        why = "layers of each stage: E embedding, t layer, m module for further tokens, L output head"
+        text = _letters(Layout(layout), out["multi_token_prediction_layers"])
+        out.write(why, pipeline_model_parallel_layout=text)
         return
     if chunks > 1:
         out.write("chunks of layers of a stage: a smaller bubble", num_virtual_stages_per_pipeline_rank=chunks)
     for end in ("first", "last"):
-        if f"number_of_{end}_stage_layers" in out.given:
-            out.write(
-                f"layers of the {end} stage",
-                **{f"decoder_{end}_pipeline_num_layers": out.get(f"number_of_{end}_stage_layers")},
-            )
+        if (name := f"number_of_{end}_stage_layers") in out.given:
+            out.write(f"layers of the {end} stage", f"decoder_{end}_", pipeline_num_layers=out[name])
 
 
 def _letters(layout: Layout, modules: int) -> str:
@@ -303,81 +264,77 @@ def _letters(layout: Layout, modules: int) -> str:
     return "E" + "|".join(stages) + "m" * modules + "L"
 
 
-def read_context(own: Reading) -> dict[str, Any]:
+def read_context(reading: Reading) -> dict[str, Any]:
     """How keys and values travel."""
-    kinds = own.keys.words("cp_comm_type", "context_parallel_kind", "p2p")
+    kinds = reading.words("cp_comm_type", "context_parallel_kind", "p2p")
     if len(set(kinds)) != 1 or kinds[0] not in KINDS:
-        own.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
+        reading.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
         return {"context_parallel_kind": "ring"}
     return {"context_parallel_kind": KINDS[kinds[0]]}
 
 
 def write_context(out: Outgoing) -> None:
     """How keys and values travel."""
-    if out.get("context_parallel_degree", 1) > 1:
-        kind = {amped: theirs for theirs, amped in KINDS.items()}[str(out.get("context_parallel_kind", "ring"))]
+    if out["context_parallel_degree"] > 1:
+        kind = {amped: theirs for theirs, amped in KINDS.items()}[out["context_parallel_kind"]]
         out.write("how keys and values travel", cp_comm_type=kind)
     else:
         out.idle.add("context_parallel_kind")
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """What replicas share out."""
-    distributed = own.keys.flag("use_distributed_optimizer", "zero_stage")
-    instances = own.keys.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
-    share = {"sharding_degree": _of_one_instance(own, instances)} if instances > 1 else {}
-    share = {name: degree for name, degree in share.items() if degree}
-    strategy = own.keys.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
-    if own.keys.flag("use_megatron_fsdp", "zero_stage"):
+    stage = int(reading.flag("use_distributed_optimizer", "zero_stage"))
+    instances = reading.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
+    degree = _of_one_instance(reading, instances) if instances > 1 else None
+    strategy = reading.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
+    if reading.flag("use_megatron_fsdp", "zero_stage"):
         if strategy not in SHARDED:
-            place = own.keys.place("data_parallel_sharding_strategy")
+            place = reading.place("data_parallel_sharding_strategy")
             raise ConfigError(Problem(f"{quoted(strategy)} is no strategy", place, f"one of {', '.join(SHARDED)}"))
-        return {"zero_stage": SHARDED[strategy], **share}
-    return {"zero_stage": int(distributed), **share}
+        stage = SHARDED.index(strategy)
+    return {"zero_stage": stage, "sharding_degree": degree}
 
 
-def _of_one_instance(own: Reading, instances: int) -> int | None:
+def _of_one_instance(reading: Reading, instances: int) -> int | None:
     """The replicas of one instance of the distributed optimizer; told where the file does not say how many there are."""
-    world, replica = own.values.get("number_of_accelerators"), own.accelerators_of_a_replica
+    world, replica = reading.values.get("number_of_accelerators"), reading.accelerators_of_a_replica
     if world and world % (replica * instances) == 0:
         return int(world) // replica // instances
-    own.unsupported(
-        "--num-distributed-optimizer-instances",
-        f"{instances}: give --set sharding_degree=N, the replicas of one instance",
-    )
+    what = f"{instances}: give --set sharding_degree=N, the replicas of one instance"
+    reading.unsupported("--num-distributed-optimizer-instances", what)
     return None
 
 
 def write_sharding(out: Outgoing) -> None:
     """What replicas share out: the distributed optimizer is ZeRO 1, Megatron-FSDP 2 and 3."""
-    stage = out.get("zero_stage", 0)
+    stage = out["zero_stage"]
     if stage == 1:
         out.write("replicas share the optimizer's states (ZeRO 1)", use_distributed_optimizer=True)
     elif stage > 1:
-        strategy = {number: name for name, number in SHARDED.items()}[stage]
         out.write(f"replicas share states, gradients{' and weights' if stage == 3 else ''} (ZeRO {stage})",
-                  use_megatron_fsdp=True, data_parallel_sharding_strategy=strategy, use_distributed_optimizer=True)  # fmt: skip
-        if out.get("pipeline_parallel_degree", 1) > 1:
+                  use_megatron_fsdp=True, data_parallel_sharding_strategy=SHARDED[stage], use_distributed_optimizer=True)  # fmt: skip
+        if out["pipeline_parallel_degree"] > 1:
             out.lose("zero_stage", "Megatron-FSDP is not made for pipelines: Megatron-LM may refuse it")
 
 
-def read_recomputation(own: Reading) -> dict[str, Any]:
+def read_recomputation(reading: Reading) -> dict[str, Any]:
     """What the backward pass computes again."""
     into = "activation_recomputation"
-    method = own.keys.word("recompute_method", into)
-    number = own.keys.number("recompute_num_layers", "number_of_recomputed_layers")
-    short = "selective" if own.keys.flag("recompute_activations", into) else None
-    granularity = own.keys.word("recompute_granularity", into) or short
-    modules = own.keys.words("recompute_modules", into, "core_attn")
+    method = reading.word("recompute_method", into)
+    number = reading.number("recompute_num_layers", "number_of_recomputed_layers")
+    short = "selective" if reading.flag("recompute_activations", into) else None
+    granularity = reading.word("recompute_granularity", into) or short
+    modules = reading.words("recompute_modules", into, "core_attn")
     if granularity == "full":
         return {into: "block", "number_of_recomputed_layers": number or 1} if method == "block" else {into: "full"}
     if granularity != "selective":
         return {into: "none"}
     strange = [name for name in modules if name not in (*MODULES, "core_attn")]
     if strange:
-        own.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
-    found = {MODULES[name]: True for name in modules if name in MODULES}
-    return {into: "selective" if "core_attn" in modules else "none", **found}
+        reading.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
+    recomputed = {MODULES[name]: True for name in modules if name in MODULES}
+    return {into: "selective" if "core_attn" in modules else "none", **recomputed}
 
 
 # What other frameworks compute again, and Megatron does not.
@@ -389,77 +346,53 @@ OF_OTHERS = {
 
 def write_recomputation(out: Outgoing) -> None:
     """What the backward pass computes again."""
-    kind, why = str(out.get("activation_recomputation", "none")), "activations that the backward pass computes again"
-    modules = [theirs for theirs, name in MODULES.items() if out.get(name)]
-    if kind == "full":
-        out.write(why, recompute_granularity="full", recompute_method="uniform", recompute_num_layers=1)
-    elif kind == "block":
-        out.write(
-            why,
-            recompute_granularity="full",
-            recompute_method="block",
-            recompute_num_layers=out.get("number_of_recomputed_layers", 1),
-        )
+    kind, why = out["activation_recomputation"], "activations that the backward pass computes again"
+    modules = [theirs for theirs, name in MODULES.items() if out[name]]
+    if kind in ("full", "block"):
+        method, number = ("uniform", 1) if kind == "full" else ("block", out["number_of_recomputed_layers"])
+        out.write(why, recompute_granularity="full", recompute_method=method, recompute_num_layers=number)
+        for name in modules:
+            out.lose(MODULES[name], "single modules are not computed again beside whole layers")
     elif kind == "selective" or modules:
         names = [*(["core_attn"] if kind == "selective" else []), *modules]
         out.write(why, recompute_granularity="selective", recompute_modules=" ".join(names))
-    if kind in ("full", "block"):
-        for name in modules:
-            out.lose(MODULES[name], "single modules are not computed again beside whole layers")
     if kind in OF_OTHERS:
         out.lose("activation_recomputation", f"{OF_OTHERS[kind]}; none is written")
-    if "moe_act" in modules and out.get("number_of_experts", 1) <= 1:
-        out.lose(
-            "activation_function_recomputation",
-            "moe_act is about experts; dense networks keep the outputs of their activation functions",
-        )
+    if "moe_act" in modules and out["number_of_experts"] <= 1:
+        what = "moe_act is about experts; dense networks keep the outputs of their activation functions"
+        out.lose("activation_function_recomputation", what)
 
 
-def read_overlap(own: Reading) -> dict[str, Any]:
+def read_overlap(reading: Reading) -> dict[str, Any]:
     """What travels beside computation."""
     reduce, gather = (
-        own.keys.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
+        reading.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
     )
-    if reduce and not gather and own.values.get("zero_stage"):
-        own.unsupported(
+    if reduce and not gather and reading.values.get("zero_stage"):
+        reading.unsupported(
             "--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too"
         )
-    chunks = own.values.get("virtual_pipeline_stages", 1) > 1 or own.values.get("pipeline_layout")
-    over = own.keys.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
+    chunks = reading.values.get("virtual_pipeline_stages", 1) > 1 or reading.values.get("pipeline_layout")
+    over = reading.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
     return {"overlap_data_communication": reduce, "overlap_pipeline_communication": bool(over and chunks)}
 
 
 def write_overlap(out: Outgoing) -> None:
     """What travels beside computation; Megatron-LM overlaps the pipeline's messages where stages have chunks."""
-    if out.get("overlap_data_communication"):
-        out.write(
-            "gradients and weights travel beside computation",
-            overlap_grad_reduce=True,
-            overlap_param_gather=True if out.get("zero_stage", 0) else None,
-        )
-    chunks, over = out.get("virtual_pipeline_stages", 1) > 1, out.get("overlap_pipeline_communication")
-    if out.get("pipeline_parallel_degree", 1) == 1:
-        out.idle.add("overlap_pipeline_communication")
-    elif chunks and not over and out.get("pipeline_parallel_degree", 1) == 2:
-        out.lose("overlap_pipeline_communication", "Megatron-LM waits for messages of chunks from 3 stages on")
-    elif chunks and not over:
+    if out["overlap_data_communication"]:
+        gather = True if out["zero_stage"] else None
+        why = "gradients and weights travel beside computation"
+        out.write(why, overlap_grad_reduce=True, overlap_param_gather=gather)
+    stages, name = out["pipeline_parallel_degree"], "overlap_pipeline_communication"
+    chunks = out["virtual_pipeline_stages"] > 1
+    if stages == 1:
+        out.idle.add(name)
+    elif out[name] and not chunks:
+        out.lose(name, "Megatron-LM overlaps the pipeline's messages only with several chunks a stage")
+    elif chunks and not out[name] and stages == 2:
+        out.lose(name, "Megatron-LM waits for messages of chunks from 3 stages on")
+    elif chunks and not out[name]:
         out.write("the pipeline's messages are waited for", overlap_p2p_comm=False)
-    elif over and not chunks:
-        told = "Megatron-LM overlaps the pipeline's messages only with several chunks a stage"
-        out.lose("overlap_pipeline_communication", told)
-
-
-def read_attention(own: Reading) -> dict[str, Any]:
-    """Whether attention is one fused kernel."""
-    backend = own.keys.word("attention_backend", "flash_attention", "auto").rpartition(".")[2]
-    own.keys.flag("use_flash_attn", "flash_attention")
-    return {"flash_attention": backend not in ("unfused", "local")}
-
-
-def write_attention(out: Outgoing) -> None:
-    """The kernel of attention."""
-    out.write("attention is one fused kernel" if out.get("flash_attention") else "attention keeps its scores",
-              attention_backend="flash" if out.get("flash_attention") else "unfused")  # fmt: skip
 
 
 # The modules that --cuda-graph-scope names, as amped's scopes: the first set that holds all of them.
@@ -477,38 +410,33 @@ SCOPES = {
 }
 
 
-def read_graphs(own: Reading) -> dict[str, Any]:
+def read_graphs(reading: Reading) -> dict[str, Any]:
     """What the host launches as one CUDA graph: with a switch and without a scope, each layer."""
     into = "cuda_graph_scope"
-    on = [own.keys.flag(name, into) for name in ("enable_cuda_graph", "external_cuda_graph")]
-    implementation = own.keys.word("cuda_graph_impl", into, "none")
-    words = own.keys.words("cuda_graph_scope", into)
+    on = [reading.flag(name, into) for name in ("enable_cuda_graph", "external_cuda_graph")]
+    implementation = reading.word("cuda_graph_impl", into, "none")
+    words = reading.words("cuda_graph_scope", into)
     if not any(on) and implementation in ("none", "None"):
         return {into: "none"}
-    scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), None) if words else "layer"
-    if scope is None:
-        own.unsupported(
-            "--cuda-graph-scope", f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
-        )
-    return {into: scope or "none"}
+    scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), "none") if words else "layer"
+    if scope == "none":
+        what = f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
+        reading.unsupported("--cuda-graph-scope", what)
+    return {into: scope}
 
 
 def write_graphs(out: Outgoing) -> None:
     """Captured graphs: of a layer, of its parts, or of the whole step."""
-    scope = str(out.get("cuda_graph_scope", "none"))
+    scope = out["cuda_graph_scope"]
     if scope != "none":
-        implementation = "local" if scope == "step" else "transformer_engine"
-        out.write(
-            "what the host launches as one CUDA graph",
-            cuda_graph_impl=implementation,
-            cuda_graph_scope=SCOPES.get(scope),
-        )
+        out.write("what the host launches as one CUDA graph", cuda_graph_scope=SCOPES.get(scope),
+                  cuda_graph_impl="local" if scope == "step" else "transformer_engine")  # fmt: skip
 
 
 RULES = {
     "graphs": Rule(read_graphs, write_graphs),
     "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients), "states": Rule(read_states, write_states),
-    "optimizer": Rule(read_optimizer, write_optimizer), "steps": Rule(read_steps, write_steps), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
+    "steps": Rule(read_steps, write_steps), "offload": Rule(read_offload, write_offload), "machine": Rule(read_machine, write_machine),
     "stages": Rule(read_stages, write_stages), "context": Rule(read_context, write_context), "sharding": Rule(read_sharding, write_sharding),
-    "recomputation": Rule(read_recomputation, write_recomputation), "overlap": Rule(read_overlap, write_overlap), "attention": Rule(read_attention, write_attention),
+    "recomputation": Rule(read_recomputation, write_recomputation), "overlap": Rule(read_overlap, write_overlap),
 }  # fmt: skip

@@ -14,171 +14,129 @@ from amped.interop.records import Reading, whole
 DIVISIBLE_BY = 128
 
 
-def read_heads(own: Reading) -> dict[str, Any]:
-    """Key heads, the width of a head, and latent attention."""
-    count = int(own.values.get("attention_heads", 1))
-    if own.keys.flag("multi_latent_attention", "attention_kind"):
-        rotary = own.keys.number("qk_pos_emb_head_dim", "rotary_head_dimension", 64)
-        plain = own.keys.number("qk_head_dim", "head_dimension", 128)
-        return {
-            "attention_kind": "multi_latent", "key_value_heads": count, "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
-            "value_head_dimension": own.keys.number("v_head_dim", "value_head_dimension", 128),
-            "query_latent_dimension": own.keys.number("q_lora_rank", "query_latent_dimension", 0),
-            "key_value_latent_dimension": own.keys.number("kv_lora_rank", "key_value_latent_dimension", 512),
-        }  # fmt: skip
-    groups = own.keys.number("num_query_groups", "key_value_heads")
-    grouped = own.keys.flag("group_query_attention", "key_value_heads")
-    width = own.keys.number("kv_channels", "head_dimension")
-    return {
-        **({"key_value_heads": groups} if grouped and groups else {}),
-        **({"head_dimension": width} if width else {}),
-    }
+def read_heads(reading: Reading) -> dict[str, Any]:
+    """Key heads and the width of a head; with latent attention its part that is not rotated is given."""
+    if reading.values.get("attention_kind") == "multi_latent":
+        plain = reading.number("qk_head_dim", "head_dimension", 128)
+        width = plain + reading.values["rotary_head_dimension"]
+        return {"key_value_heads": int(reading.values.get("attention_heads", 1)), "head_dimension": width}
+    groups = reading.number("num_query_groups", "key_value_heads")
+    grouped = reading.flag("group_query_attention", "key_value_heads")
+    width = reading.number("kv_channels", "head_dimension")
+    return {"key_value_heads": groups or None if grouped else None, "head_dimension": width or None}
 
 
 def write_heads(out: Outgoing) -> None:
     """The same in Megatron-LM's arguments."""
-    if out.get("attention_kind") == "multi_latent":
-        rotary, width = out.get("rotary_head_dimension", 0), out.get("head_dimension", 0)
-        out.write("latent attention", multi_latent_attention=True, q_lora_rank=out.get("query_latent_dimension") or None,
-                  kv_lora_rank=out.get("key_value_latent_dimension"), qk_head_dim=width - rotary, qk_pos_emb_head_dim=rotary,
-                  v_head_dim=out.get("value_head_dimension"))  # fmt: skip
+    groups, heads, width = out["key_value_heads"], out["attention_heads"], out["head_dimension"]
+    if out["attention_kind"] == "multi_latent":
+        out.write("part of a head that is not rotated", qk_head_dim=width - out["rotary_head_dimension"])
         return
-    groups = out.get("key_value_heads")
-    if groups not in (None, out.get("attention_heads")):
-        out.write(
-            f"{groups} key heads for {out.get('attention_heads')} query heads",
-            group_query_attention=True,
-            num_query_groups=groups,
-        )
-    out.write("width of a head", kv_channels=out.get("head_dimension"))
+    if groups != heads:
+        why = f"{groups} key heads for {heads} query heads"
+        out.write(why, group_query_attention=True, num_query_groups=groups)
+    out.write("width of a head", kv_channels=width)
 
 
-def read_vocabulary(own: Reading) -> dict[str, Any]:
+def read_vocabulary(reading: Reading) -> dict[str, Any]:
     """The tokens of the vocabulary with their padding."""
-    padded, plain = (
-        own.keys.number("padded_vocab_size", "vocabulary_size"),
-        own.keys.number("vocab_size", "vocabulary_size"),
-    )
+    into = "vocabulary_size"
+    padded, plain = (reading.number(name, into) for name in ("padded_vocab_size", "vocab_size"))
     if padded:
-        return {"vocabulary_size": padded}
+        return {into: padded}
     if not plain:
-        own.unsupported(
-            "--vocab-size", "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
-        )
+        what = "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
+        reading.unsupported("--vocab-size", what)
         return {}
-    plain += (
-        own.keys.get("tokenizer_type", "vocabulary_size") == "NullTokenizer"
-    )  # it adds a token for the end of a text
-    unit = (own.keys.number("make_vocab_size_divisible_by", "vocabulary_size") or DIVISIBLE_BY) * int(
-        own.values.get("tensor_parallel_degree", 1)
-    )
-    return {"vocabulary_size": -(-plain // unit) * unit}
+    plain += reading.get("tokenizer_type", into) == "NullTokenizer"  # it adds a token for the end of a text
+    unit = (reading.number("make_vocab_size_divisible_by", into) or DIVISIBLE_BY) * reading.degree("tensor")
+    return {into: -(-plain // unit) * unit}
 
 
 def write_vocabulary(out: Outgoing) -> None:
     """The vocabulary without a tokenizer of anybody's own, and random data."""
-    size, tensor = out.get("vocabulary_size", 0), out.get("tensor_parallel_degree", 1)
-    out.write(
-        "no tokenizer and random data: replace them by your own",
-        tokenizer_type="NullTokenizer",
-        vocab_size=size - 1,
-        mock_data=True,
-    )
+    size, tensor = out["vocabulary_size"], out["tensor_parallel_degree"]
+    why = "no tokenizer and random data: replace them by your own"
+    out.write(why, tokenizer_type="NullTokenizer", vocab_size=size - 1, mock_data=True)
     out.write("the vocabulary is not padded further", make_vocab_size_divisible_by=1)
     if size % tensor:
         out.lose("vocabulary_size", f"{size:,} tokens are padded to a multiple of {tensor}, the tensor-parallel degree")
 
 
-def read_biases(own: Reading) -> dict[str, Any]:
+# Biases that Megatron-LM has together with those of queries, keys and values, or not at all.
+OTHER_BIASES = ("attention_output_bias", "mlp_bias")
+
+
+def read_biases(reading: Reading) -> dict[str, Any]:
     """Biases of all products, or those of queries, keys and values alone."""
-    every = own.keys.flag("add_bias_linear", "mlp_bias", True)
-    some = own.keys.flag("add_qkv_bias", "query_key_value_bias")
-    return {"mlp_bias": every, "attention_output_bias": every, "query_key_value_bias": every or some}
+    of_all = reading.flag("add_bias_linear", "mlp_bias", True)
+    of_queries = reading.flag("add_qkv_bias", "query_key_value_bias")
+    return {"mlp_bias": of_all, "attention_output_bias": of_all, "query_key_value_bias": of_all or of_queries}
 
 
 def write_biases(out: Outgoing) -> None:
     """Megatron-LM has biases everywhere, nowhere, or at queries, keys and values."""
-    names = ("query_key_value_bias", "attention_output_bias", "mlp_bias")
-    first, *others = (bool(out.get(name, False)) for name in names)
-    if all(others) and first:
+    of_queries, *others = (bool(out[name]) for name in ("query_key_value_bias", *OTHER_BIASES))
+    if all(others) and of_queries:
         return
     out.write("no biases of the products", add_bias_linear=False)
-    if first:
+    if of_queries:
         out.write("biases of queries, keys and values", add_qkv_bias=True)
     if any(others):
-        for name in names[1:]:
+        for name in OTHER_BIASES:
             out.lose(name, "Megatron-LM has all biases of products, none, or those of queries, keys and values")
-
-
-def read_norm(own: Reading) -> dict[str, Any]:
-    """The weight vectors of a norm."""
-    return {"norm_vectors": 1 if own.keys.word("normalization", "norm_vectors", "LayerNorm") == "RMSNorm" else 2}
-
-
-def write_norm(out: Outgoing) -> None:
-    """RMS norm or layer norm."""
-    out.write("kind of norm", normalization="LayerNorm" if out.get("norm_vectors", 2) == 2 else "RMSNorm")
-    if out.get("norm_vectors") == 0:
-        out.lose("norm_vectors", "Megatron-LM has no norm without weights")
 
 
 ROTATED = ("rope", "yarn", "mrope")
 
 
-def read_positions(own: Reading) -> dict[str, Any]:
+def read_positions(reading: Reading) -> dict[str, Any]:
     """How positions are told, and the table of learned ones."""
-    kind = own.keys.word("position_embedding_type", "positions", "learned_absolute")
-    longest = own.keys.number("max_position_embeddings", "position_table")
-    if kind in ROTATED:
-        return {"positions": "rope", "position_table": 0}
-    if kind != "learned_absolute":
-        own.unsupported("--position-embedding-type", f"{kind}, read as rope")
-        return {"positions": "rope", "position_table": 0}
-    return {"positions": "learned", "position_table": longest or own.values.get("context", 0)}
+    kind = reading.word("position_embedding_type", "positions", "learned_absolute")
+    longest = reading.number("max_position_embeddings", "position_table")
+    if kind == "learned_absolute":
+        return {"positions": "learned", "position_table": longest or reading.values.get("context", 0)}
+    if kind not in ROTATED:
+        reading.unsupported("--position-embedding-type", f"{kind}, read as rope")
+    return {"positions": "rope", "position_table": 0}
 
 
 def write_positions(out: Outgoing) -> None:
     """Rotations or a learned table; Megatron-LM wants the longest sequence in either case."""
-    kind = out.get("positions", "learned")
+    kind = out["positions"]
     if kind not in ("rope", "learned"):
         out.lose("positions", f"{kind} has no argument in pretrain_gpt.py; written as rope")
     learned = kind == "learned"
     out.write("how positions are told", position_embedding_type="learned_absolute" if learned else "rope")
-    out.write(
-        "longest sequence",
-        max_position_embeddings=out.get("position_table", 0)
-        if learned and out.get("position_table")
-        else out.get("context"),
-    )
+    table = out["position_table"] if learned else 0
+    out.write("longest sequence", max_position_embeddings=table or out["context"])
 
 
-def read_dropout(own: Reading) -> dict[str, Any]:
+def read_dropout(reading: Reading) -> dict[str, Any]:
     """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
-    hidden, attention = (own.keys.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
+    hidden, attention = (reading.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
     if hidden != attention:
-        own.unsupported(
-            "--attention-dropout",
-            f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}",
-        )
+        what = f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}"
+        reading.unsupported("--attention-dropout", what)
     return {"dropout": hidden}
 
 
 def write_dropout(out: Outgoing) -> None:
     """Both rates."""
-    out.write("dropout", hidden_dropout=out.get("dropout", 0.0), attention_dropout=out.get("dropout", 0.0))
+    out.write("dropout", hidden_dropout=out["dropout"], attention_dropout=out["dropout"])
 
 
-def read_windows(own: Reading) -> dict[str, Any]:
+def read_windows(reading: Reading) -> dict[str, Any]:
     """The window, and how many layers have it: every layer but each N-th, or those of a list."""
-    window, into = own.keys.get("window_size", "attention_window"), "number_of_windowed_layers"
-    layers, number = int(own.values["layers"]), int(own.values["layers"])
-    skipped, place = own.keys.get("window_attn_skip_freq", into), own.keys.place("window_attn_skip_freq")
+    window, into = reading.get("window_size", "attention_window"), "number_of_windowed_layers"
+    layers = number = int(reading.values["layers"])
+    skipped, place = reading.get("window_attn_skip_freq", into), reading.place("window_attn_skip_freq")
     if skipped:
         marks = listed(skipped, place)
         number = sum(marks[:layers]) if isinstance(marks, list) else layers - layers // whole(marks, place, least=1)
     if window in (None, 0, ""):
         return {}
-    left = _left(window, own.keys.place("window_size"))
+    left = _left(window, reading.place("window_size"))
     return {"attention_window": left + 1, into: number} if left is not None else {}
 
 
@@ -198,11 +156,7 @@ def _left(window: Any, place: str) -> int | None:
 
 def write_windows(out: Outgoing) -> None:
     """The window without the token itself; which layers have it is not known beyond their number."""
-    window, number, layers = (
-        out.get("attention_window", 0),
-        out.get("number_of_windowed_layers", 0),
-        out.get("layers", 0),
-    )
+    window, number, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
     if not window or not number:
         return
     out.write(f"{number} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
@@ -210,117 +164,81 @@ def write_windows(out: Outgoing) -> None:
     if whole_layers and layers % whole_layers == 0:
         out.write("each of these layers attends to all tokens", window_attn_skip_freq=layers // whole_layers)
     elif whole_layers:
-        out.write(
-            "amped knows the number of such layers, not their places",
-            window_attn_skip_freq=f"([1]*{number}+[0]*{whole_layers})",
-        )
+        why = "amped knows the number of such layers, not their places"
+        out.write(why, window_attn_skip_freq=f"([1]*{number}+[0]*{whole_layers})")
 
 
-def read_sinks(own: Reading) -> dict[str, Any]:
-    """Learned sinks."""
-    return {"attention_sinks": own.keys.word("softmax_type", "attention_sinks", "vanilla") == "learnable"}
-
-
-def write_sinks(out: Outgoing) -> None:
-    """Learned sinks."""
-    if out.get("attention_sinks"):
-        out.write("a learned sink for each head", softmax_type="learnable")
-
-
-def read_experts(own: Reading) -> dict[str, Any]:
-    """Mixtures of experts, and which layers have them."""
-    experts = own.keys.number("num_experts", "number_of_experts", 0)
-    if experts <= 1:
+def read_experts(reading: Reading) -> dict[str, Any]:
+    """Which layers are mixtures, the width of an expert, and how tokens travel."""
+    values, width = reading.values, "expert_feedforward_dimension"
+    if "number_of_experts" not in values:
         return {}
-    layers = int(own.values["layers"])
-    written, place = own.keys.get("moe_layer_freq", "number_of_MoE_layers", 1), own.keys.place("moe_layer_freq")
-    marks = _mixture_layers(written, place, layers)
-    found: dict[str, Any] = {
-        "number_of_experts": experts, "experts_per_token": own.keys.number("moe_router_topk", "experts_per_token", 2),
-        "expert_feedforward_dimension": own.keys.number("moe_ffn_hidden_size", "expert_feedforward_dimension") or own.values.get("feedforward_dimension"),
-        "number_of_MoE_layers": sum(marks), "router_bias": own.keys.flag("moe_router_enable_expert_bias", "router_bias"),
-        "expert_capacity_factor": _capacity(own),
-        "deduplicated_dispatch": _travels_once(own),
-    }  # fmt: skip
-    own.keys.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
-    shared = own.keys.number("moe_shared_expert_intermediate_size", "shared_experts_feedforward_dimension")
-    found |= {"shared_experts_feedforward_dimension": shared} if shared else {}
-    return found | ({"mixture_layer_pattern": as_pattern(marks)} if 0 < sum(marks) < layers else {})
+    layers = int(values["layers"])
+    frequency, place = reading.get("moe_layer_freq", "number_of_MoE_layers", 1), reading.place("moe_layer_freq")
+    marks = _mixture_layers(frequency, place, layers)
+    reading.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
+    return {
+        width: values.get(width, values.get("feedforward_dimension")),
+        "number_of_MoE_layers": sum(marks),
+        "mixture_layer_pattern": as_pattern(marks) if 0 < sum(marks) < layers else None,
+        "expert_capacity_factor": _capacity(reading),
+        "deduplicated_dispatch": _travels_once(reading),
+    }
 
 
-def _travels_once(own: Reading) -> bool:
+def _travels_once(reading: Reading) -> bool:
     """Whether a token travels once to an accelerator; that all tokens are gathered is told, as amped has no such dispatch."""
-    kind = own.keys.word("moe_token_dispatcher_type", "deduplicated_dispatch")
+    kind = reading.word("moe_token_dispatcher_type", "deduplicated_dispatch")
     if kind == "allgather":
-        own.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
-    return own.keys.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
+        reading.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
+    return reading.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
 
 
-def _capacity(own: Reading) -> float:
+def _capacity(reading: Reading) -> float:
     """The places of an expert as a multiple of its mean load; 0 where each token finds one, which a negative number says, too."""
     name = "expert_capacity_factor"
-    written = own.keys.get(f"moe_{name}", name, 0)
-    return (
-        0.0
-        if isinstance(written, int | float) and written < 0
-        else float(own.keys.checked(name, written, f"moe_{name}"))
-    )
+    factor = reading.get(f"moe_{name}", name, 0)
+    has_no_limit = isinstance(factor, int | float) and factor < 0
+    return 0.0 if has_no_limit else float(reading.checked(name, factor, f"moe_{name}"))
 
 
-def _mixture_layers(written: Any, place: str, layers: int) -> list[int]:
+def _mixture_layers(frequency: Any, place: str, layers: int) -> list[int]:
     """For each layer 1 if it is a mixture: every N-th from the first, or those of a list."""
-    found = listed(written, place)
-    each = 1 if isinstance(found, list) else whole(found, place, least=1)
-    return found[:layers] if isinstance(found, list) else [int(layer % each == 0) for layer in range(layers)]
+    marks = listed(frequency, place)
+    if isinstance(marks, list):
+        return marks[:layers]
+    period = whole(marks, place, least=1)
+    return [int(layer % period == 0) for layer in range(layers)]
 
 
 def write_experts(out: Outgoing) -> None:
-    """Mixtures of experts."""
-    experts = out.get("number_of_experts", 1)
-    if experts <= 1:
+    """Which layers are mixtures, and how tokens travel."""
+    if out["number_of_experts"] <= 1:
         return
-    out.write(
-        "experts of a mixture, and of a token", num_experts=experts, moe_router_topk=out.get("experts_per_token", 1)
-    )
-    out.write("hidden units of an expert", moe_ffn_hidden_size=out.get("expert_feedforward_dimension"))
-    out.write(
-        "the shared experts together",
-        moe_shared_expert_intermediate_size=out.get("shared_experts_feedforward_dimension") or None,
-    )
-    if out.get("matrix_precision", "bf16") not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
+    if out["matrix_precision"] not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
         out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
     marks = mixture_marks(out)
     if 0 < sum(marks) < len(marks):
-        out.write(
-            f"{sum(marks)} of {len(marks)} layers are mixtures",
-            moe_layer_freq="(" + "+".join(f"[{mark}]*{number}" for mark, number in runs(map(int, marks))) + ")",
-        )
-    if out.get("router_bias"):
-        out.write(
-            "a bias of each expert in the router",
-            moe_router_enable_expert_bias=True,
-            moe_router_score_function="sigmoid",
-        )
-    out.write("places of an expert", moe_expert_capacity_factor=out.get("expert_capacity_factor") or None)
-    flex = bool(out.get("deduplicated_dispatch"))
-    out.write(
-        "how tokens travel to experts",
-        moe_token_dispatcher_type="flex" if flex else "alltoall",
-        moe_flex_dispatcher_backend="deepep" if flex else None,
-    )
+        frequency = "(" + "+".join(f"[{mark}]*{number}" for mark, number in runs(map(int, marks))) + ")"
+        out.write(f"{sum(marks)} of {len(marks)} layers are mixtures", moe_layer_freq=frequency)
+    if out["router_bias"]:
+        out.write("a bias of each expert in the router", moe_router_score_function="sigmoid")
+    out.write("places of an expert", moe_expert_capacity_factor=out["expert_capacity_factor"] or None)
+    kind, backend = ("flex", "deepep") if out["deduplicated_dispatch"] else ("alltoall", None)
+    why = "how tokens travel to experts"
+    out.write(why, moe_token_dispatcher_type=kind, moe_flex_dispatcher_backend=backend)
 
 
 def mixture_marks(out: Outgoing) -> list[int]:
     """For each layer 1 if it is a mixture: as the pattern says, else the last layers, as amped assumes."""
-    layers, pattern = out.get("layers", 0), out.get("mixture_layer_pattern")
-    known = Pattern(pattern).of(layers) if pattern else None
-    number = out.get("number_of_MoE_layers", layers)
-    if known is None and 0 < number < layers:
-        out.lose(
-            "mixture_layer_pattern",
-            f"amped knows that {number} of {layers} layers are mixtures, not which; the last ones are written",
-        )
-    return [0] * (layers - number) + [1] * number if known is None else [int(mark) for mark in known]
+    layers, number, pattern = (out[name] for name in ("layers", "number_of_MoE_layers", "mixture_layer_pattern"))
+    marks = Pattern(pattern).of(layers) if pattern else None
+    if marks:
+        return [int(mark) for mark in marks]
+    if 0 < number < layers:
+        what = f"amped knows that {number} of {layers} layers are mixtures, not which; the last ones are written"
+        out.lose("mixture_layer_pattern", what)
+    return [0] * (layers - number) + [1] * number
 
 
 def listed(written: Any, place: str) -> int | list[int]:
@@ -330,13 +248,13 @@ def listed(written: Any, place: str) -> int | list[int]:
         ConfigError: for another text.
     """
     try:
-        found: int | list[int] = _value(ast.parse(str(written), mode="eval").body)
-        if isinstance(found, list) and not set(found) <= {0, 1}:
-            raise ValueError(found)
+        value: int | list[int] = _value(ast.parse(str(written), mode="eval").body)
+        if isinstance(value, list) and not set(value) <= {0, 1}:
+            raise ValueError(value)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        told = f"{quoted(written)} is neither a number nor a list of 0 and 1"
-        raise ConfigError(Problem(told, place, "like 2 or ([0]*3+[1]*58)")) from None
-    return found
+        what = f"{quoted(written)} is neither a number nor a list of 0 and 1"
+        raise ConfigError(Problem(what, place, "like 2 or ([0]*3+[1]*58)")) from None
+    return value
 
 
 def _value(node: ast.expr) -> Any:
@@ -345,23 +263,25 @@ def _value(node: ast.expr) -> Any:
     Raises:
         ValueError: for anything else, or a list that is too long.
     """
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) < LONGEST:
-        return int(node.value)
-    if isinstance(node, ast.List | ast.Tuple):
-        return [int(_value(each)) for each in node.elts]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
-        one, other = _value(node.left), _value(node.right)
-        size = len(one) * other if isinstance(one, list) and isinstance(other, int) else 0
-        if isinstance(node.op, ast.Mult) and 0 <= size < LONGEST and isinstance(one, list):
-            return one * other
-        if isinstance(node.op, ast.Add) and isinstance(one, list) and isinstance(other, list):
-            return one + other
+    match node:
+        case ast.Constant(value=int(number)) if abs(number) < LONGEST:
+            return int(number)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return [int(_value(part)) for part in parts]
+        case ast.BinOp(op=ast.Mult()):
+            marks, times = _value(node.left), _value(node.right)
+            if isinstance(marks, list) and isinstance(times, int) and 0 <= len(marks) * times < LONGEST:
+                return marks * times
+        case ast.BinOp(op=ast.Add()):
+            marks, more = _value(node.left), _value(node.right)
+            if isinstance(marks, list) and isinstance(more, list):
+                return marks + more
     raise ValueError(ast.dump(node)[:40])
 
 
 LONGEST = 100_000
 RULES = {
     "heads": Rule(read_heads, write_heads), "vocabulary": Rule(read_vocabulary, write_vocabulary), "biases": Rule(read_biases, write_biases),
-    "norm": Rule(read_norm, write_norm), "positions": Rule(read_positions, write_positions), "dropout": Rule(read_dropout, write_dropout),
-    "windows": Rule(read_windows, write_windows), "sinks": Rule(read_sinks, write_sinks), "experts": Rule(read_experts, write_experts),
+    "positions": Rule(read_positions, write_positions), "dropout": Rule(read_dropout, write_dropout),
+    "windows": Rule(read_windows, write_windows), "experts": Rule(read_experts, write_experts),
 }  # fmt: skip

@@ -63,16 +63,16 @@ def named_model(name: str | None) -> str | Imported | None:
     return read_file(path) if _is_a_file(name, path, None) else user_tables().row(MODELS, name).name
 
 
-def as_row(found: Imported) -> dict[str, Any]:
+def as_row(imported: Imported) -> dict[str, Any]:
     """The network of a file as a row of its own, in the form that overrides take."""
-    known = catalogue()
-    columns = {name: value for name, value in found.values.items() if known[name].category == NETWORK}
-    columns |= {"sources": [found.file], "unverified": ["context"]}
-    lines = [f"{found.file}: {line.what}" for line in found.report.defaulted if line.key == "context"]
+    quantities = catalogue()
+    columns = {name: value for name, value in imported.values.items() if quantities[name].category == NETWORK}
+    columns |= {"sources": [imported.file], "unverified": ["context"]}
+    lines = [f"{imported.file}: {line.what}" for line in imported.report.defaulted if line.key == "context"]
     return {
-        "name": found.name,
-        "file": found.file,
+        "name": imported.name,
+        "file": imported.file,
         "columns": columns,
         "notices": lines,
-        KEY: found.report.not_modeled(),
+        KEY: imported.report.not_modeled(),
     }

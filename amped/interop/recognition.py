@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from amped.base.commands import command
 from amped.base.errors import AmpedError, FileError, Problem, quoted
@@ -18,12 +18,15 @@ from amped.theory.language.quantity import CATEGORIES
 LARGEST_BYTES = 5_000_000
 
 
-class Form(NamedTuple):
-    """A format: what it is called in words, whether parsed JSON is of it, and how to read it."""
+Content = TypeVar("Content")
+
+
+class Form(NamedTuple, Generic[Content]):
+    """A format: what it is called in words, whether a text or a JSON object is of it, and how to read it."""
 
     title: str
-    fits: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Mapping[str, Any], str], Imported]
+    fits: Callable[[Content], bool]
+    read: Callable[[Content, str], Imported]
 
 
 def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
@@ -32,7 +35,7 @@ def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 # The formats that are JSON objects, the surest marks first.
-OBJECTS = {
+OBJECTS: dict[str, Form[Mapping[str, Any]]] = {
     "simumax": Form("SimuMax's networks and strategies", _has("layer_num", "micro_batch_num"), peers.read_simumax),
     "calculon": Form("Calculon's applications and executions", _has("num_blocks", "tensor_par"), peers.read_calculon),
     "llm-analysis": Form("llm-analysis's networks", _has("hidden_dim"), peers.read_llm_analysis),
@@ -50,14 +53,6 @@ OBJECTS = {
 }
 
 
-class TextForm(NamedTuple):
-    """A format that is text: what it is called in words, whether a text is of it, and how to read it."""
-
-    title: str
-    fits: Callable[[str], bool]
-    read: Callable[[str, str], Imported]
-
-
 def _is_launch(text: str) -> bool:
     """Whether a text has the launch of a Megatron-LM training, or the arguments that one prints."""
     return megatron.LAUNCH in text or megatron.is_log(text)
@@ -69,11 +64,11 @@ def _says(*lines: str) -> Callable[[str], bool]:
 
 
 # The formats that are text, the surest marks first.
-TEXTS = {
-    "megatron": TextForm("Megatron-LM scripts, argument lists and logs", _is_launch, megatron.read),
-    "torchtitan": TextForm("torchtitan TOML", _says("[parallelism]", "[training]"), torchtitan.read_toml),
-    "automodel": TextForm("NeMo AutoModel YAML", _says("step_scheduler:", "distributed:"), automodel.read),
-    "bridge": TextForm("Megatron-Bridge YAML", _says("model:"), bridge.read),
+TEXTS: dict[str, Form[str]] = {
+    "megatron": Form("Megatron-LM scripts, argument lists and logs", _is_launch, megatron.read),
+    "torchtitan": Form("torchtitan TOML", _says("[parallelism]", "[training]"), torchtitan.read_toml),
+    "automodel": Form("NeMo AutoModel YAML", _says("step_scheduler:", "distributed:"), automodel.read),
+    "bridge": Form("Megatron-Bridge YAML", _says("model:"), bridge.read),
 }
 FORMATS = tuple(dict.fromkeys((*OBJECTS, *TEXTS)))
 
@@ -103,11 +98,15 @@ def _read(path: Path, form: str | None) -> Imported:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")
     if text.lstrip()[:1] == "{" or (form in OBJECTS and form not in TEXTS) or (form is None and _is_json(text)):
         return _object(parse_json(text, str(path), by_python=True), str(path), form)
-    found = form or next((name for name, each in TEXTS.items() if each.fits(text)), None)
-    if found is None:
-        told = Problem("is of no format that amped knows", "line 1", f"amped reads {_known()}; --from names one")
-        raise FileError(told, file=str(path))
-    return TEXTS[found].read(text, str(path))
+    name = form or _fitting(TEXTS, text)
+    if name is None:
+        raise FileError(Problem("is of no format that amped knows", "line 1", f"{_reads()}; --from names one"))
+    return TEXTS[name].read(text, str(path))
+
+
+def _fitting(forms: Mapping[str, Form[Content]], content: Content) -> str | None:
+    """The name of the first format of which a text or an object is."""
+    return next((name for name, form in forms.items() if form.fits(content)), None)
 
 
 def _is_json(text: str) -> bool:
@@ -119,30 +118,27 @@ def _is_json(text: str) -> bool:
 def _text(path: Path) -> str:
     """The text of a file that is no larger than a config can be."""
     if is_file(path) and path.stat().st_size > LARGEST_BYTES:
-        raise FileError(
-            f"is larger than {LARGEST_BYTES // 10**6} MB, and no config is",
-            "cut a log to its block of arguments",
-            str(path),
-        )
+        what = f"is larger than {LARGEST_BYTES // 10**6} MB, and no config is"
+        raise FileError(what, "cut a log to its block of arguments")
     return read_text(path)
 
 
 def _object(raw: object, file: str, form: str | None) -> Imported:
     """A JSON object of one of the formats."""
     if not isinstance(raw, Mapping):
-        raise FileError(f"line 1: is {quoted(raw)}, not an object", f"amped reads {_known()}", file)
+        raise FileError(f"line 1: is {quoted(raw)}, not an object", _reads())
     if form is None and any(category in raw for category in CATEGORIES):
-        raise FileError("is a config of amped already", command("estimate", "--config", file), file)
+        raise FileError("is a config of amped already", command("estimate", "--config", file))
     if form is not None and form not in OBJECTS:
-        raise FileError(Problem(f"is JSON, and {form} is not", "line 1"), file=file)
-    found = form or next((name for name, each in OBJECTS.items() if each.fits(raw)), None)
-    if found is None:
+        raise FileError(Problem(f"is JSON, and {form} is not", "line 1"))
+    name = form or _fitting(OBJECTS, raw)
+    if name is None:
         keys = ", ".join(map(json.dumps, list(raw)[:5])) or "nothing"
-        raise FileError(
-            f"is of no format that amped knows: it has {keys}", f"amped reads {_known()}; --from names one", file
-        )
-    return OBJECTS[found].read(raw, file)
+        raise FileError(f"is of no format that amped knows: it has {keys}", f"{_reads()}; --from names one")
+    return OBJECTS[name].read(raw, file)
 
 
-def _known() -> str:
-    return ", ".join([*(each.title for each in OBJECTS.values()), *(each.title for each in TEXTS.values())])
+def _reads() -> str:
+    """The advice with all formats that amped reads."""
+    titles = [*(form.title for form in OBJECTS.values()), *(form.title for form in TEXTS.values())]
+    return f"amped reads {', '.join(titles)}"

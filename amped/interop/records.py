@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from functools import cached_property
 from math import prod
 from typing import Any, TypeGuard, overload
 
@@ -21,7 +22,7 @@ LARGEST, MOST_LAYERS = 10**15, 100_000
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportLine:
     """One line of a report: the key in the file, what was done with it, and how large it is if it is not modeled and bounded."""
 
     key: str
@@ -43,23 +44,22 @@ class Report:
         ignored: keys that change neither time nor memory, and why.
     """
 
-    unsupported: list[Told] = field(default_factory=list)
-    used: list[Told] = field(default_factory=list)
-    defaulted: list[Told] = field(default_factory=list)
-    ignored: list[Told] = field(default_factory=list)
+    unsupported: list[ReportLine] = field(default_factory=list)
+    used: list[ReportLine] = field(default_factory=list)
+    defaulted: list[ReportLine] = field(default_factory=list)
+    ignored: list[ReportLine] = field(default_factory=list)
 
-    def groups(self) -> Iterable[tuple[str, list[Told]]]:
+    def groups(self) -> Iterable[tuple[str, list[ReportLine]]]:
         """The parts of the report in the order in which they are told: what is missing comes first."""
-        for name in ("unsupported", "used", "defaulted", "ignored"):
-            yield name, getattr(self, name)
+        return vars(self).items()
 
     def not_modeled(self) -> list[dict[str, Any]]:
         """What amped cannot express, as a config has it; what has no size has no bound."""
-        return [(told.entry or NotModeled(str(told))).written() for told in self.unsupported]
+        return [(line.entry or NotModeled(str(line))).written() for line in self.unsupported]
 
     def to_dict(self) -> dict[str, list[dict[str, str]]]:
         """The report as JSON has it."""
-        return {name: [{"key": told.key, "what": told.what} for told in lines] for name, lines in self.groups()}
+        return {name: [{"key": line.key, "what": line.what} for line in lines] for name, lines in self.groups()}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Imported:
         file: where it was read.
         name: what the file calls itself, for titles.
         values: values by canonical name, as a config has them.
-        told: for each name, the key that it comes from.
+        origins: for each name, the key that it comes from.
         report: what became of every key.
         software: the row of the framework that the file is for.
     """
@@ -80,7 +80,7 @@ class Imported:
     file: str
     name: str
     values: Mapping[str, Any]
-    told: Mapping[str, str]
+    origins: Mapping[str, str]
     report: Report
     software: str | None = None
 
@@ -91,24 +91,38 @@ class Imported:
             ConfigError: with every such thing.
         """
         if self.report.unsupported:
-            problems = [Problem(told.what, told.key) for told in self.report.unsupported]
+            problems = [Problem(line.what, line.key) for line in self.report.unsupported]
             raise ConfigError(
                 [*problems, Problem("amped cannot express this", advice="leave out --strict")], file=self.file
             )
 
 
-class Keys:
-    """The keys of a file while they are read: what was asked for is noted, so that nothing is dropped in silence.
+@dataclass
+class Reading:
+    """A file while it is read: what is asked for is noted, so that nothing is dropped in silence.
 
     A method that reads a kind of value refuses every other kind with the place of the key. What is null or missing is the default.
+
+    Attributes:
+        raw: the values of the file by key.
+        places: where a key stands if not under its name: a line, or the name that the file has for it.
+        values: the values by amped's names so far.
+        report: what became of the keys so far.
+        family: what the kind of network implies.
+        taken: for each key that was asked for, the quantities that come from it.
     """
 
-    def __init__(self, raw: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
-        """Takes the values, and where a key stands if not under its name: a line, or the name that the file has for it."""
-        self.raw = dict(raw)
-        self.places = dict(places or {})
-        self.sections = {name[:dot] for name in raw for dot, letter in enumerate(name) if letter == "."}
-        self.taken: dict[str, str] = {}
+    raw: Mapping[str, Any]
+    places: Mapping[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
+    family: Mapping[str, Any] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def sections(self) -> set[str]:
+        """The names before the dots of all keys."""
+        return {name[:dot] for name in self.raw for dot, letter in enumerate(name) if letter == "."}
 
     def place(self, name: str) -> str:
         """Where a key stands, for messages."""
@@ -125,8 +139,8 @@ class Keys:
 
     def get(self, name: str, into: str, default: Any = None) -> Any:
         """The value of a key, whatever it is, noted as used; else the default."""
-        found = self.first((name,), into)
-        return default if found is None else found[1]
+        entry = self.first((name,), into)
+        return entry[1] if entry else default
 
     def refuse_section(self, names: Iterable[str]) -> None:
         """Refuses a section under a name that has one value.
@@ -149,8 +163,8 @@ class Keys:
             ConfigError: for another value.
         """
         self.refuse_section((name,))
-        found = self.get(name, into)
-        return default if found is None else whole(found, self.place(name), least)
+        value = self.get(name, into)
+        return default if value is None else whole(value, self.place(name), least)
 
     def needed(self, name: str, into: str) -> int:
         """The count of a key that must be there, at least 1.
@@ -158,10 +172,10 @@ class Keys:
         Raises:
             ConfigError: for another value, or none.
         """
-        found = self.number(name, into, least=1)
-        if found is None:
+        number = self.number(name, into, least=1)
+        if number is None:
             raise ConfigError(Problem("has no value", self.place(name), f"amped needs it as {into}"))
-        return found
+        return number
 
     def _of_kind(self, name: str, into: str, default: Any, is_right: Callable[[Any], bool], what: str) -> Any:
         """The value of a key, or the default.
@@ -169,10 +183,10 @@ class Keys:
         Raises:
             ConfigError: for a value that is not right; `what` says it in words.
         """
-        found = self.get(name, into, default)
-        if not is_right(found):
-            raise ConfigError(Problem(f"{quoted(found)} is {what}", self.place(name), _reads(into)))
-        return found
+        value = self.get(name, into, default)
+        if not is_right(value):
+            raise ConfigError(Problem(f"{quoted(value)} is {what}", self.place(name), _reads(into)))
+        return value
 
     def share(self, name: str, into: str, default: float) -> float:
         """The number of a key that is a part of a whole: from 0 to 1.
@@ -190,7 +204,7 @@ class Keys:
             ConfigError: for another value than true or false.
         """
         self.refuse_section((name,))
-        return bool(self._of_kind(name, into, default, lambda found: isinstance(found, bool), "neither true nor false"))
+        return bool(self._of_kind(name, into, default, lambda value: isinstance(value, bool), "neither true nor false"))
 
     @overload
     def word(self, name: str, into: str, default: str) -> str: ...
@@ -202,8 +216,8 @@ class Keys:
         Raises:
             ConfigError: for a number, a list or an object.
         """
-        found: str | None = self._of_kind(name, into, default, lambda found: isinstance(found, str | None), "no word")
-        return found
+        word: str | None = self._of_kind(name, into, default, lambda value: isinstance(value, str | None), "no word")
+        return word
 
     def counts(self, name: str, into: str) -> list[int]:
         """The whole numbers of a key that is a list of them; without the key an empty list.
@@ -211,8 +225,8 @@ class Keys:
         Raises:
             ConfigError: for another value.
         """
-        found = self._of_kind(name, into, [], lambda found: isinstance(found, list), "no list of numbers")
-        return [whole(each, self.place(name)) for each in found]
+        numbers = self._of_kind(name, into, [], lambda value: isinstance(value, list), "no list of numbers")
+        return [whole(number, self.place(name)) for number in numbers]
 
     def words(self, name: str, into: str, default: str = "") -> list[str]:
         """The words of a key: a list of them, or a text with blanks or commas between them.
@@ -220,34 +234,63 @@ class Keys:
         Raises:
             ConfigError: for a number or an object, or a list of other things.
         """
-        found = self._of_kind(name, into, default, lambda found: _are_words(_listed(found)), "no list of words")
-        return [part for word in _listed(found) for part in SEPARATORS.sub(" ", word).split()]
+        words = self._of_kind(name, into, default, lambda value: _are_words(_listed(value)), "no list of words")
+        return [part for word in _listed(words) for part in SEPARATORS.sub(" ", word).split()]
 
     def rest(self) -> dict[str, Any]:
         """The keys that nobody asked for."""
         return {name: value for name, value in self.raw.items() if name not in self.taken}
 
     def checked(self, quantity: str, value: Any, name: str) -> Any:
-        """A value of the kind that a quantity has, within its bounds; its key is named where it is not.
+        """A value of the kind that a quantity has: a whole number, a number, or true or false; within its bounds.
 
         Raises:
-            ConfigError: for another value.
+            ConfigError: for another value, with the place of its key.
         """
-        return checked(quantity, value, self.place(name))
+        unit, place = catalogue()[quantity].mark.unit, self.place(name)
+        value = whole(value, place) if unit == "count" else value
+        if quantity == "layers" and value > MOST_LAYERS:
+            raise ConfigError(Problem(f"{quoted(value)} layers are too many", place, f"at most {MOST_LAYERS:,}"))
+        if unit == "boolean" and not isinstance(value, bool):
+            raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", place, _reads(quantity)))
+        if unit == "1" and not _is_number(value):
+            raise ConfigError(Problem(f"{quoted(value)} is no number", place, _reads(quantity)))
+        try:
+            read_value(catalogue()[quantity], value)
+        except AmpedError as error:
+            raise ConfigError(error.at(place)) from None
+        return value
 
-    def refuse_wrong(self, values: Mapping[str, Any], told: Mapping[str, str]) -> None:
-        """Refuses values that no quantity of amped takes, with the keys that they come from.
+    def refuse_wrong(self, origins: Mapping[str, str]) -> None:
+        """Refuses values that no quantity of amped takes, with the keys that they come from, or their other origin.
 
         Raises:
             ConfigError: with all such values.
         """
         problems: list[Problem] = []
-        for quantity, value in values.items():
-            own = [self.place(name) for name, into in self.taken.items() if quantity in into.split(", ")]
-            with collected(problems, ", ".join(own) or told.get(quantity, "")):
+        for quantity, value in self.values.items():
+            places = [self.place(name) for name, into in self.taken.items() if quantity in into.split(", ")]
+            with collected(problems, ", ".join(places) or origins.get(quantity, "")):
                 read_value(catalogue()[quantity], value)
         if problems:
             raise ConfigError(problems)
+
+    def degree(self, kind: str) -> int:
+        """A degree of parallelism so far; 1 unless the file says it."""
+        return max(int(self.values.get(f"{kind}_parallel_degree", 1)), 1)
+
+    @property
+    def accelerators_of_a_replica(self) -> int:
+        """The product of the tensor-, pipeline- and context-parallel degrees."""
+        return prod(map(self.degree, ("tensor", "pipeline", "context")))
+
+    def unsupported(self, key: str, what: str) -> None:
+        """Tells what amped cannot express."""
+        self.report.unsupported.append(ReportLine(key, what))
+
+    def defaulted(self, key: str, what: str) -> None:
+        """Tells what the file does not say, and what was taken."""
+        self.report.defaulted.append(ReportLine(key, what))
 
 
 # What stands between words in one text: brackets, quotes and commas, as Python prints lists.
@@ -286,51 +329,3 @@ def whole(value: Any, name: str, least: int = 0) -> int:
         advice = "it is a count" if least == 0 else f"it is a count of at least {least}"
         raise ConfigError(Problem(f"{quoted(value)} is not a whole number", name, advice))
     return int(value)
-
-
-def checked(quantity: str, value: Any, key: str) -> Any:
-    """A value of the kind that a quantity has: a whole number, a number, or true or false; within its bounds.
-
-    Raises:
-        ConfigError: for another value, with the key.
-    """
-    unit = catalogue()[quantity].mark.unit
-    value = whole(value, key) if unit == "count" else value
-    if quantity == "layers" and value > MOST_LAYERS:
-        raise ConfigError(Problem(f"{quoted(value)} layers are too many", key, f"at most {MOST_LAYERS:,}"))
-    if unit == "boolean" and not isinstance(value, bool):
-        raise ConfigError(Problem(f"{quoted(value)} is neither true nor false", key, _reads(quantity)))
-    if unit == "1" and not _is_number(value):
-        raise ConfigError(Problem(f"{quoted(value)} is no number", key, _reads(quantity)))
-    try:
-        read_value(catalogue()[quantity], value)
-    except AmpedError as error:
-        raise ConfigError(error.at(key)) from None
-    return value
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A file while it is read: its keys, the values so far, the report, and what the kind of network implies."""
-
-    keys: Keys
-    values: Mapping[str, Any]
-    report: Report
-    family: Mapping[str, Any] = field(default_factory=dict)
-
-    def degree(self, kind: str) -> int:
-        """A degree of parallelism so far; 1 unless the file says it."""
-        return max(int(self.values.get(f"{kind}_parallel_degree", 1)), 1)
-
-    @property
-    def accelerators_of_a_replica(self) -> int:
-        """The product of the tensor-, pipeline- and context-parallel degrees."""
-        return prod(map(self.degree, ("tensor", "pipeline", "context")))
-
-    def unsupported(self, key: str, what: str) -> None:
-        """Tells what amped cannot express."""
-        self.report.unsupported.append(Told(key, what))
-
-    def defaulted(self, key: str, what: str) -> None:
-        """Tells what the file does not say, and what was taken."""
-        self.report.defaulted.append(Told(key, what))

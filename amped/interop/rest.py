@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from amped.base.errors import quoted
 from amped.configuring.not_modeled import SHARES, SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Reading, Told
+from amped.interop.records import Reading, ReportLine
 from amped.interop.sizes import sum_of
 
 OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
@@ -36,53 +37,47 @@ def costly(tables: str, key: str) -> Mapping[str, Any] | None:
     return next((row for pattern, row in _costly(tables) if pattern.fullmatch(key)), None)
 
 
-def tell_rest(
-    tables: str,
-    rest: Mapping[str, Any],
-    reading: Reading,
-    own: Mapping[str, str] | None = None,
-    unknown: str | None = None,
-) -> None:
+def tell_rest(tables: str, reading: Reading, unknown: str | None = None) -> None:
     """Tells what became of keys that no quantity takes.
 
     Args:
         tables: the table with the patterns `ignored` and the rows `unsupported` of the format, and its `defaults`.
-        rest: the keys and their values.
         reading: the file, with its values so far and the report where it is told.
-        own: further keys without effect, and why.
         unknown: why an unknown key is ignored; without it, an unknown key is told as something that may cost.
     """
-    ignored, costs, strange = dict[str, list[str]](), dict[str, list[str]](), dict[str, list[str]]()
+    ignored, costs, strange = (defaultdict[str, list[str]](list) for _ in range(3))
     defaults, rows = table(tables).get("defaults", {}), dict[str, Mapping[str, Any]]()
-    for key, value in rest.items():
-        why = (own or {}).get(key) or without_effect(tables, key) or unknown
+    of_family: Mapping[str, str] = reading.family.get("ignored", {})
+    for key, value in reading.rest().items():
+        why = of_family.get(key) or without_effect(tables, key) or unknown
         if key in defaults and defaults[key] == value:
-            ignored.setdefault("the default", []).append(key)
+            ignored["the default"].append(key)
         elif value in OFF and key not in defaults:
-            ignored.setdefault("off", []).append(key)
-        elif key not in (own or {}) and (row := costly(tables, key)) is not None:
-            costs.setdefault(row["what"], []).append(key)
+            ignored["off"].append(key)
+        elif key not in of_family and (row := costly(tables, key)) is not None:
+            costs[row["what"]].append(key)
             rows[row["what"]] = row
         elif why is not None:
-            ignored.setdefault(why, []).append(key)
+            ignored[why].append(key)
         else:
-            strange.setdefault(f"{quoted(value)}: amped does not know this key; it may cost time or memory", []).append(
-                key
-            )
+            strange[f"{quoted(value)}: amped does not know this key; it may cost time or memory"].append(key)
     report = reading.report
     report.unsupported += [_not_modeled(reading, rows[what], ", ".join(keys)) for what, keys in costs.items()]
-    report.unsupported += [Told(", ".join(keys), why) for why, keys in strange.items()]
-    report.ignored += [Told(", ".join(keys), why) for why, keys in ignored.items()]
+    report.unsupported += [ReportLine(", ".join(keys), why) for why, keys in strange.items()]
+    report.ignored += [ReportLine(", ".join(keys), why) for why, keys in ignored.items()]
 
 
-def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> Told:
+def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> ReportLine:
     """Something that amped does not model, with its sizes if its row has some and the file says what they need."""
     what = f"{row['what']}, which amped does not model"
     sizes: dict[str, Any] = {name: _size(reading, row[name]) for name in SIZES if name in row}
     shares = {name: {part: _size(reading, of) for part, of in row[name].items()} for name in SHARES if name in row}
-    if not (sizes or shares) or None in (*sizes.values(), *(of for each in shares.values() for of in each.values())):
-        return Told(keys, what)
-    return Told(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes | shares))
+    if not (sizes or shares) or None in (
+        *sizes.values(),
+        *(share for parts in shares.values() for share in parts.values()),
+    ):
+        return ReportLine(keys, what)
+    return ReportLine(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes | shares))
 
 
 def _size(reading: Reading, written: Any) -> float | None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from amped.base.errors import LONGEST_QUOTE, FileError, Problem
 from amped.base.extras import from_extra
-from amped.interop.fields import plain_values
+from amped.interop.fields import plain_values, table
 from amped.interop.outgoing import Outgoing, Rule
-from amped.interop.records import Imported, Keys, Reading, Report, Told
+from amped.interop.records import Imported, Reading, ReportLine
 from amped.interop.rest import tell_rest
 
 MOST_KEYS = 20_000
@@ -24,10 +24,10 @@ LONG_KEY = re.compile(r"""(?<![\w."'-])(?:[\w"'-]++\s*+\.\s*+){100}""")
 # A line of YAML or TOML is no wider than this before its comment.
 WIDTH = 56
 # What is told of a file without a network.
-NO_SIZES = Told("", "the file does not say the sizes of the network: give --model NAME or PATH")
+NO_SIZES = ReportLine("", "the file does not say the sizes of the network: give --model NAME or PATH")
 
 
-def parse_toml(text: str, file: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """The sections of a TOML file.
 
     Raises:
@@ -35,18 +35,16 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
     """
     if long := LONG_KEY.search(text):
         line = text.count("\n", 0, long.start()) + 1
-        raise FileError(Problem("a key has more than 100 parts", f"line {line}"), file=file)
+        raise FileError(Problem("a key has more than 100 parts", f"line {line}"))
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise FileError(Problem(f"a value is nested deeper than {DEEPEST} levels", "line 1"), file=file) from None
+        raise FileError(Problem(f"a value is nested deeper than {DEEPEST} levels", "line 1")) from None
     except tomllib.TOMLDecodeError as error:
-        raise FileError(
-            Problem(f"is not valid TOML: {error}", "line 1" if "line" not in str(error) else ""), file=file
-        ) from None
+        raise FileError(Problem(f"is not valid TOML: {error}", "line 1" if "line" not in str(error) else "")) from None
 
 
-def parse_yaml(text: str, file: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """The value of a YAML file of plain values; tags, which would make objects, are refused.
 
     Raises:
@@ -58,25 +56,24 @@ def parse_yaml(text: str, file: str) -> Any:
         root = loader.get_single_node()
         if root is None:
             return None
-        _size_written_out(root, file, {})
+        _size_written_out(root, {})
         return loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "cannot be read"
         advice = "amped makes no objects: write plain values" if "tag" in str(what) else ""
         raise FileError(
-            Problem(f"is not plain YAML: {what}", f"line {mark.line + 1}" if mark else "line 1", advice), file=file
+            Problem(f"is not plain YAML: {what}", f"line {mark.line + 1}" if mark else "line 1", advice)
         ) from None
     except (RecursionError, ValueError) as error:
-        raise FileError(Problem(f"is not plain YAML: {error}", "line 1"), file=file) from None
+        raise FileError(Problem(f"is not plain YAML: {error}", "line 1")) from None
 
 
-def _size_written_out(node: Any, file: str, sizes: dict[int, int]) -> int:
+def _size_written_out(node: Any, sizes: dict[int, int]) -> int:
     """The values below a node of YAML, each alias counted as what it stands for.
 
     Args:
         node: a node as PyYAML composes it; an alias is the node itself once more.
-        file: its name, for messages.
         sizes: the sizes of the nodes so far, by identity.
 
     Raises:
@@ -87,30 +84,29 @@ def _size_written_out(node: Any, file: str, sizes: dict[int, int]) -> int:
     if id(node) not in sizes:
         sizes[id(node)] = MOST_NODES  # until it is known, which is never if it is inside itself
         inner = chain.from_iterable(node.value) if node.id == "mapping" else node.value
-        sizes[id(node)] = 1 + sum(_size_written_out(each, file, sizes) for each in inner)
+        sizes[id(node)] = 1 + sum(_size_written_out(value, sizes) for value in inner)
     if sizes[id(node)] > MOST_NODES:
-        told = f"has more than {MOST_NODES:,} values when its aliases are written out"
-        raise FileError(Problem(told, f"line {node.start_mark.line + 1}"), file=file)
+        what = f"has more than {MOST_NODES:,} values when its aliases are written out"
+        raise FileError(Problem(what, f"line {node.start_mark.line + 1}"))
     return sizes[id(node)]
 
 
-def flat(nested: Any, file: str, before: str = "") -> dict[str, Any]:
+def flat(nested: Any) -> dict[str, Any]:
     """Nested sections as dotted keys; lists stay values.
 
     Raises:
         FileError: for something that is no sections, or too many keys.
     """
     if not isinstance(nested, Mapping):
-        raise FileError(Problem("is no object of sections", "line 1"), file=file)
-    found: dict[str, Any] = {}
-    for place, value in _leaves(nested, before, 0):
+        raise FileError(Problem("is no object of sections", "line 1"))
+    fields: dict[str, Any] = {}
+    for place, value in _leaves(nested, "", 0):
         if _is_deeper(value, DEEPEST):
-            told = f"a value is nested deeper than {DEEPEST} levels"
-            raise FileError(Problem(told, place[:LONGEST_QUOTE]), file=file)
-        found[place] = value
-        if len(found) > MOST_KEYS:
-            raise FileError(Problem(f"has more than {MOST_KEYS:,} keys", "line 1"), file=file)
-    return found
+            raise FileError(Problem(f"a value is nested deeper than {DEEPEST} levels", place[:LONGEST_QUOTE]))
+        fields[place] = value
+        if len(fields) > MOST_KEYS:
+            raise FileError(Problem(f"has more than {MOST_KEYS:,} keys", "line 1"))
+    return fields
 
 
 def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -124,79 +120,75 @@ def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tupl
 def _is_deeper(value: Any, levels: int) -> bool:
     """Whether lists and sections of a value are nested deeper than some levels."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_is_deeper(each, levels - 1) for each in inner)
+    return levels < 0 or any(_is_deeper(part, levels - 1) for part in inner)
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted keys as sections."""
-    found: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
     for place, value in fields.items():
         *sections, name = place.split(".")
-        inner = found
+        inner = whole
         for section in sections:
             inner = inner.setdefault(section, {})
         inner[name] = value
-    return found
+    return whole
 
 
 def read_sections(
-    form: str,
-    given: Mapping[str, Any],
-    file: str,
-    rules: Mapping[str, Rule],
-    software: str | None,
-    places: Mapping[str, str] | None = None,
+    form: str, reading: Reading, file: str, rules: Mapping[str, Rule], software: str | None = None
 ) -> Imported:
-    """The training that dotted keys say; `places` has the names in the file, where they differ."""
-    report = Report()
-    values, told = read_keys(form, Keys(given, places), report, rules)
-    if "layers" not in values:
-        report.defaulted.append(NO_SIZES)
-    return Imported(form, file, file, values, told, report, software)
+    """The training that dotted keys say."""
+    origins, values, defaulted = read_keys(form, reading, rules), reading.values, [NO_SIZES]
+    if "layers" in values:
+        network = table(form).get("network", {"facts": {}})
+        values = network["facts"] | values
+        origins = dict.fromkeys(network["facts"], f"the networks of {form}") | origins
+        defaulted = [ReportLine(*line) for line in network.get("defaulted", ())]
+    reading.report.defaulted += defaulted
+    return Imported(form, file, file, values, origins, reading.report, software)
 
 
 def read_keys(
     form: str,
-    keys: Keys,
-    report: Report,
+    reading: Reading,
     rules: Mapping[str, Rule],
     *,
     shown: Callable[[str], str] = str,
     about: str = "keys about",
     check: Callable[[Mapping[str, Any]], None] = lambda _: None,
     unknown: str | None = None,
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values that keys say alone or together, and for each value what it comes from; what is left is told.
+) -> dict[str, str]:
+    """Reads the values that keys say alone or together, and tells what is left; what each value comes from.
 
     Args:
         form: the format.
-        keys: the keys of the file.
-        report: where is told what became of each key.
+        reading: the keys of the file; it gets the values and the report.
         rules: what several keys say together.
         shown: how a key is written in the file.
         about: the words before the name of a rule.
         check: refuses values that say too little for the rules.
         unknown: as in `tell_rest`.
     """
-    values, told = dict[str, Any](), dict[str, str]()
-    for name, key, value in plain_values(form, keys):
-        values[name], told[name] = value, shown(key)
+    values, origins = reading.values, dict[str, str]()
+    for name, key, value in plain_values(form, reading, shown):
+        values[name] = value
+        origins[name] = shown(key) if key in reading.taken else f"what the format takes without {shown(key)}"
     check(values)
     for name, rule in rules.items():
-        found = rule.read(Reading(keys, values, report))
-        values |= found
-        told |= dict.fromkeys(found, f"{about} {name}")
-    values = {name: value for name, value in values.items() if value is not None}
-    keys.refuse_wrong(values, told)
-    tell_rest(form, keys.rest(), Reading(keys, values, report), unknown=unknown)
-    report.used += [Told(shown(key), into) for key, into in keys.taken.items()]
-    return values, told
+        of_rule = {quantity: value for quantity, value in rule.read(reading).items() if value is not None}
+        values |= of_rule
+        origins |= dict.fromkeys(of_rule, f"{about} {name}")
+    reading.refuse_wrong(origins)
+    tell_rest(form, reading, unknown)
+    reading.report.used += [ReportLine(shown(key), into) for key, into in reading.taken.items()]
+    return origins
 
 
 def as_json(out: Outgoing, title: str) -> str:
     """Fields as JSON. JSON has no comments: reasons and what is lost stand under keys that no framework reads."""
-    told = {"_comment": title, "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": dict(out.why)}
-    return json.dumps({**told, **nested(out.fields)}, indent=1) + "\n"
+    notes = {"_comment": title, "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": out.why}
+    return json.dumps({**notes, **nested(out.fields)}, indent=1) + "\n"
 
 
 def as_yaml(out: Outgoing, head: list[str]) -> str:

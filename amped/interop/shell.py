@@ -52,44 +52,37 @@ class Script:
 
 def arguments_of_log(text: str) -> list[Flag]:
     """The block of arguments of a log: a line `name ..... value` for each."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        match = ARGUMENT.match(line)
-        if match:
-            found.append(Flag(match[1], (match[2],), number))
-    return found
+    lines = enumerate(map(ARGUMENT.match, text.splitlines()), 1)
+    return [Flag(match[1], (match[2],), number) for number, match in lines if match]
 
 
-def script_of(text: str, file: str, wanted: str) -> Script:
+def script_of(text: str, launch: str) -> Script:
     """The flags of a script or of an argument list.
 
     Args:
         text: the script.
-        file: its name, for messages.
-        wanted: a flag that the launch has, by which it is found.
+        launch: a flag that the launch has, by which it is found.
 
     Raises:
         FileError: with the line, for a quote that does not end, or a value that only a command would give.
     """
-    variables, found = Variables(file), Script()
+    variables, script = Variables(), Script()
     for number, line in enumerate(text.splitlines(), 1):
         if match := HEADER.match(line.strip()):
-            found.launcher.append(Flag(f"--{match[1]}", (match[2],), number))
-    for number, statement in _statements(text, file):
+            script.launcher.append(Flag(f"--{match[1]}", (match[2],), number))
+    for number, statement in _statements(text):
         variables.line = number
-        match = ASSIGNED.fullmatch(statement.strip())
-        if match is not None:
+        if match := ASSIGNED.fullmatch(statement.strip()):
             variables.assign(match[1], match[3].strip(), appended=bool(match[2]))
-            continue
-        _follow(statement, number, variables, wanted, found)
-    return found
+        else:
+            _follow(statement, number, variables, launch, script)
+    return script
 
 
 @dataclass
 class Variables:
     """The variables of a script, at the line that is read, and how much work their replacements were so far."""
 
-    file: str
     values: dict[str, str] = field(default_factory=dict)
     line: int = 1
     work: int = 0
@@ -125,25 +118,25 @@ class Variables:
         """Refuses a text that is too long, or replacements that are too many."""
         self.work += added + WORK_OF_A_REPLACEMENT
         if length > LONGEST_TEXT or self.work > MOST_WORK:
-            told = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
+            what = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
             if length <= LONGEST_TEXT:
-                told = f"too many variables are replaced up to here, last ${name}"
-            raise FileError(Problem(told, f"line {self.line}", "write the flags themselves"), file=self.file)
+                what = f"too many variables are replaced up to here, last ${name}"
+            raise FileError(Problem(what, f"line {self.line}", "write the flags themselves"))
 
 
-def _follow(statement: str, number: int, variables: Variables, wanted: str, found: Script) -> None:
+def _follow(statement: str, number: int, variables: Variables, launch: str, script: Script) -> None:
     """Takes the flags of a statement, if it is the launch; else notes it as not followed."""
     written = variables.expanded(statement)
-    if f"{wanted} " not in f"{written.replace('=', ' ')} ":
-        found.others.append((number, statement.strip().split("\n")[0][:60]))
+    if f"{launch} " not in f"{written.replace('=', ' ')} ":
+        script.others.append((number, statement.strip().split("\n")[0][:60]))
         return
-    words = _words(written, number, variables.file)
-    program = next((i for i, word in enumerate(words) if word.endswith(".py")), -1)
-    found.launcher += _flags(words[:program] if program >= 0 else [], number)
-    found.flags += _flags(words[program + 1 :], number)
+    words = _words(written, number)
+    program = next((place for place, word in enumerate(words) if word.endswith(".py")), -1)
+    script.launcher += _flags(words[: max(program, 0)], number)
+    script.flags += _flags(words[program + 1 :], number)
 
 
-def _statements(text: str, file: str) -> Iterator[tuple[int, str]]:
+def _statements(text: str) -> Iterator[tuple[int, str]]:
     """The statements of a script with their first lines: continued lines, quotes and arrays are joined, comments gone."""
     start, held = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -162,25 +155,27 @@ def _statements(text: str, file: str) -> Iterator[tuple[int, str]]:
             yield start, held
         held = ""
     if held.strip() and _is_open(held):
-        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"), file=file)
+        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
     if held.strip():
         yield start, held
 
 
 def _inside_quote(text: str) -> bool:
     """Whether a text ends inside a quote."""
-    quote = ""
-    escaped = False
+    quote, escaped = "", False
     for letter in text:
-        if escaped:
-            escaped = False
-        elif letter == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
+        if escaped or (letter == "\\" and quote != "'"):
+            escaped = not escaped
+        else:
+            quote = _quote_after(letter, quote)
     return bool(quote)
+
+
+def _quote_after(letter: str, quote: str) -> str:
+    """The quote that is open behind a letter, if this one was open before it; empty for none."""
+    if quote:
+        return "" if letter == quote else quote
+    return letter if letter in "'\"" else ""
 
 
 def _is_open(text: str) -> bool:
@@ -194,38 +189,35 @@ def _without_comment(line: str) -> str:
     """A line up to a `#` that begins a word outside of quotes."""
     quote = ""
     for place, letter in enumerate(line):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter == "#" and (place == 0 or line[place - 1].isspace()):
+        if letter == "#" and not quote and (place == 0 or line[place - 1].isspace()):
             return line[:place]
+        quote = _quote_after(letter, quote)
     return line
 
 
-def _words(text: str, number: int, file: str) -> list[str]:
+def _words(text: str, number: int) -> list[str]:
     """The words of a launch; text in quotes that holds several flags is cut into them."""
     try:
         words = shlex.split(text.replace("\n", " "), comments=False)
         cut = [shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words]
     except ValueError as error:
-        raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}"), file=file) from None
+        raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}")) from None
     return [part for parts in cut for part in parts]
 
 
 def _flags(words: list[str], number: int) -> list[Flag]:
     """Words as flags: `--name value …` and `--name=value`."""
-    found: list[Flag] = []
+    flags: list[Flag] = []
     for word in words:
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word.partition("=")
-            found.append(Flag(name, (value,) if equals else (), number))
-        elif found:
-            found[-1] = Flag(found[-1].name, (*found[-1].words, word), number)
-    return found
+            flags.append(Flag(name, (value,) if equals else (), number))
+        elif flags:
+            flags[-1] = Flag(flags[-1].name, (*flags[-1].words, word), number)
+    return flags
 
 
-def refuse_command(flag: Flag, file: str) -> None:
+def refuse_command(flag: Flag) -> None:
     """Refuses a value that only a command or an unknown variable would give.
 
     Raises:
@@ -233,18 +225,9 @@ def refuse_command(flag: Flag, file: str) -> None:
     """
     written = " ".join(flag.words)
     if COMMAND.search(written):
-        raise FileError(
-            Problem(
-                f"{flag.name} takes its value from a command, {written!r}, and amped runs none",
-                f"line {flag.line}",
-                "write the value",
-            ),
-            file=file,
-        )
-    if VARIABLE.search(written) or "$" in written:
-        raise FileError(
-            Problem(
-                f"{flag.name} takes {written!r}, which the file does not give", f"line {flag.line}", "write the value"
-            ),
-            file=file,
-        )
+        what = f"takes its value from a command, {written!r}, and amped runs none"
+    elif "$" in written:
+        what = f"takes {written!r}, which the file does not give"
+    else:
+        return
+    raise FileError(Problem(f"{flag.name} {what}", f"line {flag.line}", "write the value"))

@@ -11,7 +11,7 @@ from amped.interop.records import LARGEST, Reading
 INTO = "not_modeled"
 
 
-def sum_of(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
+def sum_of(reading: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
     """A sum of products of numbers, keys and quantities; None if one of them is not known.
 
     A factor is a number, a name, "1/name", a list of factors, "@size" (a row of the sizes of `not_modeled.json`), or
@@ -21,7 +21,7 @@ def sum_of(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
     for factors in terms:
         product = 1.0
         for factor in factors:
-            value = _factor(own, factor)
+            value = _factor(reading, factor)
             if value is None:
                 return None
             product *= value
@@ -29,41 +29,41 @@ def sum_of(own: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
     return whole
 
 
-def _factor(own: Reading, written: Any) -> float | None:
+def _factor(reading: Reading, written: Any) -> float | None:
     """One factor of a product: a number, a key, a quantity, or the first of several that has a value."""
     if isinstance(written, int | float):
         return float(written)
     if isinstance(written, list):
-        return sum_of(own, [written])
+        return sum_of(reading, [written])
     if written.startswith("1/"):
-        divisor = _factor(own, written.removeprefix("1/"))
+        divisor = _factor(reading, written.removeprefix("1/"))
         return 1 / divisor if divisor else None
     if written.startswith("@"):
-        return _first(own, table("not_modeled")["sizes"][written.removeprefix("@")])
+        return _first(reading, table("not_modeled")["sizes"][written.removeprefix("@")])
     if "|" in written:
-        return _first(own, written.split("|"))
+        return _first(reading, written.split("|"))
     if written.replace(".", "", 1).isdigit():
         return float(written)
-    return _value(own, written)
+    return _value(reading, written)
 
 
-def _first(own: Reading, names: Iterable[Any]) -> float | None:
+def _first(reading: Reading, names: Iterable[Any]) -> float | None:
     """The first of several factors that has a value."""
-    return next((value for name in names if (value := _factor(own, name)) is not None), None)
+    return next((value for name in names if (value := _factor(reading, name)) is not None), None)
 
 
-def _value(own: Reading, name: str) -> float | None:
+def _value(reading: Reading, name: str) -> float | None:
     """The value of a quantity or a key; of a list the largest number, and with a # before the key how many there are."""
     key = name.removeprefix("#")
     outer, _, inner = key.partition(".")
-    value = own.values.get(key, own.keys.raw.get(key, own.keys.raw.get(outer)))
+    value = reading.values.get(key, reading.raw.get(key, reading.raw.get(outer)))
     value = value.get(inner) if inner and isinstance(value, Mapping) else value
     if isinstance(value, list):
         value = len(value) if name.startswith("#") else max(filter(is_size, value), default=None)
     if not is_size(value):
         return None
-    if key not in own.values:
-        own.keys.get(key if key in own.keys.raw else outer, INTO)
+    if key not in reading.values:
+        reading.get(key if key in reading.raw else outer, INTO)
     return float(value)
 
 

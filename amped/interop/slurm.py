@@ -17,10 +17,10 @@ MINUTE, HOUR, DAY, LONGEST = 60, 3600, 86_400, 7 * 86_400
 def write(e: Estimation) -> str:
     """A batch script: nodes and time are the estimate's, the rest is the launch of Megatron-LM."""
     out = megatron.fields_of(e)
-    nodes, each = servers(out)
+    nodes, accelerators = servers(out)
     title, *lost = heading(out, megatron.VERSION, e)
     return "\n".join([
-        "#!/bin/bash", f"#SBATCH --nodes={nodes}", f"#SBATCH --gpus-per-node={each}", "#SBATCH --ntasks-per-node=1",
+        "#!/bin/bash", f"#SBATCH --nodes={nodes}", f"#SBATCH --gpus-per-node={accelerators}", "#SBATCH --ntasks-per-node=1",
         *time_limit(e["training_time"] * SPARE), title, *lost, *megatron.arguments(out),
         f'{HEAD}=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
         f"srun {torchrun(out, JOB)} {megatron.PROGRAM}", "",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
-from amped.interop.records import Imported, Keys, Reading
+from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.language.quantity import MAPPING, NETWORK
 
@@ -25,33 +26,35 @@ INTERLEAVED, DEFAULT_CHUNKS = "Interleaved1F1B", 2
 REST = -1
 
 
-def read_sharding(own: Reading) -> dict[str, Any]:
+def read_sharding(reading: Reading) -> dict[str, Any]:
     """FSDP2 over the shard degree, copies over the replicate degree; -1 takes what the machine leaves."""
-    copies = own.keys.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
-    shard = _or_rest(own.keys, f"{P}data_parallel_shard_degree", "zero_stage")
-    again = own.keys.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
-    staged = own.degree("pipeline") > 1
+    copies = reading.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
+    shard = _or_rest(reading, f"{P}data_parallel_shard_degree", "zero_stage")
+    again = reading.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
+    staged = reading.degree("pipeline") > 1
     # Weights are freed after the forward pass (ZeRO 3) unless told not to; by default not in a pipeline (ZeRO 2).
     stage = 0 if shard == 1 else 2 if again == "never" or (again == "default" and staged) else 3
-    found: dict[str, Any] = {"zero_stage": stage}
-    if shard < 1:
-        own.defaulted(
+    if shard == REST:
+        reading.defaulted(
             f"{P}data_parallel_shard_degree", "-1: all accelerators that the other degrees leave; give --gpus"
         )
-        return found
-    every = copies * shard * own.accelerators_of_a_replica
-    return found | {"number_of_accelerators": every, **({"sharding_degree": shard} if copies > 1 and stage else {})}
+        return {"zero_stage": stage}
+    return {
+        "zero_stage": stage,
+        "number_of_accelerators": copies * shard * reading.accelerators_of_a_replica,
+        "sharding_degree": shard if copies > 1 and stage else None,
+    }
 
 
 def write_sharding(out: Outgoing) -> None:
     """Replicas that share out weights, gradients and states, and copies of them."""
-    stage, replicas = out.get("zero_stage", 0), out.get("data_parallel_degree", 1)
-    shard = (int(out.get("sharding_degree", replicas)) if "sharding_degree" in out.given else replicas) if stage else 1
-    out.write("copies of the shards", **{f"{P}data_parallel_replicate_degree": replicas // shard})
-    out.write("replicas that share out their states", **{f"{P}data_parallel_shard_degree": shard})
+    stage, replicas = out["zero_stage"], out["data_parallel_degree"]
+    shard = (int(out["sharding_degree"]) if "sharding_degree" in out.given else replicas) if stage else 1
+    out.write("copies of the shards", P, data_parallel_replicate_degree=replicas // shard)
+    out.write("replicas that share out their states", P, data_parallel_shard_degree=shard)
     if stage and shard > 1:
         out.write(f"ZeRO {stage}: weights are {'freed after' if stage == 3 else 'kept between'} passes",
-                  **{f"{P}fsdp_reshard_after_forward": "always" if stage == 3 else "never"})  # fmt: skip
+                  P, fsdp_reshard_after_forward="always" if stage == 3 else "never")  # fmt: skip
     if stage == 1:
         out.lose("zero_stage", "FSDP2 shards gradients too: ZeRO 2 is written")
     if stage and shard == 1:
@@ -60,142 +63,104 @@ def write_sharding(out: Outgoing) -> None:
         out.idle.add("sharding_degree")
 
 
-def read_sequence_parallel(own: Reading) -> dict[str, Any]:
-    """On by default."""
-    return {"sequence_parallel": own.keys.flag(f"{P}enable_sequence_parallel", "sequence_parallel", True)}
-
-
-def write_sequence_parallel(out: Outgoing) -> None:
-    """On by default."""
-    out.write(
-        "norms are split along the sequence", **{f"{P}enable_sequence_parallel": bool(out.get("sequence_parallel"))}
-    )
-
-
-def read_batch(own: Reading) -> dict[str, Any]:
+def read_batch(reading: Reading) -> dict[str, Any]:
     """A replica's sequences of one run of the schedule, and of a step."""
-    seq = int(own.values.get("context", 2048))
-    local = own.keys.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
-    whole = _or_rest(own.keys, f"{T}global_batch_size", "batch_size")
-    micro = own.keys.number(f"{P}pipeline_parallel_microbatch_size", "microbatch_size", 1, least=1)
-    staged = own.degree("pipeline") > 1
-    found: dict[str, Any] = {"microbatch_size": micro if staged else local, "context": seq}
-    if whole > 0:
-        found["batch_size"] = whole
-    else:
-        own.defaulted(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
-    return found
+    local = reading.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
+    whole = _or_rest(reading, f"{T}global_batch_size", "batch_size")
+    micro = reading.number(MICRO, "microbatch_size", 1, least=1)
+    staged = reading.degree("pipeline") > 1
+    if whole == REST:
+        reading.defaulted(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
+    return {"microbatch_size": micro if staged else local, "batch_size": None if whole == REST else whole}
 
 
 def write_batch(out: Outgoing) -> None:
     """Every replica's sequences, in one run of the schedule in a pipeline, else in micro-batches."""
-    whole, micro, staged = (
-        out.get("batch_size", 1),
-        out.get("microbatch_size", 1),
-        out.get("pipeline_parallel_degree", 1) > 1,
-    )
-    out.write("sequences of a step", **{f"{T}global_batch_size": whole})
-    local = whole // out.get("data_parallel_degree", 1) if staged else micro
-    out.write("sequences of a replica at once", **{f"{T}local_batch_size": local})
+    micro, staged = out["microbatch_size"], out["pipeline_parallel_degree"] > 1
+    out.write("sequences of a step", T, global_batch_size=out["batch_size"])
+    local = out["batch_size"] // out["data_parallel_degree"] if staged else micro
+    out.write("sequences of a replica at once", T, local_batch_size=local)
     if staged:
-        out.write("sequences of a micro-batch in the pipeline", **{f"{P}pipeline_parallel_microbatch_size": micro})
+        out.write("sequences of a micro-batch in the pipeline", P, pipeline_parallel_microbatch_size=micro)
 
 
 # What changes the format of products; other converters change the layers.
 CONVERTERS = ("float8", "mx", "nvfp4")
+# Keys that convert products to fp8 without a converter.
+FLOAT8 = ("quantize.linear.float8.recipe_name", "quantize.linear.float8.enable_fsdp_float8_all_gather", "float8.recipe_name")  # fmt: skip
 
 
-def read_precision(own: Reading) -> dict[str, Any]:
+def read_precision(reading: Reading) -> dict[str, Any]:
     """bf16 by FSDP2's mixed precision; fp8 by a converter."""
-    converters = [word.lower() for word in own.keys.words("model.converters", "matrix_precision")]
-    strange = [word for word in converters if not any(known in word for known in CONVERTERS)]
+    converters = [word.lower() for word in reading.words("model.converters", "matrix_precision")]
+    strange = [word for word in converters if not any(converter in word for converter in CONVERTERS)]
     if strange:
-        own.unsupported("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
-    text = " ".join(converters)
-    for key in (
-        "quantize.linear.float8.recipe_name",
-        "quantize.linear.float8.enable_fsdp_float8_all_gather",
-        "float8.recipe_name",
-    ):
-        text += " float8" if own.keys.get(key, "fp8_scaling") else ""
+        reading.unsupported("model.converters", f"{', '.join(strange)}: amped does not know this change of the layers")
+    text = " ".join([*converters, *("float8" for key in FLOAT8 if reading.get(key, "fp8_scaling"))])
     if "nvfp4" in text:
         return {"matrix_precision": "fp4"}
     if "float8" in text or "mx" in text:
         return {"matrix_precision": "fp8", "fp8_scaling": "blocks" if "mx" in text else "tensors"}
-    half = own.keys.word(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
+    half = reading.word(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
     return {"matrix_precision": "bf16" if half == "bfloat16" else "fp32"}
 
 
 def write_precision(out: Outgoing) -> None:
     """The format of products."""
-    form = str(out.get("matrix_precision", "bf16"))
-    converters = {"fp8": "mx" if out.get("fp8_scaling") == "blocks" else "float8", "fp4": "nvfp4"}
-    out.write(
-        "format of products", **{f"{T}mixed_precision_param": "float32" if form in ("fp32", "tf32") else "bfloat16"}
-    )
+    form = out["matrix_precision"]
+    converters = {"fp8": "mx" if out["fp8_scaling"] == "blocks" else "float8", "fp4": "nvfp4"}
+    out.write("format of products", T, mixed_precision_param="float32" if form in ("fp32", "tf32") else "bfloat16")
     if form in converters:
-        out.write(f"products in {form}", **{"model.converters": [converters[form]]})
+        out.write(f"products in {form}", "model.", converters=[converters[form]])
     if form in ("fp16", "tf32"):
         out.lose("matrix_precision", f"{form}: torchtitan trains in bf16 or fp32")
     if form != "fp8":
         out.idle.add("fp8_scaling")
 
 
-def read_gradients(own: Reading) -> dict[str, Any]:
-    """Gradients are reduced in fp32, the only choice."""
-    own.keys.word(f"{T}mixed_precision_reduce", "gradient_precision")
-    return {"gradient_precision": 32}
-
-
-def write_gradients(out: Outgoing) -> None:
-    """Gradients are reduced in fp32, the only choice."""
-    out.write("gradients are added up in fp32", **{f"{T}mixed_precision_reduce": "float32"})
-    if out.get("gradient_precision", 4) != 4:
-        out.lose("gradient_precision", "torchtitan reduces gradients in fp32")
-
-
-def read_offload(own: Reading) -> dict[str, Any]:
+def read_offload(reading: Reading) -> dict[str, Any]:
     """Weights and states on the host together."""
-    share = float(own.keys.flag(f"{T}enable_cpu_offload", "optimizer_offload"))
+    share = float(reading.flag(f"{T}enable_cpu_offload", "optimizer_offload"))
     return {"optimizer_offload": share, "weight_offload": share}
 
 
 def write_offload(out: Outgoing) -> None:
     """Weights and states on the host together."""
-    shares = {name: out.get(name, 0) for name in ("optimizer_offload", "weight_offload")}
+    shares = {name: out[name] for name in ("optimizer_offload", "weight_offload")}
     both = all(share == 1 for share in shares.values())
-    out.write("weights and states lie on the host", **{f"{T}enable_cpu_offload": both})
+    out.write("weights and states lie on the host", T, enable_cpu_offload=both)
     if any(shares.values()) and not both:
         for name in shares:
             out.lose(name, "torchtitan offloads weights and states together, or nothing")
 
 
-def read_overlap(own: Reading) -> dict[str, Any]:
+def read_overlap(reading: Reading) -> dict[str, Any]:
     """FSDP2 gathers and scatters beside computation, always."""
-    del own  # no key says otherwise
+    del reading  # no key says otherwise
     return {"overlap_data_communication": True}
 
 
 def write_overlap(out: Outgoing) -> None:
     """FSDP2 gathers and scatters beside computation."""
-    if not out.get("overlap_data_communication"):
+    if not out["overlap_data_communication"]:
         out.lose("overlap_data_communication", "FSDP2 always gathers and scatters beside computation")
 
 
-def read_graphs(own: Reading) -> dict[str, Any]:
+def read_graphs(reading: Reading) -> dict[str, Any]:
     """One graph of forward and backward passes, unless it is switched off; older releases have no such key, and no graph."""
-    off = own.keys.flag(f"{T}disable_cuda_graphs", "cuda_graph_scope", True)
+    off = reading.flag(f"{T}disable_cuda_graphs", "cuda_graph_scope", True)
     return {"cuda_graph_scope": "none" if off else "step"}
 
 
 def write_graphs(out: Outgoing) -> None:
     """The graph that 0.3.0 captures by default, and refuses beside pipelines and where the host waits for experts."""
-    scope = str(out.get("cuda_graph_scope", "none"))
-    refused = out.get("pipeline_parallel_degree", 1) > 1 or out.get("expert_parallel_degree", 1) > 1
+    scope = out["cuda_graph_scope"]
+    refused = out["pipeline_parallel_degree"] > 1 or out["expert_parallel_degree"] > 1
     graph = scope == "step" and not refused
     out.write(
         "the step is one CUDA graph" if graph else "the host launches each kernel",
-        **{f"{T}disable_cuda_graphs": not graph},
+        T,
+        disable_cuda_graphs=not graph,
     )
     if scope != "none" and not graph:
         out.lose(
@@ -203,17 +168,17 @@ def write_graphs(out: Outgoing) -> None:
         )
 
 
-def read_recomputation(own: Reading) -> dict[str, Any]:
+def read_recomputation(reading: Reading) -> dict[str, Any]:
     """None, every second product (selective, op), or whole layers; a config that 0.3.0 saves names no class, but has its fields."""
     into, section = "activation_recomputation", "activation_checkpoint"
-    kind = own.keys.word(section, into, _saved_class(own.keys.raw, section))
-    mode = own.keys.word(f"{section}.mode", into, kind).lower()
-    option = str(own.keys.get(f"{section}.selective_ac_option", into, "op"))
+    kind = reading.word(section, into, _saved_class(reading.raw, section))
+    mode = reading.word(f"{section}.mode", into, kind).lower()
+    option = str(reading.get(f"{section}.selective_ac_option", into, "op"))
     if "selective" in mode and option not in ("op", "2"):
-        own.unsupported(f"{section}.selective_ac_option", f"{option}: read as every second product")
-    if own.keys.get(f"{section}.memory_budget", into) is not None:
-        told = "the compiler chooses within a budget: read as every second product"
-        own.unsupported(f"{section}.memory_budget", told)
+        reading.unsupported(f"{section}.selective_ac_option", f"{option}: read as every second product")
+    if reading.get(f"{section}.memory_budget", into) is not None:
+        what = "the compiler chooses within a budget: read as every second product"
+        reading.unsupported(f"{section}.memory_budget", what)
     return {into: "full" if "full" in mode else "none" if "none" in mode else "alternate_products"}
 
 
@@ -231,46 +196,41 @@ AC = {"none": "none", "full": "full", "alternate_products": "selective"}
 
 def write_recomputation(out: Outgoing) -> None:
     """None, every second product, or whole layers."""
-    kind = str(out.get("activation_recomputation", "none"))
-    out.write(
-        "activations that the backward pass computes again", **{"activation_checkpoint.mode": AC.get(kind, "full")}
-    )
+    kind = out["activation_recomputation"]
+    out.write("activations that the backward pass computes again", "activation_checkpoint.", mode=AC.get(kind, "full"))
     if kind not in AC:
         out.lose(
             "activation_recomputation", f"{kind}: torchtitan has none, every second product, or all layers (written)"
         )
 
 
-def read_stages(own: Reading) -> dict[str, Any]:
+def read_stages(reading: Reading) -> dict[str, Any]:
     """The schedule, and its chunks."""
-    name = own.keys.word(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B")
-    own.keys.number(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages", least=1)
-    stages = own.degree("pipeline")
+    name = reading.word(f"{P}pipeline_parallel_schedule", "pipeline_schedule", "1F1B")
+    reading.number(f"{P}pipeline_parallel_layers_per_stage", "virtual_pipeline_stages", least=1)
     ends = [
-        own.keys.number(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
+        reading.number(f"{P}pipeline_parallel_{end}_stage_less_layers", "pipeline_schedule", 1)
         for end in ("first", "last")
     ]
-    known = {theirs.lower(): amped for amped, theirs in SCHEDULES.items()}
-    if stages == 1:
+    schedules = {theirs.lower(): amped for amped, theirs in SCHEDULES.items()}
+    if reading.degree("pipeline") == 1:
         return {}
     if any(ends):
-        own.defaulted(
+        reading.defaulted(
             f"{P}pipeline_parallel_first_stage_less_layers",
             "amped balances the stages itself (embedding and output head count)",
         )
     if name.lower() == INTERLEAVED.lower():
         return {"pipeline_schedule": "1f1b", "virtual_pipeline_stages": DEFAULT_CHUNKS}
-    if name.lower() not in known:
-        own.unsupported(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B")
-    return {"pipeline_schedule": known.get(name.lower(), "1f1b")}
+    if name.lower() not in schedules:
+        reading.unsupported(f"{P}pipeline_parallel_schedule", f"{name}, read as 1F1B")
+    return {"pipeline_schedule": schedules.get(name.lower(), "1f1b")}
 
 
 def write_stages(out: Outgoing) -> None:
     """The schedule, and its chunks."""
     stages, chunks, kind = (
-        out.get("pipeline_parallel_degree", 1),
-        out.get("virtual_pipeline_stages", 1),
-        str(out.get("pipeline_schedule", "1f1b")),
+        out[name] for name in ("pipeline_parallel_degree", "virtual_pipeline_stages", "pipeline_schedule")
     )
     if stages == 1:
         out.idle |= {"pipeline_schedule", "virtual_pipeline_stages"}
@@ -278,13 +238,12 @@ def write_stages(out: Outgoing) -> None:
     several = chunks > 1 and kind == "1f1b"
     out.write(
         "order of the passes",
-        **{f"{P}pipeline_parallel_schedule": INTERLEAVED if several else SCHEDULES.get(kind, "1F1B")},
+        P,
+        pipeline_parallel_schedule=INTERLEAVED if several else SCHEDULES.get(kind, "1F1B"),
     )
     if several:
-        each, rest = divmod(out.get("layers", 1), stages * chunks)
-        out.write(
-            f"{chunks} chunks of layers of a stage", **{f"{P}pipeline_parallel_layers_per_stage": each + bool(rest)}
-        )
+        layers = -(-out["layers"] // (stages * chunks))
+        out.write(f"{chunks} chunks of layers of a stage", P, pipeline_parallel_layers_per_stage=layers)
         if chunks != DEFAULT_CHUNKS:
             out.lose("virtual_pipeline_stages", "a saved config without the network's layers does not say the chunks")
     if kind not in SCHEDULES:
@@ -292,8 +251,8 @@ def write_stages(out: Outgoing) -> None:
 
 
 RULES = {
-    "sharding": Rule(read_sharding, write_sharding), "sequence_parallel": Rule(read_sequence_parallel, write_sequence_parallel),
-    "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision), "gradients": Rule(read_gradients, write_gradients),
+    "sharding": Rule(read_sharding, write_sharding),
+    "batch": Rule(read_batch, write_batch), "precision": Rule(read_precision, write_precision),
     "offload": Rule(read_offload, write_offload), "overlap": Rule(read_overlap, write_overlap),
     "graphs": Rule(read_graphs, write_graphs),
     "recomputation": Rule(read_recomputation, write_recomputation), "stages": Rule(read_stages, write_stages),
@@ -302,50 +261,52 @@ RULES = {
 
 def read_toml(text: str, file: str) -> Imported:
     """The training of a TOML file."""
-    return read(parse_toml(text, file), file)
+    return read(parse_toml(text), file)
 
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
     """The training of a saved config, with the names of 0.3.0 or of main."""
-    keys = _older_names(Keys(flat(raw, file)))
-    software = COMPILED if keys.flag("compile.enable", "software") else SOFTWARE
-    return read_sections(FORM, keys.raw, file, RULES, software, keys.places)
+    reading = _older_names(Reading(flat(raw)))
+    software = COMPILED if replace(reading, taken={}).flag("compile.enable", "software") else SOFTWARE
+    return read_sections(FORM, reading, file, RULES, software)
 
 
-def _older_names(own: Keys) -> Keys:
+def _older_names(newer: Reading) -> Reading:
     """Keys of main, which count tokens, by the names of 0.3.0, which count sequences."""
-    found, places = dict(own.raw), dict[str, str]()
-    own.refuse_section((CONTEXT, *TOKENS.values()))
-    if found.get(LONGEST) is not None:
-        found[CONTEXT], places[CONTEXT] = found.pop(LONGEST), LONGEST
-    context = Keys(found, places).number(CONTEXT, "context", least=1)
+    fields, places = dict(newer.raw), dict[str, str]()
+    newer.refuse_section((CONTEXT, *TOKENS.values()))
+    if fields.get(LONGEST) is not None:
+        fields[CONTEXT], places[CONTEXT] = fields.pop(LONGEST), LONGEST
+    context = Reading(fields, places).number(CONTEXT, "context", least=1)
     for theirs, ours in TOKENS.items():
-        tokens = _or_rest(own, theirs, "batch_size")
+        tokens = _or_rest(newer, theirs, "batch_size")
         if tokens == REST:
-            found.pop(theirs, None)  # the framework's own default
+            fields.pop(theirs, None)  # the framework's own default
         elif context is not None:
-            found[ours], places[ours] = max(tokens // context, 1), theirs
-            del found[theirs]
-    runs = own.number(RUNS, "microbatch_size", least=1)
+            fields[ours], places[ours] = max(tokens // context, 1), theirs
+            del fields[theirs]
+    runs = newer.number(RUNS, "microbatch_size", least=1)
     if runs is not None:
-        local = Keys(found, places).number(f"{T}local_batch_size", "microbatch_size", 1, least=1)
-        found[f"{P}pipeline_parallel_microbatch_size"] = max(local // runs, 1)
-    found.pop(RUNS, None)
-    return Keys(found, places)
+        local = Reading(fields, places).number(f"{T}local_batch_size", "microbatch_size", 1, least=1)
+        fields[MICRO] = max(local // runs, 1)
+    fields.pop(RUNS, None)
+    return Reading(fields, places)
 
 
-def _or_rest(keys: Keys, name: str, into: str) -> int:
+def _or_rest(reading: Reading, name: str, into: str) -> int:
     """A count of at least 1, or `REST`, which is also the default.
 
     Raises:
         ConfigError: for another value.
     """
-    keys.refuse_section((name,))
-    return REST if keys.get(name, into, REST) == REST else keys.number(name, into, REST, least=1)
+    reading.refuse_section((name,))
+    return REST if reading.get(name, into, REST) == REST else reading.number(name, into, REST, least=1)
 
 
 # The tokens of a sequence in main and in 0.3.0, and the micro-batches of one run of the pipeline in main.
 LONGEST, CONTEXT, RUNS = f"{T}max_context_length", f"{T}seq_len", f"{P}num_pp_microbatches"
+# The sequences of a micro-batch in 0.3.0.
+MICRO = f"{P}pipeline_parallel_microbatch_size"
 # Numbers of tokens in main, and of sequences in 0.3.0.
 TOKENS = {
     f"{T}num_tokens_per_microbatch_per_dp_rank": f"{T}local_batch_size",
@@ -356,16 +317,21 @@ TOKENS = {
 def fields_of(e: Estimation) -> Outgoing:
     """A configuration in the fields of 0.3.0."""
     out = written(e, FORM, RULES)
-    model, software = (e.scenario.sources.rows.get(category) for category in (NETWORK, MAPPING))
-    if software is not None and software.name.endswith("compiled"):
-        out.write("blocks are compiled", **{"compile.enable": True})
+    if _row(e, MAPPING).endswith("compiled"):
+        out.write("blocks are compiled", "compile.", enable=True)
     elif out.fields.get("compile.enable_async_tensor_parallel"):
-        out.write("products overlap messages in compiled blocks only", **{"compile.enable": True})
+        out.write("products overlap messages in compiled blocks only", "compile.", enable=True)
         out.lose("software", "torchtitan overlaps tensor parallelism only in compiled blocks: compile is switched on")
-    network = shipped(out, model.name if model else "")
-    if model is None or model.name not in network["rows"]:
+    network = shipped(out, _row(e, NETWORK))
+    if _row(e, NETWORK) not in network["rows"]:
         out.lose("model", f"torchtitan ships no such network: {network['recipe'][1]} is the nearest; change its sizes")
     return out
+
+
+def _row(e: Estimation, category: str) -> str:
+    """The row of a configuration in the table of a category; an empty text where it has none."""
+    row = e.scenario.sources.rows.get(category)
+    return row.name if row else ""
 
 
 def shipped(out: Outgoing, model: str) -> dict[str, Any]:
@@ -374,7 +340,7 @@ def shipped(out: Outgoing, model: str) -> dict[str, Any]:
     size = _size(out.values)
 
     def distance(network: dict[str, Any]) -> tuple[bool | float, ...]:
-        unlike = (one != other for one, other in zip(_kind(network), _kind(out.values), strict=True))
+        unlike = (theirs != ours for theirs, ours in zip(_kind(network), _kind(out.values), strict=True))
         return (model not in network["rows"], *unlike, abs(math.log(_size(network) / size)))
 
     return min(networks, key=distance)
@@ -394,9 +360,8 @@ def _size(network: Mapping[str, Any]) -> float:
 
 def write(e: Estimation, main: bool = False) -> str:
     """A recipe: a Python function that starts from a shipped one and sets what the mapping needs."""
-    out, rows = fields_of(e), e.scenario.sources.rows
-    model = rows.get(NETWORK)
-    module, start = shipped(out, model.name if model else "")["recipe"]
+    out = fields_of(e)
+    module, start = shipped(out, _row(e, NETWORK))["recipe"]
     fields, why = _newer_names(out) if main else (out.fields, out.why)
     lines = [
         f"    config.{place} = {value!r}".ljust(72) + f"  # {why[place]}"
@@ -425,17 +390,14 @@ write_main = partial(write, main=True)
 
 def _newer_names(out: Outgoing) -> tuple[dict[str, Any], dict[str, str]]:
     """Fields by the names of main, which count tokens."""
-    older = {ours: theirs for theirs, ours in TOKENS.items()}
-    context = out.fields["training.seq_len"]
-    local, micro = out.fields[f"{T}local_batch_size"], f"{P}pipeline_parallel_microbatch_size"
+    tokens = {ours: theirs for theirs, ours in TOKENS.items()}
     fields, why = dict[str, Any](), dict[str, str]()
     for place, value in out.fields.items():
-        name = f"{T}max_context_length" if place == f"{T}seq_len" else older.get(place, place)
-        fields[name] = value * context if place in older else value
-        why[name] = out.why[place].replace("sequences", "tokens") if place in older else out.why[place]
-    if micro in fields:
-        fields[f"{P}num_pp_microbatches"], why[f"{P}num_pp_microbatches"] = (
-            local // fields.pop(micro),
-            "micro-batches of one run of the pipeline",
-        )
+        name = {CONTEXT: LONGEST, **tokens}.get(place, place)
+        fields[name], why[name] = value, out.why[place]
+        if place in tokens:
+            fields[name], why[name] = value * out.fields[CONTEXT], why[name].replace("sequences", "tokens")
+    if MICRO in fields:
+        fields[RUNS] = out.fields[f"{T}local_batch_size"] // fields.pop(MICRO)
+        why[RUNS] = "micro-batches of one run of the pipeline"
     return fields, why

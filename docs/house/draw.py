@@ -1,7 +1,7 @@
 """Draws the house from the code: `python docs/house/draw.py` writes the pictures that CONTRIBUTING shows.
 
 floors.svg has the rooms on their floors and who imports whom, chapters.svg has what the chapters of the theory take
-from one another, and recipes.svg has the places that each recipe of CONTRIBUTING names. All are grey, and plain SVG.
+from one another, and recipes.svg has the places that each recipe of CONTRIBUTING and docs/recipes.md names. All are grey, and plain SVG.
 `python docs/house/draw.py --counts` draws nothing, and prints how many things there are (`counts.py`).
 """
 
@@ -222,10 +222,9 @@ def most_taken(chapter: str, taken: Counter[tuple[str, str, str]], few: int = 2)
 # --- recipes ---------------------------------------------------------------------------------------------------------
 
 
-def recipes_of(page: str) -> Iterator[tuple[str, set[str]]]:
-    """Each recipe of CONTRIBUTING with the places that it names."""
-    section = page.split("\n## A newcomer adds …\n")[1].split("\n## ")[0]
-    for title, body in re.findall(r"^\*\*(.+?)\*\*(.*?)(?=^\*\*|\Z)", section, re.M | re.S):
+def recipes_of(recipes: str) -> Iterator[tuple[str, set[str]]]:
+    """Each recipe of some pages with the places that it names."""
+    for title, body in re.findall(r"^\*\*(.+?)\*\*(.*?)(?=^\*\*|\Z)", recipes, re.M | re.S):
         words = set(test_contributing.quoted(body)) - {"__init__.py"}  # of any folder
         paths = [word for word in words if test_contributing.is_path(word)]
         yield title, {place for path in paths for place in place_of(path)}
@@ -244,7 +243,7 @@ def place_of(path: str) -> Iterator[str]:
 
 def recipes() -> str:
     """A row for each recipe, and a dot for each place that it names."""
-    rows = list(recipes_of(test_contributing.CONTRIBUTING))
+    rows = list(recipes_of(test_contributing.RECIPES))
     named = set().union(*(places for _, places in rows))
     order = [*CHAPTERS, "theory", *sorted((r for r in FLOORS if r != "theory"), key=lambda r: FLOORS[r])]
     columns = [place for place in order if place in named] + sorted(named - set(order))

@@ -1,12 +1,16 @@
 """The chooser gives the stages of a pipeline several chunks of layers where a step is shorter by a share that matters."""
 
+import numpy as np
 import pytest
 
 import amped
-from amped.drafting import chooser
+from amped.configuring.scenario import read_scenario
+from amped.drafting import chooser, fastest
 from amped.drafting.chooser import completed
-from amped.drafting.chunks import LEAST_GAIN
+from amped.drafting.chunks import LEAST_GAIN, TRIED
 from amped.estimation.estimation import estimated
+from amped.exploration.request import Options, Request
+from amped.exploration.search import Search
 
 ONE = {"virtual_pipeline_stages": 1}
 
@@ -74,3 +78,29 @@ def test_long_sequences_are_split_and_given_degrees_are_kept():
     assert chosen(*asked, **long)["context_parallel_degree"] > 1
     assert chosen(*asked, **long, context_parallel_degree=1)["context_parallel_degree"] == 1
     assert chosen(*asked, context=chooser.LONG_CONTEXT // 2, batch_size=128)["context_parallel_degree"] == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("model", "number"), [("Llama 3 70B", 64), ("Llama 3.1 405B", 256), ("GPT-3 175B", 96)])
+def test_no_layout_in_chunks_is_faster_than_its_bound_or_needs_much_less_memory(model, number):
+    """The bound of a mapping comes from its results with one chunk on each stage; all layouts are sought here."""
+    asked = completed({"model": model, "system": "DGX H100", "number_of_accelerators": number, **ONE}).question
+    held = {name: value for name, value in asked.overrides.items() if name not in chooser.MAPPED}
+    scenario = read_scenario(asked.config, held)
+    vary = {"virtual_pipeline_stages": (1.0, *TRIED), fastest.AGAIN: ("none",)}
+    search = Search(Request(scenario.question, vary, Options(1, "quick")), scenario)
+    names = ("tensor_parallel_degree", fastest.STAGES, "microbatch_size", "zero_stage")
+    least, compared = {}, 0
+    for group in (fastest._Group(search, *own, with_chunks=True) for own in fastest._by_structure(search)):
+        rows = np.arange(len(group.open))
+        found = group._asked("none", rows, ("training_time", fastest.MEMORY), fastest.IN_CHUNKS)
+        bounds = fastest.least_time_in_chunks(found, group.columns[fastest.STAGES])
+        for row in rows.tolist():
+            mapping = tuple(group.columns[name][row] for name in names)
+            if group.kinds[row] == 0:
+                least[mapping] = bounds[row], found[fastest.MEMORY][row] / fastest.NEARLY_FITS
+            elif mapping in least:
+                compared += 1
+                assert found["training_time"][row] >= least[mapping][0]
+                assert found[fastest.MEMORY][row] >= least[mapping][1]
+    assert compared > 50

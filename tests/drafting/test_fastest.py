@@ -8,6 +8,7 @@ from amped.configuring.scenario import read_scenario
 from amped.drafting import fastest as module
 from amped.drafting.fastest import AGAIN, fastest
 from amped.exploration.answer import explored
+from amped.exploration.asked_space import searched
 from amped.exploration.request import Options
 from amped.exploration.search_space import RECOMPUTATION
 
@@ -58,8 +59,8 @@ def test_most_candidates_are_not_timed(monkeypatch):
 
 @pytest.mark.parametrize("name", ["fits", "tight", "mixture", "two kinds of layers", "without fused attention"])
 def test_the_bound_of_more_recomputation_is_never_above_its_time(name):
-    search = module.searched(asked(QUESTIONS[name]), Options(1, "quick"), {AGAIN: RECOMPUTATION[:1]})
-    for group in (module._Group(search, *search.mappings(part)) for part in search.parts):
+    search = searched(asked(QUESTIONS[name]), Options(1, "quick"), {AGAIN: RECOMPUTATION[:1]})
+    for group in (module._Group(search, *own) for own in module._by_structure(search)):
         every = np.arange(len(group.open))
         group._bound(group._asked("none", every, (module.TIME, *module.BOUNDING)))
         for mode in RECOMPUTATION[1:]:

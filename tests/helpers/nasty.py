@@ -13,7 +13,7 @@ from amped.base.errors import AmpedError
 from amped.interop.as_config import as_config
 from amped.interop.megatron import flag_of
 from amped.interop.recognition import read_file
-from amped.interop.records import Imported, Keys
+from amped.interop.records import Imported, Reading
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 1e308, 10**20, float("nan"), float("inf"), "some words", "", "9" * 5000, [], [1], ["a"], [[1]], {}, {"a": 1},
@@ -143,13 +143,13 @@ def of_log(text: str) -> Example:
 def asked_names(example: Example, file: Path) -> list[str]:
     """Every key that the importer of an example asks for, whether the example has it or not."""
     asked: dict[str, None] = {}
-    first = Keys.first
+    first = Reading.first
 
-    def noted(self: Keys, names: Any, into: str) -> Any:
+    def noted(self: Reading, names: Any, into: str) -> Any:
         asked.update(dict.fromkeys(names := tuple(names)))
         return first(self, names, into)
 
-    with mock.patch.object(Keys, "first", noted):
+    with mock.patch.object(Reading, "first", noted):
         assert isinstance(became(example.text, file), Imported)
     return [*asked]
 

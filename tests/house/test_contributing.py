@@ -12,6 +12,11 @@ from tests.helpers.places import ROOT
 from tests.house.test_floors import DATA_ROOMS, FLOORS
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+# The recipes that most people need, and all others.
+RECIPES = "".join(
+    page.read_text("utf-8").split("\n## A newcomer adds …\n")[1].split("\n## ")[0]
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "recipes.md")
+)
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 # Where paths may begin: at the top, in the package, in its theory.
@@ -91,8 +96,7 @@ def test_the_table_of_the_theory_has_each_chapter_in_its_order() -> None:
 
 
 def test_the_tables_that_recipes_name_are_in_the_files_they_name() -> None:
-    recipes = CONTRIBUTING.split("\n## A newcomer adds …\n")[1].split("\n## ")[0]
-    named = re.findall(r"`([A-Za-z_]\w+)`(?: there)? (?:of|in)\s+`([\w/]+\.py)`", BLOCK.sub("", recipes))
+    named = re.findall(r"`([A-Za-z_]\w+)`(?: there)? (?:of|in)\s+`([\w/]+\.py)`", BLOCK.sub("", RECIPES))
     assert len(named) > 15
     missing = [(name, path) for name, path in named if not any(defines(start / path, name) for start in STARTS)]
     assert missing == []

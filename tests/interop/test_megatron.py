@@ -229,7 +229,7 @@ def test_a_launch_line_says_why() -> None:
 def test_what_cannot_be_expressed_comes_first() -> None:
     text = written("llama-3-70b", pipeline_schedule="zero_bubble_h1", virtual_pipeline_stages=1, in_place_norm=True)
     head = text.partition("ARGS=(")[0]
-    assert "pipeline_schedule: zero_bubble_h1 has no field here" in head
+    assert "pipeline_schedule: zero_bubble_h1: pretrain_gpt.py has 1f1b" in head
     assert "in_place_norm: True has no field here" in head
 
 

@@ -21,7 +21,7 @@ from amped.interop import huggingface, megatron
 from amped.interop.exporting import TARGETS
 from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
-from amped.interop.records import Imported, Keys, Report
+from amped.interop.records import Imported, Reading
 from amped.theory.language.catalogue import catalogue
 from tests.helpers.interop import default_of, drawn_estimates, same
 from tests.interop.test_huggingface import without_modules
@@ -231,7 +231,7 @@ class TestMegatronCore:
                 given[name] = (
                     value if isinstance(value, int | float | str | list) else getattr(value, "name", str(value))
                 )
-        found = megatron.imported(Keys(given | {"vocab_size": 1000}), "defaults", Report(), "a default")
+        found = megatron.imported(Reading(given | {"vocab_size": 1000}), "defaults", "a default")
         assert found.report.unsupported == []
         expected = {
             "feedforward_dimension": 256, "head_dimension": 16, "mlp_bias": True, "norm_vectors": 2, "dropout": 0.1, "zero_stage": 0,

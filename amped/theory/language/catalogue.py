@@ -155,8 +155,8 @@ class Quantity:
 class Catalogue(dict[str, Quantity]):
     """All quantities by name."""
 
-    def __init__(self, formulas: Iterable[Formula]) -> None:
-        """Collects the formulas.
+    def __init__(self, formulas: Iterable[Formula], checked: bool = True) -> None:
+        """Collects the formulas; without `checked`, those that a test has checked: amped's own.
 
         Raises:
             WiringError: if nothing computes an argument, if an argument is a selector, or if two alternatives tie.
@@ -165,11 +165,11 @@ class Catalogue(dict[str, Quantity]):
         for formula in _with_all_choices(list(formulas)):
             by_name.setdefault(formula.name, []).append(formula)
         super().__init__((name, Quantity(name, tuple(group))) for name, group in by_name.items())
-        self.selectors = tuple(name for name, q in self.items() if q.is_selector)
-        self.constraints = tuple(name for name, q in self.items() if q.mark.constrains)
+        self.selectors = tuple(name for name, group in by_name.items() if group[0].mark.unit == "choice")
+        ruling = [name for name, group in by_name.items() if any(formula.mark.constrains for formula in group)]
+        self.constraints = tuple(name for name in ruling if self[name].mark.constrains)
         self._plain = self.keys() - {*self.selectors}
-        problems = [p for q in self.values() for p in self._problems(q)]
-        if problems:
+        if problems := [p for q in self.values() if checked for p in self._problems(q)]:
             raise WiringError(problems)
 
     @cached_property
@@ -180,7 +180,11 @@ class Catalogue(dict[str, Quantity]):
     @cached_property
     def inside(self) -> frozenset[str]:
         """The names that only formulas of their chapter may use, without rules."""
-        return frozenset(self.keys() - {*self.public, *self.constraints})
+        return frozenset(filter(self.is_inside, self))
+
+    def is_inside(self, name: str) -> bool:
+        """Whether only formulas of its chapter may use a name, and it is no rule."""
+        return not (self[name].is_public or self[name].mark.constrains)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -293,7 +297,7 @@ def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
             if key in formulas and page not in extra:
                 raise WiringError(f"'{_title(formula)}' stands on two pages: {formulas[key].page} and {formula.page}")
             formulas[key] = formula
-    return Catalogue(formulas.values())
+    return Catalogue(formulas.values(), checked=bool(extra))
 
 
 def _title(formula: Formula) -> str:

@@ -19,6 +19,7 @@ of these rows, written out so that a search of the text finds them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
@@ -30,14 +31,14 @@ from amped.theory.language.quantity import Mark, marked
 from amped.theory.nouns import parallelisms
 
 DOCUMENT = ("meaning", "source", "differs")
-NO_DETAILS = (*DOCUMENT, "default", "value", "when", "family", "named")
+NO_DETAILS = frozenset((*DOCUMENT, "default", "value", "when", "family", "named"))
 
 
 @cache
 def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
     """The marked functions of the table beside a page; none if there is no table."""
     path = Path(getattr(page, "__file__", None) or "formulas").with_suffix(".json")
-    if not page.__name__.startswith("amped.theory.") or not path.exists():
+    if not page.__name__.startswith("amped.theory.") or path.name not in _tables(str(path.parent)):
         return ()  # beside a user's formulas there may be a config with the name of the table
     table = json.loads(path.read_text("utf-8"))
     common = {key: value for key, value in table.items() if key != "rows"}
@@ -46,6 +47,12 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
         for key, whole in table["rows"].items()
         for name, row in _members(key, common | whole)
     )
+
+
+@cache
+def _tables(folder: str) -> frozenset[str]:
+    """The names of the tables in a folder of pages."""
+    return frozenset(name for name in os.listdir(folder) if name.endswith(".json"))  # noqa: PTH208
 
 
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -66,6 +66,9 @@ def sharding_collectives(
 
     Without ZeRO the replicas all-reduce the gradients. With ZeRO the gradients are reduce-scattered over the shards,
     and the weights are all-gathered. With hybrid sharding the copies of a shard also all-reduce its gradients.
+    A gather has the volume of the whole weights, not of a shard:
+
+        volume = bytes of the weights of a stage / messages of the stage (with ZeRO 3: its layers).
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """

@@ -200,6 +200,7 @@ def fused_time(o, c):
     """The time of a fused attention: of its products, and of the part of the softmax that they do not hide.
 
         time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
+        flops = 2·(scores + values) forward; with equal widths 2.5 times as many backward,
         more = length + edges·edge_length,
         rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·wide·dropped.
 

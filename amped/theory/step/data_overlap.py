@@ -1,7 +1,8 @@
 """Overlap of data parallelism: which gradients and weights are communicated in the time that layers leave free.
 
 They are communicated while their links are free: while the accelerator computes, while it waits for the host and, where
-gradients have links of their own, while it waits for tensor-parallel communication.
+gradients have links of their own, while it waits for tensor-parallel communication. At most the shorter of message and
+free time overlaps (`beside` in `nouns/resources.py`); what remains is `exposed_data_communication_time` in `parts.py`.
 """
 
 import numpy as np

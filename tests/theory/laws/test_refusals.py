@@ -16,6 +16,11 @@ def built_of(*functions: object) -> Catalogue:
     return Catalogue(collect(module_of(*functions)))
 
 
+def test_the_formulas_of_amped_itself_are_refused_nothing():
+    every = [formula for own in catalogue().values() for formula in own.formulas]
+    assert [*Catalogue(every)] == [*catalogue()]
+
+
 def test_an_argument_that_nothing_gives_is_refused_with_the_nearest_name() -> None:
     @parameter("count")
     def layers() -> int:

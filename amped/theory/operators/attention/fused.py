@@ -1,4 +1,8 @@
-"""Attention in one kernel that keeps no scores, and the kernels for attention sinks that some software adds."""
+"""Attention in one kernel that keeps no scores, and the kernels for attention sinks that some software adds.
+
+The backward pass is the operator with the phase `input_gradient`. The time of both is `fused_time` in
+`roofline/kernels.py`.
+"""
 
 from amped.theory.language.quantity import parameter, quantity, records
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
