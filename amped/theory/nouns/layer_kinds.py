@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from amped.base.record import dataclass, record
 from amped.theory.nouns.records import Duration, Operator, Part, Record, total
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """A block of a layer: what some kinds of layers have and others do not. Formulas read the rows of `BLOCKS`.
 
     Attributes:
@@ -68,7 +69,12 @@ BLOCKS = (
         passes="MoE_layer_passes",
     ),
 )
-_, COUNTS, PARAMETERS, VECTOR_PARAMETERS, OPERATORS, GEMMS, PASSES = zip(*BLOCKS, strict=True)
+COUNTS = tuple(block.layers for block in BLOCKS)
+PARAMETERS = tuple(block.parameters for block in BLOCKS)
+VECTOR_PARAMETERS = tuple(block.vectors for block in BLOCKS)
+OPERATORS = tuple(block.operators for block in BLOCKS)
+GEMMS = tuple(block.gemms for block in BLOCKS)
+PASSES = tuple(block.passes for block in BLOCKS)
 
 
 @dataclass(frozen=True)
