@@ -173,4 +173,4 @@ def _grouped(rows: Any, n: Any, k: Any, groups: Any, share: Any, machine: Predic
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
     made = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
-    return timed(made.with_held((1 - share) * made.bytes), machine)
+    return timed(made.having(held=(1 - share) * made.bytes), machine)

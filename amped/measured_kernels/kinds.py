@@ -78,7 +78,7 @@ def product_operator(c: Columns, entry: float, cache: float = 0.0) -> Operator:
     m, n, k = (floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, WIDE))
     held = found_again(c, work, k * n * entry, cache) * (work.read + work.written)
-    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).with_held(held)
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).having(held=held)
 
 
 # How many copies of the weight a benchmark uses in turn, from the weight's bytes and those of the shared cache; all copies
