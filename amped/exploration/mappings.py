@@ -21,7 +21,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
 from amped.estimation.placement import FILLED, PLACED, fillings
-from amped.exploration.beside import most_values, values_beside
+from amped.exploration.beside import most_values, values_to_try
 from amped.exploration.cases import CASE, Family
 from amped.exploration.factorizations import column_of_divisors, fullest, splits
 from amped.exploration.one_case import Case
@@ -128,7 +128,7 @@ class Mappings:
         case = columns[CASE].astype(np.intp)
         if listed := self.family.beside[name]:
             return np.zeros_like(case), [np.array(listed, dtype=np.float64)]
-        return values_beside(name, self.family.cases, case, columns, self.sweeps.space.every_placement)
+        return values_to_try(name, self.family.cases, case, columns, self.sweeps.space.every_placement)
 
     def _units(self) -> Iterator[tuple[Unit, int]]:
         """Each unit, with the largest number of its rows before any rule is checked."""

@@ -141,7 +141,7 @@ class Search:
         chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *late)), family.sources)
         idle = self.sweeps.policies - set(chosen.leaves)
         changed = {name: self.catalogue[name].mark.constrains for name in chosen.targets}
-        told = tuple(name for name in changed if not changed[name] and name not in {AVAILABLE} - {*names})
+        columns = tuple(name for name in changed if not changed[name] and name not in {AVAILABLE} - {*names})
         dividing = tuple(name for name in changed if changed[name] in DIVIDES)
         rules = tuple(name for name in changed if changed[name] and name not in dividing)
         dominance = Dominance(self.catalogue, family, chosen, self.objectives, self.wishes)
@@ -159,7 +159,7 @@ class Search:
                 wishes=self.wishes,
                 rules=rules,
                 dividing=dividing,
-                told=told,
+                columns=columns,
             ),
             dominance=dominance,
         )
@@ -311,7 +311,7 @@ class Search:
             block = Block(results, branch.wanted, cells, next(starts))
             finding = block.added_to(finding)
             if keep is not None:
-                keep.take(block.every())
+                keep.take(block.candidates())
             del results, block  # else they stay in memory until the next block is computed
         return finding
 

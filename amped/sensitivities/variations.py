@@ -50,18 +50,18 @@ def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
     Raises:
         ConfigError: for lists of choices or of rows, because they change formulas or many values at once.
     """
-    listed, sweeps = scenario.sources, scenario.sources.sweeps
+    original, sweeps = scenario.sources, scenario.sources.sweeps
     problems = [Problem(f"the rows of {category} are a list, and sensitivity takes one", advice="give one row; `amped explore` ranks several")
-                for category in listed.row_sweeps]  # fmt: skip
+                for category in original.row_sweeps]  # fmt: skip
     problems += [Problem(f"the choice '{name}' is a list, and sensitivity takes one", advice="give one; `amped compare` tells what another changes")
                  for name in sweeps if scenario.catalogue[name].is_selector]  # fmt: skip
     if problems:
         raise ConfigError(problems, file=scenario.label)
     sources = replace(
-        listed,
-        given=dict(listed.given),
-        choices=dict(listed.choices),
-        origins=dict(listed.origins),
+        original,
+        given=dict(original.given),
+        choices=dict(original.choices),
+        origins=dict(original.origins),
         sweeps={},
     )
     for name, (value, *_) in sweeps.items():
