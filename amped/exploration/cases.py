@@ -45,7 +45,8 @@ class Family:
         kinds: the parallelisms that are placed.
         every: whether every placement of the degrees in the fast domain is a mapping of its own.
         sources: the values and choices of the first case; its `given` also has the names of joint and open variables.
-        tied: for each name whose value depends on the case, CASE and the value of each case.
+        tied: by name, each value that depends on the case: the name of the variable that decides it (CASE), and the value
+            of each case.
         beside: further variables of the joint axis by name, with their values. The values are empty if they depend on the
             row, as those of expert degrees do.
         stages: the number of pipeline stages if a layout lists them, else 0.
@@ -154,8 +155,8 @@ def _cases_of(scenario: Scenario, outer: Mapping[str, Value], numbers: Columns, 
     catalogue = scenario.catalogue
     replaced = _replaced(catalogue, numbers)
     given = {n: v for n, v in scenario.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
-    resized_names = (sweeps.names | _replaced(catalogue, sweeps.names)) - numbers.keys() - outer.keys()
-    sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in resized_names}
+    swept_names = (sweeps.names | _replaced(catalogue, sweeps.names)) - numbers.keys() - outer.keys()
+    sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in swept_names}
     sized = run(plan(catalogue, SIZES, replace(scenario.sources, given=sizing)), sizing, JointAxis(numbers))
     fixed = {name: value for name, value in sizing.items() if name not in SEARCHED}
     is_one_dimensional = chosen_values(catalogue, scenario.sources)["tensor_parallel_strategy"] == "1d"
