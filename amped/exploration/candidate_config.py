@@ -75,13 +75,11 @@ def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
     scenario = read_scenario(config, {ANYWAY: True}, asked.question.lookup_tables, asked.question.formulas)
     step_time = estimated(scenario)["step_time"]
     if step_time != row["step_time"]:
-        raise RuntimeError(
-            f"the config of a winner gives a step of {step_time!r} s, the row has {row['step_time']!r} s"
-        )
+        raise RuntimeError(f"the config of a winner gives a step of {step_time!r} s, the row {row['step_time']!r} s")
 
 
 def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: str) -> dict[str, Any]:
-    """The config of one row: swept parameters have the values of the row, all else is as in the config that was explored.
+    """The config of one row: swept parameters have the row's values, all else is as in the config that was explored.
 
     Args:
         asked: the config and the overrides that were explored.

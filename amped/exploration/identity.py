@@ -129,9 +129,12 @@ def code() -> str:
     """A digest of the code and the tables on which findings depend: findings of edited formulas are told apart."""
     package, tables = Path(__file__).resolve().parent.parent, shipped_folder("lookup_tables")
     files = {path.relative_to(package): path for path in (*package.rglob("*.py"), package / "base" / "units.txt")}
-    files = {name: path for name, path in files.items() if name.parts[0] not in NOT_OF_THE_ANSWER}
     files |= {Path("lookup_tables", path.name): path for path in tables.glob("*.json")}
-    sums = {name.as_posix(): digest(path.read_bytes()) for name, path in files.items()}
+    sums = {
+        name.as_posix(): digest(path.read_bytes())
+        for name, path in files.items()
+        if name.parts[0] not in NOT_OF_THE_ANSWER
+    }
     return digest(json.dumps(sums, sort_keys=True).encode())
 
 

@@ -149,9 +149,7 @@ class Search:
         sieve = Sieve(self.catalogue, family, axes)
         names = [objective.name for objective in self.objectives]
         names += [name for wish in self.wishes for name in wish.quantities]
-        late_rules = (
-            name for name in sieve.needs if name not in sieve.early
-        )  # rules that are checked in the evaluation
+        late_rules = (name for name in sieve.needs if name not in sieve.early)  # checked in the evaluation
         branch_plan = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *late_rules)), family.sources)
         idle = self.sweeps.policies - set(branch_plan.leaves)
         constrained = {name: self.catalogue[name].mark.constrains for name in branch_plan.targets}

@@ -91,13 +91,13 @@ class Layouts:
         Raises:
             MappingError: if no number of stages goes with the layout that the user gives.
         """
-        layouts, even, refused = dict[tuple[int, int, str], Sources](), False, self._error_without_stages()
+        layouts, has_even, refusal = dict[tuple[int, int, str], Sources](), False, self._error_without_stages()
         postponed = self.postponed
         for stages, chunks in self._stages_and_chunks():
             if postponed is not None and postponed.is_left_out(stages, chunks):
                 continue
             if self._are_alike() and not (self.sweeps.space.experts and self.given["layers"] % (stages * chunks)):
-                even = True
+                has_even = True
                 continue
             is_searched = self._is_searched(stages, chunks)
             if not is_searched and self.given.get("layers", 0.0) % (stages * chunks):
@@ -107,18 +107,20 @@ class Layouts:
             try:
                 laid_out = [self._laid_out(example) for example in self._examples(stages, chunks)]
             except MappingError as error:  # the config gives a layout with another number of stages
-                refused = error
+                refusal = error
                 continue
             if LAYOUT not in laid_out[0].given or not (self.sweeps.space.experts or self._is_wanted(laid_out[0])):
-                even = True
+                has_even = True
             elif is_searched:
                 layouts |= {
-                    (stages, chunks, laid.choices[LAYOUT]): self._with_layout(laid, chunks) for laid in laid_out
+                    (stages, chunks, sources.choices[LAYOUT]): self._with_layout(sources, chunks)
+                    for sources in laid_out
                 }
-        if refused and not (layouts or even):
-            raise refused
+        if refusal and not (layouts or has_even):
+            raise refusal
         is_second = postponed is not None and postponed.wanted is not None
-        return [(stages, sources) for (stages, _, _), sources in layouts.items()], even or not (layouts or is_second)
+        has_even = has_even or not (layouts or is_second)
+        return [(stages, sources) for (stages, _, _), sources in layouts.items()], has_even
 
     def _stages_and_chunks(self) -> Iterator[tuple[int, int]]:
         """The pairs (stages, chunks per stage) that are tried."""
@@ -162,7 +164,7 @@ class Layouts:
         return self.case.experts == 1 and "layers" in self.given and is_open
 
     def _is_wanted(self, laid: Sources) -> bool:
-        """Whether the user gives a layout, or `laid` has layers of two kinds: without searched experts, others are left out."""
+        """Whether a layout is searched in any space: the user gives it, or it has layers of two kinds."""
         return bool(self.given.keys() & {LAYOUT, *ENDS}) or KINDS in laid.choices
 
     def _laid_out(self, example: Sources) -> Sources:
@@ -197,15 +199,14 @@ class Layouts:
         output head and a layer take other shares of the time. Experts are spread over the fast domain.
         """
         case, listed = self.case, self.sweeps.listed
-        accelerators_of_stage = gcd(case.accelerators // stages, case.domain)
-        tensor_degrees = listed.get(TENSOR) or (1.0, float(accelerators_of_stage))
+        places_in_domain = gcd(case.accelerators // stages, case.domain)
+        tensor_degrees = listed.get(TENSOR) or (1.0, float(places_in_domain))
         pipeline = {STAGES: float(stages), CHUNKS: float(chunks)}
-        for degree in sorted(
-            {min(tensor_degrees), max(tensor_degrees)} if case.experts == 1 else {min(tensor_degrees)}
-        ):
+        extremes = {min(tensor_degrees), max(tensor_degrees)} if case.experts == 1 else {min(tensor_degrees)}
+        for degree in sorted(extremes):
             mapping: dict[str, Value] = {
                 TENSOR: degree, "context_parallel_degree": 1.0, MICROBATCH: min(listed.get(MICROBATCH) or (1.0,)),
-                EXPERTS: max(listed.get(EXPERTS) or (float(gcd(accelerators_of_stage, case.experts)),)),
+                EXPERTS: max(listed.get(EXPERTS) or (float(gcd(places_in_domain, case.experts)),)),
                 "expert_tensor_parallel_degree": 1.0, "flash_attention": 1.0, "zero_stage": 1.0,
             }  # fmt: skip
             yield replace(case.sources, given={**mapping, **self.given, **pipeline})

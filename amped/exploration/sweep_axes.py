@@ -159,7 +159,7 @@ def _rows(values: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
     """The names of swept rows; an empty list, or one with a row twice, is an error."""
     if not values or len(set(map(str, values))) < len(values):
         raise ConfigError("the list is empty or has a row twice", "name each row once")
-    return tuple(str(value) for value in values)
+    return tuple(map(str, values))
 
 
 def is_set(scenario: Scenario, name: str) -> bool:

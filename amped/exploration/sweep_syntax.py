@@ -75,8 +75,8 @@ def _number(text: str, unit: str) -> object:
         return f"{text} {unit}"
     words = {"true": True, "false": False}
     with suppress(ValueError):
-        return words[text.lower()] if text.lower() in words else float(text)
-    return text
+        return float(text)
+    return words.get(text.lower(), text)
 
 
 def _span(text: str, low: str, high: str, times: str, step: str, unit: str | None) -> list[object]:
