@@ -206,6 +206,7 @@ def _token_degrees(kind: str, accelerators: int, given: int, sweeps: Swept) -> t
 
 
 def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
+    """The given global batch size, alone in a tuple; it is an error if none is given."""
     if BATCH not in given:
         raise ConfigError(f"'{BATCH}' is missing", f"give it in the config, with --set {BATCH}=… or --vary {BATCH}=…")
     return (given[BATCH],)

@@ -75,6 +75,7 @@ class Dominance:
 
     @cached_property
     def _respected(self) -> Plan:
+        """The formulas of all RESPECTS."""
         return plan(self.catalogue, RESPECTS, self.family.sources)
 
     def as_good(self, rows: Columns, axes: Columns) -> Mask:

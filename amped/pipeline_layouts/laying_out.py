@@ -406,6 +406,7 @@ class _Pipeline:
         bytes_of = [[bytes_with(values, stage, kind) for kind in kinds_added] for stage in range(self.stages)]
 
         def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
+            """Whether a stage has room for the layers of some ranges, beside its share of the ends and modules."""
             base, *with_kind = bytes_of[stage]
             modules = self.numbers[MODULES] * (stage == self.places[-1][0])
             layers = sum((with_kind[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
