@@ -26,10 +26,10 @@ class Keep(Protocol):
     """Takes every candidate, block by block, in the order of the space."""
 
     def start(self, kinds: Mapping[str, type]) -> None:
-        """Takes the names of the columns, and whether each holds numbers, texts or booleans."""
+        """Takes the type of each column, by its name: float, str or bool."""
 
     def take(self, columns: Mapping[str, Column]) -> None:
-        """Takes the candidates of a block. All columns have one length, and a column may be missing."""
+        """Takes the candidates of a block. All columns have one length; a column of `start` may be missing."""
 
 
 class Written:
@@ -42,16 +42,16 @@ class Written:
         """Does nothing: the leading process knows the columns."""
 
     def take(self, columns: Mapping[str, Column]) -> None:
-        """Writes a block."""
+        """Appends the candidates of a block to the file."""
         pickle.dump(dict(columns), self._stream, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 @contextmanager
 def written(folder: str, part: int) -> Iterator[Written]:
-    """The file of a part; if the part is evaluated again, the file begins anew.
+    """Opens the file for the candidates of a part. If the part was evaluated before, its file is replaced.
 
     Raises:
-        FileError: if it cannot be written.
+        FileError: if the file cannot be written.
     """
     path = _file(folder, part)
     advice = "every worker must reach the folder of --output: make room, or choose another"
@@ -60,7 +60,7 @@ def written(folder: str, part: int) -> Iterator[Written]:
 
 
 class Spool:
-    """Passes the candidates of finished parts on, in the order of the parts."""
+    """Reads the files of finished parts, and gives their candidates to `keep`, in the order of the parts."""
 
     def __init__(self, folder: str, keep: Keep, parts: Iterable[int]) -> None:
         self.folder, self._keep = folder, keep
@@ -69,7 +69,7 @@ class Spool:
     def finished(self, part: int) -> None:
         """Takes note of a finished part.
 
-        It is passed on as soon as all parts before it are, with those that waited for it.
+        As soon as all parts before a finished part are finished, its candidates are passed on, and its file is deleted.
         """
         self._finished.add(part)
         while self._waiting and self._waiting[0] in self._finished:
@@ -81,17 +81,22 @@ class Spool:
 
 
 @contextmanager
-def spool(beside: Path | None, keep: Keep, parts: Iterable[int]) -> Iterator[Spool]:
-    """A spool in a temporary folder of its own.
+def spool(parent: Path | None, keep: Keep, parts: Iterable[int]) -> Iterator[Spool]:
+    """Opens a spool with a temporary folder of its own.
+
+    Args:
+        parent: the folder where the temporary folder is made; None: the folder for temporary files of the system.
+        keep: gets the candidates.
+        parts: the numbers of all parts, in order.
 
     Raises:
         FileError: if the folder cannot be made.
     """
-    place = beside or Path(tempfile.gettempdir())
-    with refusals_told("written", place, "choose another --output"):
-        place.mkdir(parents=True, exist_ok=True)
-        without_leftovers(place)
-        folder = tempfile.TemporaryDirectory(prefix=temporary_name(), dir=place)
+    parent = parent or Path(tempfile.gettempdir())
+    with refusals_told("written", parent, "choose another --output"):
+        parent.mkdir(parents=True, exist_ok=True)
+        without_leftovers(parent)
+        folder = tempfile.TemporaryDirectory(prefix=temporary_name(), dir=parent)
     with folder as name:
         yield Spool(str(Path(name).resolve()), keep, parts)
 

@@ -57,12 +57,14 @@ class Exploration:
         front: the Pareto front, if the user asked for one.
         nearest: the candidate that would beat the best one and lacks the least memory for it, or else that only breaks
             a wish; if none is feasible, the candidate that lacks the least memory.
-        objective: the quantity that ranks.
+        objective: the name of the quantity that ranks.
         more: whether more of the objective is better.
+        wishes: the wishes of the user, as they are written.
         histogram: the bins of the objective: where each begins and ends, and how many feasible candidates it has.
         simple: candidates that are nearly as fast as the best, and for which no other is as simple and as fast; the
             simplest first, each with `number_of_mechanisms`.
         held: what was not searched, in words.
+        search: the search that was explored.
         lacks_headroom: whether no candidate leaves the headroom free, so that those that fit without it are ranked.
     """
 
@@ -87,12 +89,12 @@ class Exploration:
 
     @cached_property
     def needs(self) -> str:
-        """What the nearest candidate would need, in words; it is computed when somebody asks for it."""
+        """What the nearest candidate would need, in words; empty if there is no nearest candidate."""
         return what_it_needs(self.search, self.nearest) if self.nearest else ""
 
     @cached_property
     def error_fraction(self) -> float:
-        """The error band of the best candidate, at most the one in which ties are searched; zero if it is unknown."""
+        """The error band of the best candidate as a fraction, at most NEARLY - 1; zero if the band is unknown."""
         if not self.simple:
             return 0.0
         band = _estimated(self.search, self.best[0]).error_band
@@ -101,13 +103,13 @@ class Exploration:
     @cached_property
     def ties(self) -> list[Row]:
         """Simpler candidates that are as fast as the best one within its error band, the simplest first."""
-        most = self.best[0][self.objective] * (1 + self.error_fraction) if self.simple else 0.0
-        return [row for row in self.simple if row[self.objective] <= most and row != self.simple[-1]]
+        slowest = self.best[0][self.objective] * (1 + self.error_fraction) if self.simple else 0.0
+        return [row for row in self.simple if row[self.objective] <= slowest and row != self.simple[-1]]
 
     @property
     def columns(self) -> list[str]:
-        """The names of a row of `best`."""
-        return list(dict.fromkeys(n for row in self.best for n in row)) or [*self.swept, *COLUMNS]
+        """The names of the columns of `best`."""
+        return list(dict.fromkeys(name for row in self.best for name in row)) or [*self.swept, *COLUMNS]
 
     def to_dict(self) -> dict[str, Any]:
         """The exploration as plain data."""
@@ -119,15 +121,15 @@ class Exploration:
 def explored(
     scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None, run: Run = ALONE
 ) -> Exploration:
-    """Evaluates every valid mapping of the scenario, part by part.
+    """The exploration of a scenario: every valid mapping is evaluated, part by part.
 
-    If nothing leaves the headroom free, the same is searched without headroom. If nothing fits in memory, a larger space
-    is searched, with offload and recomputation of single modules.
+    If no candidate leaves the headroom free, the same space is searched without headroom. If no candidate fits in memory,
+    a larger space is searched, with offload and recomputation of single modules.
 
     Args:
-        scenario: the config; its degrees, its micro-batch and the names of the space are searched, all else is kept.
-        options: what is searched, and how it is ranked.
-        vary: further swept names, in addition to the lists of the config.
+        scenario: the config. Its degrees, its micro-batch and the names of the space are searched; all else is kept.
+        options: what is searched, and how candidates are ranked.
+        vary: the values of further swept parameters, by name, in addition to the lists of the config.
         run: what evaluates the parts, what is kept of them, and what shows the progress.
 
     Raises:
@@ -137,40 +139,47 @@ def explored(
     started = time.perf_counter()
     search = searched(scenario, options, vary)
     if run.keep is not None:
-        run.keep.start(kinds_of_every(search))
+        run.keep.start(column_types(search))
     finding = found_in(search, run)
     if finding.feasible or not finding.lacking or run.keep is not None:
         return answer(search, finding, started)
     spaces = filter(None, (options.space, WHERE_NOTHING_FITS.get(options.space)))
     scenarios = [scenario, *([asked_again(scenario.question, NO_HEADROOM)] if search.has_headroom else [])]
-    for space, other in islice(product(spaces, scenarios), 1, None):
-        wider = searched(other, replace(options, space=space), vary)
-        there = found_in(wider, replace(run, findings=None))
-        if there.feasible:
-            return replace(answer(wider, there, started), lacks_headroom=other is not scenario)
+    for space, other_scenario in islice(product(spaces, scenarios), 1, None):  # the first pair is searched already
+        other_search = searched(other_scenario, replace(options, space=space), vary)
+        other_finding = found_in(other_search, replace(run, findings=None))
+        if other_finding.feasible:
+            exploration = answer(other_search, other_finding, started)
+            return replace(exploration, lacks_headroom=other_scenario is not scenario)
     return answer(search, finding, started)
 
 
-def kinds_of_every(search: Search) -> dict[str, type]:
-    """The columns that a search writes for every candidate: swept values, results, whether it fits and is feasible."""
+def column_types(search: Search) -> dict[str, type]:
+    """The type of each column that is written for every candidate: swept values, results, and two booleans."""
     outer = {name: value for branch in search.branches for name, value in branch.family.cases[0].outer.items()}
-    kinds: dict[str, type] = {name: type(outer.get(name, 0.0)) for name in search.swept}
-    kinds |= dict.fromkeys(wholes_of(kinds), float)
-    kinds |= {name: float for branch in search.branches for name in branch.wanted.told if name not in kinds}
-    return kinds | {FITS: bool, FEASIBLE: bool}
+    types: dict[str, type] = {name: type(outer.get(name, 0.0)) for name in search.swept}
+    types |= dict.fromkeys(wholes_of(types), float)
+    types |= {name: float for branch in search.branches for name in branch.wanted.columns if name not in types}
+    return types | {FITS: bool, FEASIBLE: bool}
 
 
 def answer(search: Search, finding: Finding, started: float) -> Exploration:
-    """The result of all parts of a search, with all results for the rows that are shown."""
+    """The exploration that a finding gives; all results are computed for the candidates that are shown.
+
+    Args:
+        search: the search.
+        finding: the finding of all its parts.
+        started: when the exploration began, by `time.perf_counter`.
+    """
     best = best_of(finding.top, *finding.best.values())
-    groups = {group: finding.best[group] for group in sorted({*finding.best} - {ALL}, key=_in_order)}
-    better = [ranked for ranked in finding.unfit[:1] if not best or ranked.objective < best[0].objective]
-    nearest = [*finding.lacking[:1], *finding.near[-1:], *better][:1]
+    groups = {group: finding.best[group] for group in sorted({*finding.best} - {ALL}, key=_sort_key)}
+    faster = [ranked for ranked in finding.unfit[:1] if not best or ranked.objective < best[0].objective]
+    nearest = [*finding.lacking[:1], *finding.near[-1:], *faster][:1]
     shown = chain(best or finding.lacking or finding.unfit, finding.front, finding.simple, nearest, *groups.values())
     rows = _completed(search, [*shown])
 
-    def of(ranking: Iterable[Ranked], name: str = "", kind: type = float) -> list[Row]:
-        """The rows of a ranking, with their first value as a further column if that has a name."""
+    def rows_of(ranking: Iterable[Ranked], name: str = "", kind: type = float) -> list[Row]:
+        """The rows of a ranking. If `name` is given, a column with that name has the value that ranks them."""
         return [rows[r.part, r.cell] | ({name: kind(r.objective)} if name else {}) for r in ranking]
 
     return Exploration(
@@ -178,35 +187,38 @@ def answer(search: Search, finding: Finding, started: float) -> Exploration:
         feasible=finding.feasible,
         removed=dict(finding.removed),
         elapsed_time=time.perf_counter() - started,
-        best=of(best) or of(finding.lacking, "missing_memory_bytes") or of(finding.unfit),
+        best=rows_of(best) or rows_of(finding.lacking, "missing_memory_bytes") or rows_of(finding.unfit),
         swept=search.swept,
         units={name: search.catalogue[name].mark.unit for name in search.swept if name in search.catalogue},
-        groups={group: of(ranking) for group, ranking in groups.items()},
-        front=of(finding.front),
-        nearest=next(iter(of(nearest)), None),
+        groups={group: rows_of(ranking) for group, ranking in groups.items()},
+        front=rows_of(finding.front),
+        nearest=next(iter(rows_of(nearest)), None),
         objective=search.objective.name,
         more=search.objective.sign < 0,
         wishes=tuple(wish.written for wish in search.wishes),
         histogram=bins(finding.histogram),
-        simple=of(finding.simple, "number_of_mechanisms", int),
-        held=_held(search),
+        simple=rows_of(finding.simple, "number_of_mechanisms", int),
+        held=_not_searched(search),
         search=search,
     )
 
 
-def _held(search: Search) -> str:
-    """What was not searched, in words: what the space leaves out, and what the user set."""
+def _not_searched(search: Search) -> str:
+    """What was not searched, in words: first what the space leaves out, then the names that the user set."""
     names = [*search.sweeps.held, *sorted(search.sweeps.settled - search.sweeps.beside.keys())]
     return f"{search.space.held}; set: {', '.join(names)}" if names else search.space.held
 
 
-def _in_order(group: str) -> list[tuple[bool, Any]]:
-    """The key that sorts groups by their values, numbers before texts."""
+def _sort_key(group: str) -> list[tuple[bool, Any]]:
+    """The key that sorts groups (values as JSON) by their values, numbers before texts."""
     return [(isinstance(value, str), value) for value in json.loads(group)]
 
 
 def _completed(search: Search, ranking: Sequence[Ranked]) -> dict[tuple[int, int], Row]:
-    """For each part and cell, the row with all results. The rows of a branch are computed together."""
+    """The row with all results for each candidate of a ranking, by its part and cell.
+
+    The candidates of one branch are computed together.
+    """
     branch_of = {part.number: part.branch for part in search.parts}
     rows: dict[tuple[int, int], Row] = {}
     for number, branch in enumerate(search.branches):
@@ -217,36 +229,42 @@ def _completed(search: Search, ranking: Sequence[Ranked]) -> dict[tuple[int, int
 
 
 def _results(search: Search, branch: Branch, ranking: Sequence[Ranked]) -> Iterator[tuple[tuple[int, int], Row]]:
-    """For each candidate of a branch, its part and cell, and its row with all results."""
+    """For each candidate of a ranking, its part and cell, and its row with all results.
+
+    Args:
+        search: the search.
+        branch: the branch of all the candidates.
+        ranking: the candidates.
+    """
     family, catalogue = branch.family, search.catalogue
     names = (*family.joint, *search.sweeps.axes)
     columns = {name: np.array([ranked.row[name] for ranked in ranking]) for name in names if name in ranking[0].row}
     columns |= {whole: columns[one] * columns[other] for whole, (one, other) in wholes_of(columns).items()}
     columns[CASE] = np.array([float(ranked.case) for ranked in ranking])
-    of_user = [objective.name for objective in search.objectives]
-    of_user += [n for wish in search.wishes for n in (wish.name, *wish.quantities) if not catalogue[n].is_selector]
+    asked_names = [objective.name for objective in search.objectives]
+    asked_names += [n for wish in search.wishes for n in (wish.name, *wish.quantities) if not catalogue[n].is_selector]
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
-    wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *of_user))
+    wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *asked_names))
     chosen = plan(catalogue, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
     values_of = {name: results.whole(name) for name in chosen.targets}
-    shown = [
+    result_columns = [
         (column > 0 if catalogue[name].mark.unit == "boolean" else column).tolist()
         for name, column in values_of.items()
     ]
-    for ranked, *values in zip(ranking, *shown, strict=True):
+    for ranked, *values in zip(ranking, *result_columns, strict=True):
         yield (ranked.part, ranked.cell), ranked.row | dict(zip(values_of, values, strict=True))
 
 
 def what_it_needs(search: Search, row: Row) -> str:
-    """What the candidate of a row would need, in words."""
+    """What the candidate of a row would need to fit in memory and to keep all wishes, in words."""
     values = {**search.branches[0].plan.choices, **row}  # choices that are not swept are alike in all branches
-    broken = (_broken(wish, values) for wish in search.wishes if not wish.holds(values.__getitem__))
-    return "; ".join([*_memory(search, row), *broken])
+    broken = (_broken_wish(wish, values) for wish in search.wishes if not wish.holds(values.__getitem__))
+    return "; ".join([*_missing_memory(search, row), *broken])
 
 
 def settings(search: Search, row: Row) -> dict[str, object]:
-    """The settings of a config that give the candidate of a row."""
+    """The swept values of a row by name: set in the config, they give the candidate of the row."""
     return {name: row[name] for name in search.swept if name in row}
 
 
@@ -255,25 +273,25 @@ def _estimated(search: Search, row: Row) -> Estimation:
     return estimated(asked_again(search.scenario.question, settings(search, row)))
 
 
-def _memory(search: Search, row: Row) -> Iterator[str]:
-    """How much more memory a candidate that does not fit would need, and the smallest change with which it fits."""
+def _missing_memory(search: Search, row: Row) -> Iterator[str]:
+    """A sentence: how much more memory a candidate needs, or the smallest change with which it fits; none if it fits."""
     if row["fits_in_memory"]:
         return
     try:
-        e = _estimated(search, row)
+        estimation = _estimated(search, row)
     except AmpedError:  # a mapping that no config can describe
         yield "needs more memory"
         return
-    lacking = e["memory_per_accelerator_bytes"] - e["available_memory_bytes"]
+    lacking = estimation["memory_per_accelerator_bytes"] - estimation["available_memory_bytes"]
     need = f"{lacking / GIGABYTE:.3g} GB more memory for each accelerator" if lacking > 0 else "more memory on the host"
-    yield f"It needs {need}, or {smallest_change(e)}"
+    yield f"It needs {need}, or {smallest_change(estimation)}"
 
 
-def _broken(wish: Wish, values: Row) -> str:
-    """What a candidate with these values has in place of what a wish asks for."""
+def _broken_wish(wish: Wish, values: Row) -> str:
+    """A sentence: which value of a candidate breaks a wish. `values` are its swept values, choices and results."""
     if wish.name == WITH_HEADROOM:
-        needed, there = (values[name] / GIGABYTE for name in (WITH_HEADROOM, AVAILABLE))
-        return f"It needs {needed:.1f} GB with the headroom (--headroom), and {there:.1f} GB are there"
-    named = {name: values[name] for name in wish.quantities or (wish.name,)}
-    facts = [f"its {name} is {v if isinstance(v, str) else f'{v:.6g}'}" for name, v in named.items()]
+        needed, available = (values[name] / GIGABYTE for name in (WITH_HEADROOM, AVAILABLE))
+        return f"It needs {needed:.1f} GB with the headroom (--headroom), and {available:.1f} GB are there"
+    compared = {name: values[name] for name in wish.quantities or (wish.name,)}
+    facts = [f"its {name} is {value if isinstance(value, str) else f'{value:.6g}'}" for name, value in compared.items()]
     return f"{', '.join(facts)}, and {wish.written} was asked for"

@@ -15,7 +15,7 @@ MOST = 20_000_000_000
 
 
 def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[object]] | None = None) -> Search:
-    """The space to explore; the arguments are those of `explored`.
+    """The search of a question. The arguments are those of `explored`.
 
     Raises:
         ConfigError: for an impossible sweep, for an empty space, or for a very large one without `yes`.
@@ -31,7 +31,7 @@ def searched(scenario: Scenario, options: Options, vary: Mapping[str, Sequence[o
 
 
 def _expected_hours(search: Search) -> float:
-    """The hours that one core would take to explore a space, estimated from the time that its first part takes."""
+    """The hours that one core would take for a search, estimated from the time of its first part."""
     started, part = time.perf_counter(), next(search.listed())
     search.evaluate(part)
     return search.candidates / part.candidates * (time.perf_counter() - started) / 3600

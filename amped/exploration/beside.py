@@ -18,35 +18,53 @@ from amped.exploration.sweep_axes import COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS
 from amped.theory.nouns.divisors import divisors
 
 
-def searched_beside(experts: int, one_dimension: bool, sweeps: Swept) -> tuple[str, ...]:
-    """The degrees to search for a network with this many experts, without those that the user settles.
+def further_degrees(experts: int, is_one_dimensional: bool, sweeps: Swept) -> tuple[str, ...]:
+    """The names of the expert degrees and of the columns of a grid that are searched, without those that the user settles.
 
-    A grid of tensor parallelism has its columns searched in every space, for without them it is one dimension.
+    The columns of a tensor-parallel grid are searched in every space: a grid without columns has one dimension.
+
+    Args:
+        experts: the routed experts of a layer; 1 in a dense network.
+        is_one_dimensional: whether the tensor-parallel strategy has no grid.
+        sweeps: what the user and the space sweep.
     """
     mixture = sweeps.space.experts and (experts > 1 or "number_of_experts" in sweeps.axes)
-    needed = {COLUMNS_OF_GRID: not one_dimension, EXPERT_TENSOR: mixture, EXPERTS: mixture}
+    needed = {COLUMNS_OF_GRID: not is_one_dimensional, EXPERT_TENSOR: mixture, EXPERTS: mixture}
     return tuple(name for name, is_needed in needed.items() if is_needed and name not in sweeps.settled)
 
 
-def values_beside(
-    name: str, cases: Sequence[Case], case: NDArray[np.intp], columns: Columns, every: bool
+def values_to_try(
+    name: str, cases: Sequence[Case], case_of_row: NDArray[np.intp], columns: Columns, every: bool
 ) -> tuple[NDArray[np.intp], list[Array]]:
-    """The lists of values, and which list each row tries.
+    """For each row the number of its list of values, and these lists.
 
-    It tries expert degrees that divide the experts; expert tensor degrees of one and of all rows of the tensor-parallel
-    group (with `every`, all that divide these rows); and columns that divide the group.
+    The expert degrees divide the experts. The columns divide the tensor-parallel group. The expert tensor degrees are 1 and
+    the number of rows of this group (with `every`, all divisors of this number).
+
+    Args:
+        name: the degree whose values are tried.
+        cases: the cases of the family.
+        case_of_row: the number of the case of each row.
+        columns: the degrees of each row, by name.
+        every: whether all expert tensor degrees that divide are tried.
     """
     if name == EXPERTS:
-        return case, [column_of_divisors(of_case.experts) for of_case in cases]
+        return case_of_row, [column_of_divisors(case.experts) for case in cases]
     group = columns["tensor_parallel_degree"]
     if name == EXPERT_TENSOR:
-        has_experts = np.array([of_case.experts > 1 for of_case in cases])[case]
+        has_experts = np.array([case.experts > 1 for case in cases])[case_of_row]
         group = np.where(has_experts, group / columns.get(COLUMNS_OF_GRID, 1.0), 1.0)
-    groups, which = np.unique(group, return_inverse=True)
-    few = name == EXPERT_TENSOR and not every
-    return which.astype(np.intp), [np.unique([1.0, size]) if few else column_of_divisors(int(size)) for size in groups]
+    sizes, number_of_list = np.unique(group, return_inverse=True)
+    lists = [
+        np.unique([1.0, size]) if name == EXPERT_TENSOR and not every else column_of_divisors(int(size))
+        for size in sizes
+    ]
+    return number_of_list.astype(np.intp), lists
 
 
 def most_values(name: str, case: Case) -> int:
-    """The largest number of values of a name that a row of a case tries."""
+    """An upper bound of how many values of the degree `name` are tried with one row.
+
+    It counts all divisors of the experts (for expert parallelism) or of the accelerators (for the other degrees).
+    """
     return len(divisors(case.experts if name == EXPERTS else case.accelerators))

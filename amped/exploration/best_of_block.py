@@ -35,9 +35,12 @@ class Wanted:
     """What is kept of the candidates, and how they are ranked.
 
     Attributes:
+        top: how many of the best candidates (of each group) are kept.
+        objective: what ranks the candidates.
+        wishes: what a feasible candidate fulfills.
         rules: the rules that a feasible candidate keeps.
-        dividing: the other rules; a tuple that breaks one is not a candidate.
-        told: the columns of a kept row.
+        dividing: the rules about divisibility; a tuple of degrees that breaks one of them is not a candidate.
+        columns: the names of the results that are kept with a candidate.
         front: the two objectives of a Pareto front, or none.
     """
 
@@ -47,14 +50,21 @@ class Wanted:
     wishes: tuple[Wish, ...]
     rules: tuple[str, ...]
     dividing: tuple[str, ...]
-    told: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 class Block:
     """One block, with the joint axis last: the masks of its cells, and the cells as rows."""
 
     def __init__(self, results: Results, wanted: Wanted, cells: Cells, first: int) -> None:
-        """Takes the results of a block whose first joint row has the number `first`."""
+        """Computes which cells are valid, feasible, unfit or too large for memory.
+
+        Args:
+            results: the results of the block.
+            wanted: the rules, the wishes, and what is kept.
+            cells: the cells of the part.
+            first: the number of the block's first joint row in the part.
+        """
         self.results, self.wanted, self.cells, self.first = results, wanted, cells, first
         self.shape = (*results.shape[1:], results.shape[0])
         self.size = int(np.prod(self.shape, dtype=np.int64))
@@ -63,126 +73,170 @@ class Block:
         self.removed: dict[str, int] = {}
         self.valid = keeps = self._all(results.spread(name) > 0 for name in wanted.dividing)
         for name in wanted.rules:
-            keeps = self._lose(name, self.valid, results.spread(name) > 0) & keeps
-        self._check(keeps)
-        fits = self._lose(FITS, keeps, results.spread(FITS) > 0) & keeps
-        fulfilled = [(wish, self._lose(wish.written, fits, wish.holds(self._value))) for wish in wanted.wishes]
+            keeps = self._with_broken_counted(name, self.valid, results.spread(name) > 0) & keeps
+        self._refuse_infinite(keeps)
+        fits = self._with_broken_counted(FITS, keeps, results.spread(FITS) > 0) & keeps
+        fulfilled = [
+            (wish, self._with_broken_counted(wish.written, fits, wish.holds(self._value))) for wish in wanted.wishes
+        ]
         self.feasible: Mask = np.broadcast_to(self._all(mask for _, mask in fulfilled) & fits, self.shape)
         self.unfit: Mask = np.broadcast_to(keeps, self.shape) & ~self.feasible
-        of_others = (mask for wish, mask in fulfilled if not OF_MEMORY & {*wish.quantities})
-        self.too_large: Mask = self.unfit & self._all(of_others)
+        other_wishes = (mask for wish, mask in fulfilled if not OF_MEMORY & {*wish.quantities})
+        self.too_large: Mask = self.unfit & self._all(other_wishes)
 
-    def added_to(self, known: Finding) -> Finding:
-        """The finding of this block and of those before it, whose candidates are known."""
+    def added_to(self, earlier: Finding) -> Finding:
+        """The finding of this block and of all earlier blocks, whose finding is `earlier`."""
         wanted, objective, memory = self.wanted, self.objective, self._whole(MEMORY)
-        best, feasible = self._best_of_groups(known.best), self._count(self.feasible)
-        smallest = min(smallest_of(known.best), smallest_of(best))
+        best, feasible = self._best_of_groups(earlier.best), self._count(self.feasible)
+        smallest = min(smallest_of(earlier.best), smallest_of(best))
         finding = Finding(
             top=wanted.top,
             candidates=self._count(self.valid),
             feasible=feasible,
             removed=self.removed,
             best=best,
-            unfit=self._best(self.unfit & (objective <= _bound(known.unfit, wanted.top)), objective, memory).get(0, ()),
-            near=self._front(known.near, self.too_large & (objective < smallest), objective, memory),
-            lacking=() if known.feasible or feasible else self._lacking(known.lacking),
-            simple=self._simple(known.simple, smallest) if wanted.objective.name in TIMES else (),
-            front=self._front(known.front, self.feasible, *map(self._values, wanted.front)) if wanted.front else (),
+            unfit=self._best(
+                self.unfit & (objective <= _worst_objective(earlier.unfit, wanted.top)), objective, memory
+            ).get(0, ()),
+            near=self._front(earlier.near, self.too_large & (objective < smallest), objective, memory),
+            lacking=() if earlier.feasible or feasible else self._lacking(earlier.lacking),
+            simple=self._simple(earlier.simple, smallest) if wanted.objective.name in TIMES else (),
+            front=self._front(earlier.front, self.feasible, *map(self._values, wanted.front)) if wanted.front else (),
             histogram=counted(wanted.objective.sign * objective[self.feasible]),
         )
-        return merged(known, finding)
+        return merged(earlier, finding)
 
-    def _best_of_groups(self, known: Mapping[str, Ranking]) -> dict[str, Ranking]:
-        """For each group, the best few of the feasible cells that may stand among its known candidates."""
+    def _best_of_groups(self, earlier: Mapping[str, Ranking]) -> dict[str, Ranking]:
+        """The best `top` feasible cells of each group, by the name of the group.
+
+        Cells that are worse than all candidates of a full ranking of earlier blocks are left out.
+
+        Args:
+            earlier: the best candidates of earlier blocks, by group.
+        """
         names = self.cells.groups
-        bounds = np.array([_bound(known.get(name, ()), self.wanted.top) for name in names])
+        bounds = np.array([_worst_objective(earlier.get(name, ()), self.wanted.top) for name in names])
         group = self.cells.group(self.rows, self.shape) if len(names) > 1 else None
         good = self.feasible & (self.objective <= bounds[0 if group is None else group])
         best = self._best(good, self.objective, self._whole(MEMORY), group)
         return {names[number]: ranking for number, ranking in best.items()}
 
     def _best(self, good: Mask, value: Array, tie: Array, group: Places | None = None) -> dict[int, Ranking]:
-        """The best few of the good cells, by a value and where it ties by another: by group, or under the number 0."""
+        """The best `top` cells of each group, by the number of the group.
+
+        Args:
+            good: the cells that are ranked.
+            value: what ranks a cell; smaller is better.
+            tie: what ranks cells with equal values.
+            group: the number of the group of each cell; None: all cells are in group 0.
+        """
         cells = np.flatnonzero(good)
         if not len(cells):
             return {}
-        x, y = value.reshape(-1)[cells], tie.reshape(-1)[cells]
+        ranked_values, tie_values = value.reshape(-1)[cells], tie.reshape(-1)[cells]
         numbers = np.zeros_like(cells) if group is None else group.reshape(-1)[cells]
-        order = _first_of_each(numbers, x, y, cells, self.wanted.top)
-        ranked = zip(numbers[order].tolist(), self._ranked(cells[order], x[order], y[order]), strict=True)
+        order = _best_of_each(numbers, ranked_values, tie_values, cells, self.wanted.top)
+        ranked = zip(
+            numbers[order].tolist(), self._ranked(cells[order], ranked_values[order], tie_values[order]), strict=True
+        )
         return {number: tuple(row for _, row in pairs) for number, pairs in groupby(ranked, itemgetter(0))}
 
-    def _front(self, known: Ranking, good: Mask, one: Array, other: Array) -> Ranking:
-        """The front of two values of the good cells, without cells for which a known candidate is as good in both."""
+    def _front(self, earlier: Ranking, good: Mask, first: Array, second: Array) -> Ranking:
+        """The Pareto front of two values of some cells.
+
+        Cells are left out if an earlier candidate is as good in both values.
+
+        Args:
+            earlier: the front of earlier blocks.
+            good: the cells that may be on the front.
+            first: the first value of each cell; smaller is better.
+            second: the second value of each cell; smaller is better.
+        """
         cells = np.flatnonzero(good)
         if not len(cells):
             return ()
-        x, y = one.reshape(-1)[cells], other.reshape(-1)[cells]
-        if known:
-            front = np.array([ranked[:2] for ranked in known])
-            place = np.searchsorted(front[:, 0], x, side="right") - 1
-            better = (place < 0) | (front[place, 1] > y)
-            cells, x, y = cells[better], x[better], y[better]
-        order = np.lexsort((cells, y, x))
-        least = np.minimum.accumulate(np.concatenate([[np.inf], y[order]]))
-        order = order[y[order] < least[:-1]]
-        return self._ranked(cells[order], x[order], y[order])
+        first_values, second_values = first.reshape(-1)[cells], second.reshape(-1)[cells]
+        if earlier:
+            front = np.array([ranked[:2] for ranked in earlier])
+            place = np.searchsorted(front[:, 0], first_values, side="right") - 1
+            is_better = (place < 0) | (front[place, 1] > second_values)
+            cells, first_values, second_values = cells[is_better], first_values[is_better], second_values[is_better]
+        order = np.lexsort((cells, second_values, first_values))
+        smallest_before = np.minimum.accumulate(np.concatenate([[np.inf], second_values[order]]))
+        order = order[second_values[order] < smallest_before[:-1]]
+        return self._ranked(cells[order], first_values[order], second_values[order])
 
-    def _simple(self, known: Ranking, smallest: float) -> Ranking:
-        """The front of simplicity and speed of the cells that are nearly as fast as the best candidate."""
+    def _simple(self, earlier: Ranking, smallest: float) -> Ranking:
+        """The Pareto front of simplicity and speed of the cells that are nearly as fast as the best candidate.
+
+        Args:
+            earlier: the front of earlier blocks.
+            smallest: the objective of the best candidate.
+        """
         mechanisms = np.add.outer(self.cells.mechanisms_beside, self.cells.mechanisms[self.rows]).reshape(self.shape)
         fast = self.feasible & (self.objective <= NEARLY * smallest)
-        return self._front(known, fast, mechanisms, self.objective)
+        return self._front(earlier, fast, mechanisms, self.objective)
 
-    def _lacking(self, known: Ranking) -> Ranking:
-        """The best few of the cells that only lack memory, ranked by the missing memory."""
-        limits = [
-            w.value for w in self.wanted.wishes if w.name == MEMORY and w.comparison in ("<", "<=") and not w.other
+    def _lacking(self, earlier: Ranking) -> Ranking:
+        """The `top` cells that lack the least memory, of those that only lack memory.
+
+        Args:
+            earlier: these candidates of earlier blocks.
+        """
+        asked_limits = [
+            wish.value
+            for wish in self.wanted.wishes
+            if wish.name == MEMORY and wish.comparison in ("<", "<=") and not wish.other
         ]
-        limit = np.minimum(self._whole(AVAILABLE), min(map(float, limits), default=np.inf))
+        limit = np.minimum(self._whole(AVAILABLE), min(map(float, asked_limits), default=np.inf))
         missing = np.maximum(self._whole(MEMORY) - limit, 0.0)
-        few = self.too_large & (missing <= _bound(known, self.wanted.top))
-        return self._best(few, missing, self.objective).get(0, ())
+        lacking = self.too_large & (missing <= _worst_objective(earlier, self.wanted.top))
+        return self._best(lacking, missing, self.objective).get(0, ())
 
-    def every(self) -> dict[str, Column]:
-        """Every candidate with its swept values, its results, and whether it fits and is feasible.
+    def candidates(self) -> dict[str, Column]:
+        """All candidates by column: swept values, results, and whether a candidate fits in memory and is feasible.
 
         The joint axis runs fastest.
         """
         beside, row = np.divmod(np.arange(self.size), self.shape[-1])
         columns = self.cells.columns(row + self.first, beside)
         columns |= {whole: columns[one] * columns[other] for whole, (one, other) in wholes_of(columns).items()}
-        columns |= {name: self._whole(name).reshape(-1) for name in self.wanted.told if name not in columns}
+        columns |= {name: self._whole(name).reshape(-1) for name in self.wanted.columns if name not in columns}
         columns |= {FITS: columns[FITS] > 0, FEASIBLE: self.feasible.reshape(-1)}
         valid = np.broadcast_to(self.valid, self.shape).reshape(-1)
         return columns if valid.all() else {name: column[valid] for name, column in columns.items()}
 
-    def _ranked(self, cells: Places, x: Array, y: Array) -> Ranking:
-        """The cells as rows, ranked by two values.
+    def _ranked(self, cells: Places, first_values: Array, second_values: Array) -> Ranking:
+        """The candidates of some cells, in the given order.
 
-        The cells are numbered along the joint rows, and for each row its open cells.
+        Args:
+            cells: the places of the cells in the block.
+            first_values: the first value that ranks each cell.
+            second_values: the second value that ranks each cell.
         """
         beside, row = np.divmod(cells, self.shape[-1])
         row += self.first
         columns = self.cells.columns(row, beside)
         places = np.unravel_index(cells, self.shape)  # the whole block as one row would be a copy of it
-        columns |= {name: self._whole(name)[places] for name in self.wanted.told if name not in columns}
+        columns |= {name: self._whole(name)[places] for name in self.wanted.columns if name not in columns}
         number, case = row * self.cells.beside + beside, self.cells.case[row]
         values = zip(*(column.tolist() for column in columns.values()), strict=True)
         rows = (dict(zip(columns, of_row, strict=True)) for of_row in values)
         part = repeat(self.cells.part)
-        return tuple(map(Ranked, x.tolist(), y.tolist(), part, number.tolist(), case.tolist(), rows))
+        return tuple(
+            map(Ranked, first_values.tolist(), second_values.tolist(), part, number.tolist(), case.tolist(), rows)
+        )
 
     def _value(self, name: str) -> Any:
-        """The values of a quantity, or the text of a choice."""
+        """The values of a quantity in each cell, or the text of a choice."""
         return self.results.plan.choices.get(name) or self.results.spread(name)
 
     def _values(self, objective: Objective) -> Array:
-        """The objective of each cell, with a sign that makes it smaller for better candidates."""
+        """The values of an objective in each cell, with the sign that makes them smaller for better candidates."""
         return np.broadcast_to(objective.sign * self.results.spread(objective.name), self.shape)
 
     def _whole(self, name: str) -> Array:
-        """A result of each cell, in the shape of the block."""
+        """The values of a result in each cell, in the shape of the block."""
         return np.broadcast_to(self.results.spread(name), self.shape)
 
     def _count(self, mask: Mask) -> int:
@@ -190,21 +244,25 @@ class Block:
         return int(np.count_nonzero(mask)) * (self.size // mask.size)
 
     def _all(self, masks: Iterable[Mask]) -> Mask:
+        """The cells that all masks select; every cell without masks."""
         return reduce(and_, masks, np.ones((1,) * len(self.shape), dtype=bool))
 
-    def _lose(self, name: str, among: Mask, holds: Mask) -> Mask:
-        """Counts the cells of `among` that do not hold, under a name."""
+    def _with_broken_counted(self, name: str, among: Mask, holds: Mask) -> Mask:
+        """The mask `holds` of a rule or wish. The cells of `among` that break it are counted under its name."""
         if not holds.all() and (broken := self._count(among & ~holds)):
             self.removed[name] = broken
         return holds
 
-    def _check(self, keeps: Mask) -> None:
-        """Refuses results that are not finite numbers, for cells that keep every rule.
+    def _refuse_infinite(self, keeps: Mask) -> None:
+        """Refuses results that are not finite numbers.
+
+        Args:
+            keeps: the cells that keep every rule; only their results are checked.
 
         Raises:
-            EvaluationError: with the first result at fault.
+            EvaluationError: with the first result that is not finite.
         """
-        for name in self.wanted.told:
+        for name in self.wanted.columns:
             data, _ = self.results.cells[name]
             if np.isfinite(data).all():
                 continue
@@ -216,17 +274,25 @@ class Block:
                                       "`amped explain` one of them to see which input leads there")  # fmt: skip
 
 
-def _bound(known: Ranking, top: int) -> float:
-    """The largest value with which a candidate may stand in a ranking of known ones."""
-    return known[-1].objective if len(known) == top else np.inf
+def _worst_objective(ranking: Ranking, top: int) -> float:
+    """The largest objective with which a candidate may still join a ranking of at most `top` candidates."""
+    return ranking[-1].objective if len(ranking) == top else np.inf
 
 
-def _first_of_each(group: Places, values: Array, memory: Array, cells: Places, top: int) -> Places:
-    """The places of the best few of each group, in order."""
+def _best_of_each(group: Places, values: Array, memory: Array, cells: Places, top: int) -> Places:
+    """The places of the best `top` candidates of each group, in order of group and rank.
+
+    Args:
+        group: the number of each candidate's group.
+        values: what ranks first.
+        memory: what ranks candidates with equal values.
+        cells: what ranks candidates with equal values and equal memory.
+        top: how many are kept of each group.
+    """
     if len(values) > top and not group.any():
         least = np.partition(values, top - 1)[top - 1]
-        few = np.flatnonzero(values <= least)
-        return few[np.lexsort((cells[few], memory[few], values[few]))[:top]]
+        places = np.flatnonzero(values <= least)
+        return places[np.lexsort((cells[places], memory[places], values[places]))[:top]]
     order = np.lexsort((cells, memory, values, group))
     sorted_group = group[order]
     starts = np.flatnonzero(np.concatenate([[True], sorted_group[1:] != sorted_group[:-1]]))

@@ -27,7 +27,7 @@ from amped.theory.language.quantity import CATEGORIES
 
 
 def names_of_winners(count: int) -> list[str]:
-    """The names of the files, in order: best-01.json and so on."""
+    """The names of the files of the best candidates, in order: best-01.json and so on."""
     width = max(2, len(str(count)))
     return [f"best-{rank:0{width}}.json" for rank in range(1, count + 1)]
 
@@ -36,7 +36,7 @@ def refuse_taken(folder: Path) -> None:
     """Refuses a folder that holds winners of another exploration.
 
     Raises:
-        ConfigError: if the folder has some, or if it is not a folder.
+        ConfigError: if the folder has files of winners, or if it is not a folder.
     """
     if not exists(folder):
         return
@@ -47,10 +47,18 @@ def refuse_taken(folder: Path) -> None:
 
 
 def save_best(asked: Scenario, found: Exploration, folder: Path) -> list[Path]:
-    """Writes each of the best candidates as a config; before it is written, it is read again and estimated.
+    """Writes each of the best candidates as a config, and returns the paths.
+
+    Before a config is written, it is read again and estimated.
+
+    Args:
+        asked: the config and the overrides that were explored.
+        found: the exploration.
+        folder: the folder for the configs.
 
     Raises:
-        FileError: if one cannot be written.
+        ConfigError: if the folder has winners of another exploration.
+        FileError: if a config cannot be written.
     """
     refuse_taken(folder)
     written = []
@@ -63,22 +71,21 @@ def save_best(asked: Scenario, found: Exploration, folder: Path) -> list[Path]:
 
 
 def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
-    again = read_scenario(config, {ANYWAY: True}, asked.question.lookup_tables, asked.question.formulas)
-    step_time = estimated(again)["step_time"]
+    """Raises a RuntimeError if the estimate of a config has another step time than the row from which it was made."""
+    scenario = read_scenario(config, {ANYWAY: True}, asked.question.lookup_tables, asked.question.formulas)
+    step_time = estimated(scenario)["step_time"]
     if step_time != row["step_time"]:
-        raise RuntimeError(
-            f"the config of a winner gives a step of {step_time!r} s, the row has {row['step_time']!r} s"
-        )
+        raise RuntimeError(f"the config of a winner gives a step of {step_time!r} s, the row {row['step_time']!r} s")
 
 
 def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: str) -> dict[str, Any]:
-    """The config of one row: swept names have the row's values, all else stays as it was asked.
+    """The config of one row: swept parameters have the row's values, all else is as in the config that was explored.
 
     Args:
-        asked: what was explored.
+        asked: the config and the overrides that were explored.
         row: a row of the answer.
-        swept: the names that the row gives; the other names of it are results.
-        description: the config's description of itself.
+        swept: the names of the swept parameters; the other names in the row are results.
+        description: the text that the config has as its description.
     """
     question = asked.question
     scenario = read_scenario(question.config, _given(asked, row, swept), question.lookup_tables, question.formulas)
@@ -94,34 +101,40 @@ def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: s
 
 
 def _given(asked: Scenario, row: Row, swept: Sequence[str]) -> dict[str, object]:
-    """The overrides for a row's config: its swept values, and former overrides of names that were not searched."""
-    catalogue, named = asked.catalogue, aliases().canonical
-    varied = {name: row[name] for name in swept if name in row}
-    gone = {*varied, *SEARCHED, *(other for name in varied if name in catalogue for other in catalogue[name].replaces)}
-    kept = {name: value for name, value in asked.question.overrides.items() if named(name) not in gone}
-    return kept | varied
+    """The overrides for the config of a row: the swept values of the row, and the user's overrides of all other names."""
+    catalogue, canonical = asked.catalogue, aliases().canonical
+    swept_values = {name: row[name] for name in swept if name in row}
+    replaced = {other for name in swept_values if name in catalogue for other in catalogue[name].replaces}
+    dropped = {*swept_values, *SEARCHED, *replaced}
+    overrides = {name: value for name, value in asked.question.overrides.items() if canonical(name) not in dropped}
+    return overrides | swept_values
 
 
 def _section(row: TableRow | None) -> dict[str, Any]:
-    """The section of a config that looks up a row, if there is one and it does not stand in a file."""
+    """A section of a config without parameters. It looks up the row, unless there is no row or the row is a file."""
     if row is None or row.is_a_file:
         return {"parameters": {}}
     return {"lookup_config": {"lookup_table_name": row.table, "lookup_table_row": row.name}, "parameters": {}}
 
 
 def _entries(scenario: Scenario) -> dict[str, dict[str, object]]:
-    """Every parameter that does not come with a row; the row's mapping replaces that of the config."""
+    """The entry of each parameter that the config must have, by name: all but those that come with a row.
+
+    Degrees of the config are left out, because the row of the candidate gives all degrees.
+    """
     question, sources = scenario.question, scenario.sources
-    gone = {"performance_model", *(set(SEARCHED) - question.overrides.keys())}
+    dropped = {"performance_model", *(set(SEARCHED) - question.overrides.keys())}
     entries: dict[str, dict[str, object]] = {}
     for name, origin in sources.origins.items():
         written = question.config.entries.get(name)
-        if (isinstance(origin, Given) and name not in gone) or (isinstance(origin, LookedUp) and origin.row.is_a_file):
+        if (isinstance(origin, Given) and name not in dropped) or (
+            isinstance(origin, LookedUp) and origin.row.is_a_file
+        ):
             entries[name] = {"value": as_written(scenario.catalogue[name], origin.value, origin.written)}
         elif isinstance(origin, LookedUp) and written and written.kind == "table":
             column = {} if origin.column == name else {"lookup_name": origin.column}
             entries[name] = {"value": None, "from_lookup_table": True, **column}
-    entries |= {name: {"value": None, "calculated": True} for name in sources.calculated if name not in gone}
+    entries |= {name: {"value": None, "calculated": True} for name in sources.calculated if name not in dropped}
     if KERNELS in {**question.config.entries, **question.overrides}:
         entries[KERNELS] = {"value": sources.rows[KERNELS].name}
     return entries
@@ -135,7 +148,16 @@ def _category(scenario: Scenario, name: str) -> str:
 
 
 def as_written(quantity: Quantity, value: Value, written: object) -> object:
-    """What a config reads as exactly that value: the text that was written, a plain number, or one with its unit."""
+    """An entry of a config that is read as exactly a value: the user's text, a plain number, or a number with its unit.
+
+    Args:
+        quantity: the parameter.
+        value: its value in canonical units.
+        written: how the user wrote the value, if that is a text.
+
+    Raises:
+        RuntimeError: if no such entry is read as the value.
+    """
     unit, bare = quantity.mark.unit, quantity.mark.bare
     if isinstance(value, str):
         return value

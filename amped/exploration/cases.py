@@ -22,7 +22,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.placement import FILLED, may_leave_places
-from amped.exploration.beside import searched_beside
+from amped.exploration.beside import further_degrees
 from amped.exploration.one_case import Case
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, parts, wholes
 from amped.exploration.searched_layouts import Layouts, Postponed, Seen
@@ -41,12 +41,14 @@ class Family:
     """Cases that differ only in numbers: they have one plan, and one joint axis on which `case` is a variable.
 
     Attributes:
+        cases: the cases, in order; a row names its case by its place here.
         kinds: the parallelisms that are placed.
-        every: as `Space.every_placement`.
-        sources: the sources of the first case; its `given` also has the names of joint and open variables.
-        tied: the names whose value depends on the case, with the values.
-        beside: further variables of the joint axis: the chunks of a stage and those that are listed, with their values;
-            and those that some case needs, without values, because these depend on the row.
+        every: whether every placement of the degrees in the fast domain is a mapping of its own.
+        sources: the values and choices of the first case; its `given` also has the names of joint and open variables.
+        tied: by name, each value that depends on the case: the name of the variable that decides it (CASE), and the value
+            of each case.
+        beside: further variables of the joint axis by name, with their values. The values are empty if they depend on the
+            row, as those of expert degrees do.
         stages: the number of pipeline stages if a layout lists them, else 0.
     """
 
@@ -60,22 +62,22 @@ class Family:
 
     @property
     def degrees(self) -> tuple[str, ...]:
-        """The degrees of a mapping, in the order of its columns."""
+        """The names of the degrees of a mapping, in the order of its columns."""
         return (*parts(self.kinds), *wholes(self.kinds)) if self.every else wholes(self.kinds)
 
     @property
     def joint(self) -> tuple[str, ...]:
-        """The variables of the joint axis that are inputs of formulas."""
+        """The names of the variables of the joint axis that are inputs of formulas."""
         return (*self.placed, BATCH, MICROBATCH, *self.beside)
 
     @property
     def placed(self) -> tuple[str, ...]:
-        """The degrees, and (if that is searched) the number of filled places of a fast domain."""
+        """The names of the degrees, and (if it is searched) of the number of filled places of a fast domain."""
         return (*self.degrees, *((FILLED,) if self.fills else ()))
 
     @property
     def fills(self) -> bool:
-        """Whether some case may be faster if places of its fast domain stay empty."""
+        """Whether the number of filled places is searched: some case may be faster if places of a fast domain stay empty."""
         given = FILLED in self.cases[0].sources.given
         return not (self.every or given) and any(may_leave_places(case.accelerators) for case in self.cases)
 
@@ -86,7 +88,12 @@ class Family:
 
 
 def families(scenario: Scenario, sweeps: Swept, postponed: Postponed | None = None) -> list[Family]:
-    """All cases, grouped by structure, but for postponed layouts.
+    """All cases in families; cases of one family have the same formulas.
+
+    Args:
+        scenario: the config.
+        sweeps: what the user and the space sweep.
+        postponed: which layouts are sought in a later search; None: all layouts are sought now.
 
     Raises:
         AmpedError: for rows that do not exist, a machine of unknown size, or a missing batch size.
@@ -97,21 +104,23 @@ def families(scenario: Scenario, sweeps: Swept, postponed: Postponed | None = No
         by_structure.setdefault(structure, []).append(case)
     seen: Seen = {}
     layouts_of = partial(Layouts, scenario.catalogue, sweeps, seen, postponed)
-    return [family for cases in by_structure.values() for family in _by_layout(cases, layouts_of, sweeps)]
+    return [family for cases in by_structure.values() for family in _families_by_layout(cases, layouts_of, sweeps)]
 
 
-def _by_layout(cases: list[Case], layouts_of: Callable[[Case], Layouts], sweeps: Swept) -> list[Family]:
-    """One family of the cases whose layers divide evenly, and one family for each layout of each case."""
-    even, unequal = list[Case](), list[Family]()
+def _families_by_layout(cases: list[Case], layouts_of: Callable[[Case], Layouts], sweeps: Swept) -> list[Family]:
+    """One family of the cases that are searched without a layout, and one family for each layout of each case."""
+    even, with_layout = list[Case](), list[Family]()
     for case in cases:
         layouts, has_even = layouts_of(case).searched()
         even += [case] * has_even
-        unequal += [_of_layout(replace(case, sources=laid), stages, sweeps) for stages, laid in layouts]
-    return ([_family(tuple(even), sweeps)] if even else []) + unequal
+        with_layout += [
+            _family_with_layout(replace(case, sources=laid_out), stages, sweeps) for stages, laid_out in layouts
+        ]
+    return ([_family(tuple(even), sweeps)] if even else []) + with_layout
 
 
-def _of_layout(case: Case, stages: int, sweeps: Swept) -> Family:
-    """The family of one case with a layout."""
+def _family_with_layout(case: Case, stages: int, sweeps: Swept) -> Family:
+    """The family of one case whose sources have a layout of so many stages."""
     chunks = case.sources.given[CHUNKS]
     outer: dict[str, Value] = {**case.outer, LAYOUT: case.sources.choices[LAYOUT]}
     if chunks > 1 and not (sweeps.space.chunks or sweeps.listed.get(CHUNKS)):  # as a layout in letters lists them
@@ -129,28 +138,35 @@ def _cases(scenario: Scenario, sweeps: Swept) -> Iterator[Case]:
     numbers = dict(zip(sizes, np.array(list(product(*sizes.values())), dtype=np.float64).T, strict=False))
     for values in product(*outer.values()):
         chosen = dict(zip(outer, values, strict=True))
-        further = asked_again(scenario.question, chosen) if chosen else scenario
+        scenario_of_combination = asked_again(scenario.question, chosen) if chosen else scenario
         shown = {name: float(str(value)) if name in nodes else str(value) for name, value in chosen.items()}
-        yield from _cases_of(further, shown, numbers, sweeps)
+        yield from _cases_of(scenario_of_combination, shown, numbers, sweeps)
 
 
 def _cases_of(scenario: Scenario, outer: Mapping[str, Value], numbers: Columns, sweeps: Swept) -> Iterator[Case]:
-    """The cases of all machines; the sizes of the machines are computed together."""
+    """The cases of one combination of rows and choices: one for each size of the machine. All sizes are computed together.
+
+    Args:
+        scenario: the config with these rows and choices.
+        outer: the rows and choices, by name.
+        numbers: the swept numbers of the machine: for each name, its value for each size.
+        sweeps: what the user and the space sweep.
+    """
     catalogue = scenario.catalogue
     replaced = _replaced(catalogue, numbers)
     given = {n: v for n, v in scenario.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
-    away = (sweeps.names | _replaced(catalogue, sweeps.names)) - numbers.keys() - outer.keys()
-    sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in away}
+    swept_names = (sweeps.names | _replaced(catalogue, sweeps.names)) - numbers.keys() - outer.keys()
+    sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in swept_names}
     sized = run(plan(catalogue, SIZES, replace(scenario.sources, given=sizing)), sizing, JointAxis(numbers))
-    kept = {name: value for name, value in sizing.items() if name not in SEARCHED}
-    one_dimension = chosen_values(catalogue, scenario.sources)["tensor_parallel_strategy"] == "1d"
+    fixed = {name: value for name, value in sizing.items() if name not in SEARCHED}
+    is_one_dimensional = chosen_values(catalogue, scenario.sources)["tensor_parallel_strategy"] == "1d"
     batches = tuple(int(batch) for batch in sweeps.listed.get(BATCH) or _batch(given))
     sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
-    for place, (accelerators, domain, experts, *given_degrees) in enumerate(sizes):
-        machine: dict[str, Value] = {name: float(column[place]) for name, column in numbers.items()}
-        searched = searched_beside(experts, one_dimension, sweeps)
+    for number, (accelerators, domain, experts, *given_degrees) in enumerate(sizes):
+        machine: dict[str, Value] = {name: float(column[number]) for name, column in numbers.items()}
+        searched = further_degrees(experts, is_one_dimensional, sweeps)
         dropped = _replaced(catalogue, searched).union(searched, *(SETTLES[name] for name in searched))
-        given = {name: value for name, value in kept.items() if name not in dropped}
+        given = {name: value for name, value in fixed.items() if name not in dropped}
         sources = replace(scenario.sources, given={**given, **machine, "number_of_accelerators": float(accelerators)})
         degrees = {
             kind: _token_degrees(kind, accelerators, degree, sweeps)
@@ -169,12 +185,19 @@ def _cases_of(scenario: Scenario, outer: Mapping[str, Value], numbers: Columns, 
 
 
 def _replaced(catalogue: Catalogue, names: Iterable[str]) -> set[str]:
-    """The names that are replaced where one of these is given."""
+    """All names that are replaced if one of the names is given."""
     return {other for name in names for other in catalogue[name].replaces}
 
 
 def _token_degrees(kind: str, accelerators: int, given: int, sweeps: Swept) -> tuple[int, ...]:
-    """The degrees of a parallelism that splits sequences: those that are listed, or searched, or the given one."""
+    """The degrees that are tried of a parallelism that splits sequences: listed ones, else searched ones, else the given one.
+
+    Args:
+        kind: the parallelism.
+        accelerators: the number of accelerators, which searched degrees divide.
+        given: the given degree.
+        sweeps: what the user and the space sweep.
+    """
     if listed := sweeps.listed.get(f"{kind}_parallel_degree"):
         return tuple(map(int, listed))
     if sweeps.space.largest_context and not {*parts((kind,))} & {*sweeps.listed}:
@@ -183,6 +206,7 @@ def _token_degrees(kind: str, accelerators: int, given: int, sweeps: Swept) -> t
 
 
 def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
+    """The given global batch size, alone in a tuple; it is an error if none is given."""
     if BATCH not in given:
         raise ConfigError(f"'{BATCH}' is missing", f"give it in the config, with --set {BATCH}=… or --vary {BATCH}=…")
     return (given[BATCH],)
@@ -209,7 +233,7 @@ def _family(cases: tuple[Case, ...], sweeps: Swept) -> Family:
 
 
 def _chunks(cases: tuple[Case, ...], sweeps: Swept) -> tuple[float, ...]:
-    """The numbers of chunks that may divide the layers of a stage: all divisors of the number of layers."""
+    """The numbers of chunks that may divide the layers of a stage: all divisors of every number of layers."""
     layers = {case.sources.given["layers"] for case in cases if "layers" in case.sources.given}
     layers |= set(sweeps.axes.get("layers", ()))
     return tuple(float(d) for d in sorted({d for number in layers for d in divisors(int(number))}))

@@ -33,7 +33,15 @@ LONGEST = 10_000
 
 @dataclass(frozen=True)
 class Wish:
-    """One comparison: of a quantity with a value in canonical units or another quantity, or of a choice with a text."""
+    """One comparison: of a quantity with a value or with another quantity, or of a choice with a text.
+
+    Attributes:
+        name: the quantity or choice on the left.
+        comparison: a key of `COMPARISONS`.
+        value: the value on the right, in canonical units or as the text of a choice.
+        written: the wish as text.
+        other: the quantity on the right, if there is one in place of a value.
+    """
 
     name: str
     comparison: str
@@ -46,13 +54,14 @@ class Wish:
         """The names of the numbers that the wish compares."""
         return () if isinstance(self.value, str) else tuple(name for name in (self.name, self.other) if name)
 
-    def holds(self, of: Callable[[str], Any]) -> Mask:
-        """Where the wish is fulfilled; `of` gives the values of a quantity, or the text of a choice."""
-        return np.asarray(COMPARISONS[self.comparison](of(self.name), of(self.other) if self.other else self.value))
+    def holds(self, values_of: Callable[[str], Any]) -> Mask:
+        """Where the wish is fulfilled. `values_of` gives the values of a quantity, or the text of a choice."""
+        right = values_of(self.other) if self.other else self.value
+        return np.asarray(COMPARISONS[self.comparison](values_of(self.name), right))
 
 
 def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
-    """The comparisons of all texts.
+    """The wishes of all texts; a text may join several comparisons by "and".
 
     Raises:
         ConfigError: for texts of another form, unknown names, wrong units and contradictory wishes, all at once.
@@ -62,8 +71,8 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
     for text in texts:
         place = f"--where {text[:60]!r}"
         if len(text) > LONGEST:
-            told = f"has {len(text)} characters, and {LONGEST} are the most"
-            problems.append(Problem(told, f"{place}…", "give several --where"))
+            problem = f"has {len(text)} characters, and {LONGEST} are the most"
+            problems.append(Problem(problem, f"{place}…", "give several --where"))
             continue
         for comparison in _AND.split(text):
             with collected(problems, place):
@@ -71,14 +80,15 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
     for name in dict.fromkeys(wish.name for wish in wishes):
         of_name = [wish for wish in wishes if wish.name == name and not wish.other]
         if of_name and _contradict(of_name):
-            told = f"{', '.join(wish.written for wish in of_name)} contradict one another"
-            problems.append(Problem(told, "--where", "drop one of them"))
+            problem = f"{', '.join(wish.written for wish in of_name)} contradict one another"
+            problems.append(Problem(problem, "--where", "drop one of them"))
     if problems:
         raise ConfigError(problems)
     return tuple(wishes)
 
 
 def _read(text: str, catalogue: Catalogue) -> Wish:
+    """The wish of one comparison; if only its right side is a quantity, the sides are exchanged."""
     match = _WISH.fullmatch(text)
     if match is None:
         raise ConfigError(f"{text!r} is not NAME < VALUE", 'for example "memory_per_accelerator_bytes < 70 GB"')
@@ -97,18 +107,24 @@ def _read(text: str, catalogue: Catalogue) -> Wish:
     meant = did_you_mean(right, names) if _NAME.fullmatch(right) and catalogue[one].mark.unit != "choice" else ""
     if meant:
         raise ConfigError(f"there is no quantity '{right}'", meant)
-    return Wish(one, comparison, _value(catalogue, one, comparison, right), f"{one} {comparison} {right}")
+    value = _value(catalogue, one, comparison, right)
+    return Wish(name=one, comparison=comparison, value=value, written=f"{one} {comparison} {right}")
 
 
 def _of_two(catalogue: Catalogue, one: str, comparison: str, other: str) -> Wish:
+    """The wish that compares two quantities, which must have one unit."""
     units = [catalogue[name].mark.unit for name in (one, other)]
     if units[0] != units[1] or "choice" in units:
-        told = ", ".join(f"'{n}' is in {u}" for n, u in zip((one, other), units, strict=True))
-        raise ConfigError(f"only numbers of one unit are compared: {told}", "compare each with a value")
-    return Wish(one, comparison, 0.0, f"{one} {comparison} {other}", other)
+        units_of_names = ", ".join(f"'{name}' is in {unit}" for name, unit in zip((one, other), units, strict=True))
+        raise ConfigError(f"only numbers of one unit are compared: {units_of_names}", "compare each with a value")
+    return Wish(name=one, comparison=comparison, value=0.0, written=f"{one} {comparison} {other}", other=other)
 
 
 def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float | str:
+    """The value that a text gives to a quantity, in its canonical unit; of a choice, the text as amped writes it.
+
+    Small numbers of coarse units, such as bytes, must have a unit: most likely it was forgotten.
+    """
     mark = catalogue[name].mark
     if mark.unit == "choice":
         choices = {choice.casefold(): choice for choice in mark.choices}
@@ -119,19 +135,19 @@ def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float
         return float(text.casefold() == "true")
     number = parse(text, mark.unit, mark.bare)
     if mark.unit in COARSE and 0 < number < LEAST_COARSE and text.replace(".", "", 1).isdigit():
-        told = f"{text} without a unit is {text} {mark.unit}"
-        raise ConfigError(told, f'write the unit: "{name} {comparison} {text} {COARSE[mark.unit]}"')
+        problem = f"{text} without a unit is {text} {mark.unit}"
+        raise ConfigError(problem, f'write the unit: "{name} {comparison} {text} {COARSE[mark.unit]}"')
     return number
 
 
 def _contradict(wishes: list[Wish]) -> bool:
-    """Whether no value fulfills all wishes.
+    """Whether no value of a quantity fulfills all wishes for it.
 
-    It tries the values in the wishes, one between each two neighbors, and one on either side of all.
+    The values in the wishes are tried, one value between each two neighbors, and one on either side of all.
     """
-    ends = np.unique(np.array([wish.value for wish in wishes]))
+    limits = np.unique(np.array([wish.value for wish in wishes]))
     is_choice = isinstance(wishes[0].value, str)
     # Among choices, the empty text stands for all that no wish names.
-    more = [[""]] if is_choice else [(ends[1:] + ends[:-1]) / 2, [-np.inf, np.inf]]
-    tried = np.concatenate([ends, *more])
+    others = [[""]] if is_choice else [(limits[1:] + limits[:-1]) / 2, [-np.inf, np.inf]]
+    tried = np.concatenate([limits, *others])
     return not np.logical_and.reduce([wish.holds(lambda _: tried) for wish in wishes]).any()

@@ -40,7 +40,7 @@ SHRINK = ("tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator"
 
 
 class Dominance:
-    """For what the user asks: which policies have values that need not be tried."""
+    """Tells which values of policies need not be tried, for the objectives and wishes of the user."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Dominance:
         objectives: Iterable[Objective],
         wishes: Iterable[Wish],
     ) -> None:
+        """Notes for each objective and wish whether less (1.0) or more (-1.0) is better; `chosen` has all formulas."""
         self.catalogue, self.family, self.chosen = catalogue, family, chosen
         self._signs = [(objective.name, objective.sign) for objective in objectives]
         for wish in wishes:
@@ -57,39 +58,45 @@ class Dominance:
             self._signs += [(name, -sign if name == wish.other else sign) for name in wish.quantities]
 
     def _better_where_less(self, policy: str) -> bool:
-        """Whether all that is asked for and depends on a policy gets better with less time and fewer bytes."""
+        """Whether each objective and wish that depends on a policy gets better with less time and fewer bytes."""
         signs, following = {**dict.fromkeys(GROW, 1.0), **dict.fromkeys(SHRINK, -1.0)}, _following(self.chosen, policy)
         return all(signs.get(name) == sign or name not in following for name, sign in self._signs)
 
     @property
     def hides(self) -> bool:
-        """Whether the policy that hides messages does nothing else; if it is on, no step is longer."""
+        """Whether the policy HIDING changes nothing but hidden messages; then no step is longer with it."""
         changed = _following(self.chosen, HIDING) - _following(self.chosen, "step_time")
         return changed <= {HIDING, *HIDDEN} and self._better_where_less(HIDING)
 
     @cached_property
     def compares(self) -> bool:
-        """Whether the times and bytes of a layer decide if one value of the compared policy is as good as another."""
+        """Whether times and bytes of a layer decide if one value of the policy COMPARED is as good as another."""
         return self.chosen.by_name.keys() >= {*RESPECTS} and self._better_where_less(COMPARED)
 
     @cached_property
     def _respected(self) -> Plan:
+        """The formulas of all RESPECTS."""
         return plan(self.catalogue, RESPECTS, self.family.sources)
 
     def as_good(self, rows: Columns, axes: Columns) -> Mask:
-        """The rows in which the last value of the compared policy is in every respect as good as each other value."""
-        place, joint = [*axes].index(COMPARED), JointAxis(rows, tied=self.family.tied)
+        """The rows in which the last value of the policy COMPARED is as good as each other value in all RESPECTS.
+
+        Args:
+            rows: the variables of the joint axis, by name.
+            axes: the values of the open axes, by name.
+        """
+        axis, joint = [*axes].index(COMPARED), JointAxis(rows, tied=self.family.tied)
         results = run(self._respected, self.family.sources.given, joint, axes, frozenset(RESPECTS))
-        good: Mask = np.ones(joint.size, dtype=bool)
-        for numbers in (array for name in RESPECTS for array in results.arrays(name) if array.ndim > place):
-            values = np.moveaxis(numbers, place, 0)
+        is_as_good: Mask = np.ones(joint.size, dtype=bool)
+        for numbers in (array for name in RESPECTS for array in results.arrays(name) if array.ndim > axis):
+            values = np.moveaxis(numbers, axis, 0)
             if len(values) > 1:
-                good = good & np.all(values[-1] <= values, axis=tuple(range(values.ndim - 1)))
-        return good
+                is_as_good = is_as_good & np.all(values[-1] <= values, axis=tuple(range(values.ndim - 1)))
+        return is_as_good
 
 
 def _following(chosen: Plan, name: str) -> set[str]:
-    """A name, and the quantities that depend on it."""
+    """The names of a quantity or parameter, and of all quantities of a plan that depend on it."""
     following = {name}
     for quantity, formula in chosen.by_name.items():
         if not following.isdisjoint(formula.arguments):

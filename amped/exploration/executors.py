@@ -27,7 +27,7 @@ THREADS = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
      "VECLIB_MAXIMUM_THREADS"), "1",
 )  # fmt: skip
-# How many seconds a scheduler has to answer, and to have a worker.
+# How many seconds amped waits for an answer of a scheduler, and for its first worker.
 PATIENCE = 10
 # The function of dask's executor that hands a result over; an error of it is logged with a traceback.
 HANDS_OVER = "_cascade_future"
@@ -59,9 +59,9 @@ class Engine:
     Attributes:
         executor: evaluates the parts.
         window: how many parts it gets at once.
-        elsewhere: whether it evaluates in another process, which must read the question again.
-        lost: the errors of its futures if a part is lost for good. After a `BrokenExecutor` it repairs itself at the
-            next submit.
+        elsewhere: whether parts are evaluated in another process, which must read the question again.
+        lost: the errors of a future whose part is lost for good. After any other `BrokenExecutor`, the part can be submitted
+            again.
     """
 
     executor: Executor
@@ -74,7 +74,7 @@ class Serial(Executor):
     """Evaluates in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future that is already done."""
+        """A future that is already done: the function was called at once."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -87,21 +87,21 @@ class Renewed(Executor):
     """Wraps another executor, and makes it anew when one of its workers has died."""
 
     def __init__(self, new: Callable[[], Executor]) -> None:
-        self._new, self._own = new, new()
+        self._new, self._executor = new, new()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future of the current executor."""
+        """A future of the wrapped executor; if a worker of this executor has died, of a new one."""
         with _without_interrupt():  # a submit may start workers
             try:
-                return self._own.submit(fn, *args, **kwargs)
+                return self._executor.submit(fn, *args, **kwargs)
             except BrokenExecutor:
-                self._own.shutdown(wait=False)
-                self._own = self._new()
-                return self._own.submit(fn, *args, **kwargs)
+                self._executor.shutdown(wait=False)
+                self._executor = self._new()
+                return self._executor.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the current executor."""
-        self._own.shutdown(wait=wait, cancel_futures=cancel_futures)
+        """Ends the wrapped executor."""
+        self._executor.shutdown(wait=wait, cancel_futures=cancel_futures)
 
 
 # The engine that evaluates in this process.
@@ -116,7 +116,7 @@ def serial(_: Spread) -> Iterator[Engine]:
 
 @contextmanager
 def processes(asked: Spread) -> Iterator[Engine]:
-    """An engine of processes on this machine. They are started afresh (spawn), so that they inherit no differences."""
+    """An engine of processes on this machine. They are started by spawn, so that they inherit nothing of this process."""
     number = asked.workers or os.cpu_count() or 1
     pools: Any = importlib.import_module("concurrent.futures.process")  # slow, and rarely needed
     context, before = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
@@ -136,7 +136,7 @@ def processes(asked: Spread) -> Iterator[Engine]:
 
 @contextmanager
 def _without_interrupt() -> Iterator[None]:
-    """Makes Ctrl-C wait, and hides it from processes that are started meanwhile, from their first moment on."""
+    """Delays Ctrl-C until the block ends. Processes that are started in the block ignore Ctrl-C from the beginning."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -148,7 +148,7 @@ def _without_interrupt() -> Iterator[None]:
 
 
 def _follow_parent() -> None:
-    """Lets a worker ignore Ctrl-C, and end with its parent: a parent that is killed cannot tell it to end."""
+    """Makes a worker ignore Ctrl-C and end with its parent, because a parent that is killed cannot end its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -156,6 +156,7 @@ def _follow_parent() -> None:
 
 
 def _end_after(parent: BaseProcess) -> None:
+    """Waits until the parent has ended, and then ends this process."""
     parent.join()
     os._exit(1)
 
@@ -164,7 +165,7 @@ def _end_after(parent: BaseProcess) -> None:
 def mpi(_: Spread) -> Iterator[Engine | None]:
     """An engine of the processes that `mpirun` started.
 
-    The first one leads and gets it; the others evaluate and get None.
+    The first process leads and gets the engine. The others evaluate, and get None when the first one has finished.
     """
     from_extra("mpi4py", "mpi", "--executor mpi")
     try:
@@ -189,7 +190,7 @@ def mpi(_: Spread) -> Iterator[Engine | None]:
 
 @contextmanager
 def dask(asked: Spread) -> Iterator[Engine]:
-    """An engine of the workers of a dask scheduler; amped must be installed there."""
+    """An engine of the workers of a dask scheduler; amped must be installed where they run."""
     distributed = from_extra("distributed", "dask", "--executor dask")
     if not asked.scheduler:
         raise ConfigError("--executor dask has no scheduler", "give its address: --scheduler tcp://HOST:8786")
@@ -200,27 +201,29 @@ def dask(asked: Spread) -> Iterator[Engine]:
         window = max(16, 2 * _slots(client, asked.scheduler))
         yield Engine(client.get_executor(pure=False), window, elsewhere=True, lost=(killed, closed, CancelledError))
     finally:
-        with _hung_up(), suppress(TimeoutError):  # the answer is there, or nobody waits for one
+        with _without_late_results(), suppress(TimeoutError):  # the answer is there, or nobody waits for one
             client.close(timeout=HANG_UP)
 
 
 @contextmanager
-def _hung_up() -> Iterator[None]:
-    """Leaves out what the executor of dask logs of results that were on their way when this process hung up."""
+def _without_late_results() -> Iterator[None]:
+    """Hides what dask's executor logs, while the block runs, about results that arrive when the client is closed."""
     log = logging.getLogger("tornado.application")
 
-    def matters(record: logging.LogRecord) -> bool:
+    def is_shown(record: logging.LogRecord) -> bool:
+        """Whether a line of the log is not about such a result."""
         frames = traceback.walk_tb(record.exc_info[2]) if record.exc_info else ()
         return all(frame.f_code.co_name != HANDS_OVER for frame, _ in frames)
 
-    log.addFilter(matters)
+    log.addFilter(is_shown)
     try:
         yield
     finally:
-        log.removeFilter(matters)
+        log.removeFilter(is_shown)
 
 
 def _slots(client: Any, address: str) -> int:
+    """The number of threads of all workers of a dask scheduler; it waits for the first worker."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
@@ -230,6 +233,7 @@ def _slots(client: Any, address: str) -> int:
 
 
 def _client(distributed: Any, address: str) -> Any:
+    """A dask client that is connected to the scheduler at an address. `distributed` is the module of dask."""
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are reported as amped's own errors
     try:
         importlib.import_module("distributed.comm").get_address_host_port(address)
@@ -248,12 +252,12 @@ ENGINES: dict[str, Callable[[Spread], AbstractContextManager[Engine | None]]] = 
 
 
 def opened(asked: Spread) -> AbstractContextManager[Engine | None]:
-    """The engine that the options ask for.
+    """The engine that the options ask for, as a context.
 
     A process that does not lead gets None, after the leading process has finished.
 
     Raises:
-        ConfigError: for options that do not go together; on entry, if the engine cannot be started.
+        ConfigError: for options that exclude each other; on entry into the context, if the engine cannot be started.
     """
     name = asked.executor or ("processes" if (asked.workers or 1) > 1 else "serial")
     if asked.workers and name in ("mpi", "dask"):

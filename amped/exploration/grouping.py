@@ -23,7 +23,12 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class OfCases:
-    """A column that is constant within each case: the value of each case, and the case of each row."""
+    """A column whose value is the same in all rows of a case.
+
+    Attributes:
+        values: the value of each case.
+        case: the number of the case of each row.
+    """
 
     values: Column
     case: Places
@@ -36,16 +41,22 @@ class Cells:
     """The cells of a part: for each joint row, one cell for each combination of the open axes.
 
     Attributes:
-        groups: the names of the groups; the index of a cell's group is the sum of two indices, its row's and its open
-            cell's.
+        groups: the names of the groups. The index of a cell's group is the sum of an index of its joint row and an index
+            of its place on the open axes.
     """
 
     def __init__(
         self, part: int, case: Places, rows: Mapping[str, Any], more: Columns, axes: Columns, each: Sequence[str]
     ) -> None:
-        """Takes the case of each joint row, the columns of joint rows that are shown and more of them, and the open axes.
+        """Finds the groups of all cells.
 
-        `each` has names of columns or of open axes; their values make the groups.
+        Args:
+            part: the number of the part.
+            case: the number of the case of each joint row.
+            rows: the columns of joint rows that are shown, by name.
+            more: further columns of joint rows, which may only make groups.
+            axes: the values of the open axes, by name.
+            each: the names of columns or of open axes whose values make the groups.
 
         Raises:
             ConfigError: for groups by a name that is not swept.
@@ -58,32 +69,36 @@ class Cells:
         self.mechanisms, self.mechanisms_beside = mechanisms_of_rows(columns, len(case)), mechanisms_of_axes(axes)
         self.grid = [len(axis) for axis in axes.values()]
         self.beside = math.prod(self.grid)
-        of_rows, of_axes = ([name for name in each if (name in columns) is in_rows] for in_rows in (True, False))
-        row_values, self.of_rows = _distinct([columns[name] for name in of_rows], len(case))
-        open_cells = self._open(np.arange(self.beside))
-        open_values, of_open = _distinct([open_cells[name] for name in of_axes], self.beside)
-        self.of_open = of_open * len(row_values)
-        values = (
-            dict(zip((*of_rows, *of_axes), (*row, *cell), strict=True)) for cell in open_values for row in row_values
-        )
+        row_names, axis_names = ([name for name in each if (name in columns) is in_rows] for in_rows in (True, False))
+        row_values, self.index_of_row = _distinct([columns[name] for name in row_names], len(case))
+        axis_columns = self._axis_values(np.arange(self.beside))
+        axis_values, index = _distinct([axis_columns[name] for name in axis_names], self.beside)
+        self.index_of_place = index * len(row_values)
+        names = (*row_names, *axis_names)
+        values = (dict(zip(names, (*row, *cell), strict=True)) for cell in axis_values for row in row_values)
         self.groups = [json.dumps([value[name] for name in each]) if each else ALL for value in values]
 
-    def _open(self, places: Places) -> dict[str, Column]:
-        """The values of the open axes in some open cells."""
+    def _axis_values(self, places: Places) -> dict[str, Column]:
+        """The values of each open axis at some places, by name; a place counts the combinations of open axes."""
         where = np.unravel_index(places, self.grid) if self.grid else ()
         return {name: axis[at] for (name, axis), at in zip(self.axes.items(), where, strict=True)}
 
     def columns(self, rows: Places, places: Places) -> dict[str, Column]:
-        """The swept values of cells, each given by its joint row and its place among the open cells."""
-        return {name: column[rows] for name, column in self.rows.items()} | self._open(places)
+        """The swept values of some cells, by name. A cell is given by its joint row and its place on the open axes."""
+        return {name: column[rows] for name, column in self.rows.items()} | self._axis_values(places)
 
     def group(self, rows: slice, shape: tuple[int, ...]) -> Places:
-        """The group of each cell of some joint rows; the rows are the last axis."""
-        return self.of_open.reshape(*shape[:-1], 1) + self.of_rows[rows]
+        """The index of the group of each cell of some joint rows, in the shape of a block; the rows are its last axis."""
+        return self.index_of_place.reshape(*shape[:-1], 1) + self.index_of_row[rows]
 
 
 def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], Places]:
-    """The distinct combinations of a few columns, and the combination of each row."""
+    """The distinct combinations of the values of some columns, and for each row the number of its combination.
+
+    Args:
+        columns: the columns, each of numbers or texts, or of `OfCases`.
+        size: the number of rows.
+    """
     if not columns:
         return [()], np.zeros(size, dtype=np.intp)
     levels, codes = [], []
@@ -94,5 +109,6 @@ def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], Pla
     widths = [*map(len, levels)]
     code = np.ravel_multi_index(codes, widths)
     first, which = distinct(code, math.prod(widths))
-    places = zip(*np.unravel_index(code[first], widths), strict=True)
-    return [tuple(v[p] for v, p in zip(levels, place, strict=True)) for place in places], which.astype(np.intp)
+    combinations = zip(*np.unravel_index(code[first], widths), strict=True)
+    values_of = [tuple(v[p] for v, p in zip(levels, places, strict=True)) for places in combinations]
+    return values_of, which.astype(np.intp)

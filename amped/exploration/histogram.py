@@ -16,7 +16,7 @@ BITS_LEFT, BINS = np.uint64(48), 1 << 16
 
 
 def counted(values: Array) -> dict[int, int]:
-    """How many of the values lie in each bin that has some."""
+    """The number of values in each bin that is not empty, by the number of the bin (its first sixteen bits)."""
     positive_zeros = np.ascontiguousarray(values) + 0.0  # the two floating-point zeros become one value
     counts = np.bincount((positive_zeros.view(np.uint64) >> BITS_LEFT).astype(np.intp))
     places = np.flatnonzero(counts)
@@ -24,10 +24,15 @@ def counted(values: Array) -> dict[int, int]:
 
 
 def bins(counts: Mapping[int, int]) -> list[tuple[float, float, int]]:
-    """The bins that have values, in ascending order: where each begins and ends, and how many values it has."""
+    """Where each bin begins and ends, and how many values it has, in ascending order.
+
+    Args:
+        counts: the number of values by the number of the bin, as `counted` gives.
+    """
     return sorted((*_edges(place), count) for place, count in counts.items())
 
 
 def _edges(place: int) -> tuple[float, float]:
+    """Where the bin with a number begins and ends. Among negative numbers, larger bits mean a smaller number."""
     begins, ends = np.array([place << 48, (place + 1) << 48], dtype=np.uint64).view(np.float64).tolist()
     return (begins, ends) if place < BINS // 2 else (ends, begins)

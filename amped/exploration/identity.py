@@ -26,7 +26,10 @@ NOT_OF_THE_IDENTITY = ("yes",)
 
 
 def identity(request: Request) -> dict[str, Any]:
-    """The versions, the code, and everything that was asked; files are represented by a digest of their content."""
+    """All that determines the findings, as plain data: versions, code, and what was asked.
+
+    Files are represented by a digest of their content.
+    """
     question, config = request.question, request.question.config
     options = {n: v for n, v in asdict(request.options).items() if n not in NOT_OF_THE_IDENTITY}
     asked = {
@@ -51,12 +54,12 @@ def identity(request: Request) -> dict[str, Any]:
 
 
 def fingerprint(request: Request) -> str:
-    """A short text for the identity."""
+    """A digest of the identity."""
     return digest(json.dumps(identity(request), sort_keys=True).encode())
 
 
 def told(request: Request) -> dict[str, Any]:
-    """What does not change the findings, but is needed to ask the question again and to show the answer."""
+    """The data that do not change the findings, but are needed to ask the question again and to show the answer."""
     config = request.question.config
     paths = [str(path.resolve()) for path in table_paths(request.question.lookup_tables)]
     return {"label": config.label, "description": config.description, "notices": [*config.notices],
@@ -64,7 +67,13 @@ def told(request: Request) -> dict[str, Any]:
 
 
 def request_of(asked: Mapping[str, Any], beside: Mapping[str, Any], formulas: Path | None) -> Request:
-    """The request with this `identity` and this `told`. Formulas are code, which runs only if the caller names it."""
+    """The request that has an identity.
+
+    Args:
+        asked: what `identity` gave for the request.
+        beside: what `told` gave for the request.
+        formulas: the file of the user's formulas. They are code, which runs only if the caller names the file.
+    """
     config = Config(
         label=beside["label"],
         description=beside["description"],
@@ -92,21 +101,22 @@ def portable(request: Request) -> Request:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """A text `place: what there, what here` for each place in which two nested mappings differ."""
-    one, other = dict(_flat(there)), dict(_flat(here))
+    """A line for each value in which two nested mappings differ: its place, the value there, and the value here."""
+    values_there, values_here = dict(_flat(there)), dict(_flat(here))
     return [
-        f"{name}: {_shown(one, name)} there, {_shown(other, name)} here"
-        for name in {**one, **other}
-        if one.get(name, ...) != other.get(name, ...)
+        f"{name}: {_shown(values_there, name)} there, {_shown(values_here, name)} here"
+        for name in {**values_there, **values_here}
+        if values_there.get(name, ...) != values_here.get(name, ...)
     ]
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:
+    """The value of a name as text; "nothing" if the name is missing."""
     return quoted(values[name]) if name in values else "nothing"
 
 
 def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value of nested mappings, with its place."""
+    """The place and the value of each entry of nested mappings. A place joins the keys by dots, after `before`."""
     for name, value in nested.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
@@ -116,21 +126,29 @@ def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 
 @lru_cache(maxsize=1)
 def code() -> str:
-    """A digest of the code and the tables that findings depend on, so that an edited formula gives other findings."""
+    """A digest of the code and the tables on which findings depend: findings of edited formulas are told apart."""
     package, tables = Path(__file__).resolve().parent.parent, shipped_folder("lookup_tables")
     files = {path.relative_to(package): path for path in (*package.rglob("*.py"), package / "base" / "units.txt")}
-    files = {name: path for name, path in files.items() if name.parts[0] not in NOT_OF_THE_ANSWER}
     files |= {Path("lookup_tables", path.name): path for path in tables.glob("*.json")}
-    sums = {name.as_posix(): digest(path.read_bytes()) for name, path in files.items()}
+    sums = {
+        name.as_posix(): digest(path.read_bytes())
+        for name, path in files.items()
+        if name.parts[0] not in NOT_OF_THE_ANSWER
+    }
     return digest(json.dumps(sums, sort_keys=True).encode())
 
 
 def digest(content: bytes) -> str:
-    """A short text that practically no other content has."""
+    """The first 16 hexadecimal digits of the SHA-256 sum of some bytes."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _digest_of_formulas(question: Question) -> str:
+    """A digest of the file of the user's formulas; empty without formulas.
+
+    Raises:
+        ConfigError: for formulas that exist only in this process.
+    """
     if question.formulas is None:
         return ""
     if not isinstance(question.formulas, str | Path):
@@ -140,9 +158,10 @@ def _digest_of_formulas(question: Question) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in the form that JSON gives back."""
+    """A value as JSON gives it back: arrays become lists, and other objects become texts."""
     return json.loads(json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)))
 
 
 def _tuples(value: Any) -> Any:
+    """A value whose lists have become tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

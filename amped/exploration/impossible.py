@@ -22,7 +22,7 @@ from amped.pipeline_layouts.laying_out import LAYOUT, SLOTS
 from amped.theory.nouns.divisors import divisors
 from amped.theory.nouns.parallelisms import PLACED
 
-# The rules that say what a degree divides: what each divides, in words, by the names of the degrees.
+# Rules on what a degree must divide. For each: the quantity that is divided, this quantity in words, and the degree.
 SPLITS = {
     "attention_heads_divide_by_the_tensor_degree": ("attention_heads", "attention heads", "tensor_parallel_degree"),
     "key_heads_match_the_tensor_degree": ("key_value_heads", "key heads", "tensor_parallel_degree"),
@@ -37,8 +37,9 @@ SIZE, BATCH, LAYERS, STAGES = "number_of_accelerators", "batch_size", "layers", 
 REPLICAS = "data_parallel_degree"
 # The rule on the chunks of the stages of a pipeline.
 WHOLE_CHUNKS = "layers_divide_by_stages_and_chunks"
-# The largest degree that is tried, and what makes the rest of the machine one accelerator.
+# The largest degree that is tried.
 LARGEST = 8192
+# The degrees, and the micro-batch size, that are 1 while one degree is tried alone.
 SINGLE = (*wholes(tuple(kind for kind in PLACED if kind != "data")), "expert_parallel_degree",
           "expert_tensor_parallel_degree", MICROBATCH)  # fmt: skip
 # The degrees that divide the accelerators.
@@ -56,9 +57,10 @@ def advice(scenario: Scenario) -> str:
 
 
 class _Machine:
-    """What is split, and the given degrees that split it."""
+    """The sizes that degrees must divide (accelerators, batch, layers, those of SPLITS), and the given degrees."""
 
     def __init__(self, scenario: Scenario, degrees: Mapping[str, float]) -> None:
+        """Computes the sizes with all degrees at 1; `degrees` are the given ones by name."""
         self.degrees, self.catalogue = degrees, scenario.catalogue
         alone = {name: 1.0 for name in (*SINGLE, CHUNKS) if name in self.catalogue}
         kept = {n: v for n, v in scenario.sources.given.items() if n not in (*wholes(), LAYOUT)}
@@ -70,16 +72,16 @@ class _Machine:
         self.size_is_given, self.laid_out = is_set(scenario, SIZE), LAYOUT in scenario.sources.given
 
     def advice(self) -> str:
-        """A sentence for each degree that is impossible alone; else one on their product."""
-        alone = ". ".join(filter(None, (self._of(name, value) for name, value in self.degrees.items())))
-        return alone or self._of_all() or ("" if self.laid_out else self._of_layers())
+        """A sentence for each degree that is impossible alone; else one on all degrees together; empty if all divide."""
+        alone = ". ".join(filter(None, (self._degree_problem(name, value) for name, value in self.degrees.items())))
+        return alone or self._product_problem() or ("" if self.laid_out else self._layers_problem())
 
-    def _of(self, name: str, value: float) -> str:
-        """What a degree does not divide, and the nearest that divide it all."""
+    def _degree_problem(self, name: str, value: float) -> str:
+        """A sentence on what a degree does not divide, with the nearest values that divide it; empty if it divides all."""
         undivided = self._undivided(name, value)
         if not undivided:
             return ""
-        near = self._near(name, value)
+        near = self._nearest_degrees(name, value)
         take = f"take {_option(name)} {near}" if near else f"leave out {_option(name)}"
         if undivided == [_size(self.size)] and self.size_is_given:
             take += f", or --gpus {_multiples(self.size, value)}"
@@ -89,70 +91,87 @@ class _Machine:
         """The product of the given degrees of the machine, without one of them."""
         return math.prod(value for name, value in self.degrees.items() if name in wholes() and name != without)
 
-    def _of_all(self) -> str:
-        """That the product of the given degrees does not divide the accelerators, or what a batch divides by the batch."""
+    def _product_problem(self) -> str:
+        """A sentence if the product of the given degrees does not divide the number of accelerators.
+
+        If it does, a sentence if replicas x micro-batch size do not divide the global batch. Empty if both divide.
+        """
         product = self._product()
         if not self.size % product:
-            return self._of_batch()
-        by = " x ".join(f"{_option(name)} {value:g}" for name, value in self.degrees.items() if name in wholes())
+            return self._batch_problem()
+        product_text = " x ".join(
+            f"{_option(name)} {value:g}" for name, value in self.degrees.items() if name in wholes()
+        )
         take = f"take --gpus {_multiples(self.size, product)}"
-        return f"{by} = {product:g} does not divide {_size(self.size)}: {take}"
+        return f"{product_text} = {product:g} does not divide {_size(self.size)}: {take}"
 
-    def _of_batch(self) -> str:
-        """That a given batch does not divide by its replicas and the micro-batch, where these are given."""
+    def _batch_problem(self) -> str:
+        """A sentence if the replicas x the micro-batch size do not divide the global batch; else empty.
+
+        The replicas that nobody gives are the accelerators divided by the other degrees.
+        """
         replicas = self.degrees.get(REPLICAS, self.size / self._product(REPLICAS))
-        shares, batch = replicas * self.degrees.get(MICROBATCH, 1.0), self.sizes.get(BATCH, 0.0)
-        if not batch % shares:
+        divisor, batch = replicas * self.degrees.get(MICROBATCH, 1.0), self.sizes.get(BATCH, 0.0)
+        if not batch % divisor:
             return ""
-        by = f" x --mbs {self.degrees[MICROBATCH]:g} = {shares:g}" if MICROBATCH in self.degrees else ""
-        take = f"take --gbs {_multiples(batch, shares)}"
-        return f"{_many(replicas, 'replicas')}{by} do not divide a batch of {batch:g}: {take}"
+        microbatch_text = f" x --mbs {self.degrees[MICROBATCH]:g} = {divisor:g}" if MICROBATCH in self.degrees else ""
+        take = f"take --gbs {_multiples(batch, divisor)}"
+        return f"{_many(replicas, 'replicas')}{microbatch_text} do not divide a batch of {batch:g}: {take}"
 
-    def _of_layers(self) -> str:
-        """That the given stages of a pipeline, or their chunks, do not divide the layers; or that chunks need several stages."""
+    def _layers_problem(self) -> str:
+        """A sentence if the given stages or chunks do not divide the layers, or if chunks need several stages; else empty."""
         chunks, stages = self.degrees.get(CHUNKS, 1.0), self.degrees.get(STAGES)
         if chunks == 1.0:
-            return self._of_stages(stages) if stages else ""
+            return self._stages_problem(stages) if stages else ""
         if stages == 1.0:
             return f"--vp {chunks:g} needs several pipeline stages: leave out --vp, or take --pp 2 or more"
-        several = np.array([stages] if stages else divisors(int(self.size))[1:], dtype=np.float64)
-        whole = np.arange(1.0, self.sizes[LAYERS] + 1)
-        near = _nearest(whole[self._holding([WHOLE_CHUNKS], {STAGES: several, CHUNKS: whole}).any(axis=0)], chunks)
-        by = f"--pp {stages:g} x --vp {chunks:g} = {stages * chunks:g}" if stages else f"--vp {chunks:g}"
-        return f"{by} does not divide {self.layers}: take --vp {near}" if near else ""
+        stages_tried = np.array([stages] if stages else divisors(int(self.size))[1:], dtype=np.float64)
+        chunks_tried = np.arange(1.0, self.sizes[LAYERS] + 1)
+        near = _nearest(
+            chunks_tried[self._holding([WHOLE_CHUNKS], {STAGES: stages_tried, CHUNKS: chunks_tried}).any(axis=0)],
+            chunks,
+        )
+        divisor = f"--pp {stages:g} x --vp {chunks:g} = {stages * chunks:g}" if stages else f"--vp {chunks:g}"
+        return f"{divisor} does not divide {self.layers}: take --vp {near}" if near else ""
 
-    def _of_stages(self, stages: float) -> str:
-        """That the given stages of a pipeline do not divide the layers, or are more than there are layers."""
-        several = np.array(divisors(int(self.size / self._product(STAGES))), dtype=np.float64)
-        most = self.sizes[LAYERS] + SLOTS
-        if stages > most:
-            take = f"take --pp {several[several <= most].max():g} or less"
+    def _stages_problem(self, stages: float) -> str:
+        """A sentence if the given stages do not divide the layers, or are more than the layers and ends fill; else empty."""
+        stages_tried = np.array(divisors(int(self.size / self._product(STAGES))), dtype=np.float64)
+        most_stages = self.sizes[LAYERS] + SLOTS
+        if stages > most_stages:
+            take = f"take --pp {stages_tried[stages_tried <= most_stages].max():g} or less"
             return f"--pp {stages:g} is more stages than {self.layers} and both ends of the network fill: {take}"
-        near = _nearest(several[self._holding([WHOLE_CHUNKS], {STAGES: several, CHUNKS: np.ones(1)})[:, 0]], stages)
+        near = _nearest(
+            stages_tried[self._holding([WHOLE_CHUNKS], {STAGES: stages_tried, CHUNKS: np.ones(1)})[:, 0]], stages
+        )
         return f"--pp {stages:g} does not divide {self.layers}: take --pp {near}" if near else ""
 
     def _undivided(self, name: str, value: float) -> list[str]:
-        """What a degree does not divide, with its number."""
+        """What a degree must divide and does not, each with its number, such as "64 attention heads"."""
         machine = [_size(self.size)] if name in OF_MACHINE and self.size % value else []
         broken = [rule for rule in self._rules(name) if not self._holding([rule], {name: np.array([value])})[0]]
         return machine + [_many(self.sizes[SPLITS[rule][0]], SPLITS[rule][1]) for rule in broken]
 
-    def _near(self, name: str, value: float) -> str:
-        """The nearest degrees below and above that divide the machine, with the other given degrees, and all else."""
+    def _nearest_degrees(self, name: str, value: float) -> str:
+        """The nearest values below and above a degree that keep all rules, in words; empty if there are none.
+
+        If possible, their product with the other given degrees also divides the accelerators.
+        """
         others = self._product(name) if name in wholes() else 1.0
-        whole = np.arange(1.0, LARGEST)
-        holds = self._holding(self._rules(name), {name: whole})
+        values = np.arange(1.0, LARGEST)
+        holds = self._holding(self._rules(name), {name: values})
         if name in OF_MACHINE:
-            alone = self.size % whole == 0
-            together = alone & (self.size % (whole * others) == 0)
-            holds = holds & (together if (holds & together).any() else alone)
-        return _nearest(whole[holds], value)
+            divides = self.size % values == 0
+            product_divides = divides & (self.size % (values * others) == 0)
+            holds = holds & (product_divides if (holds & product_divides).any() else divides)
+        return _nearest(values[holds], value)
 
     def _rules(self, name: str) -> list[str]:
+        """The rules of SPLITS on a degree whose divided quantity is known."""
         return [rule for rule, (total, _, degree) in SPLITS.items() if degree == name and total in self.sizes]
 
     def _holding(self, rules: Sequence[str], axes: Columns) -> Mask:
-        """For which combinations of some values some rules hold."""
+        """For which combinations of values all of some rules hold: an axis for each name of `axes`."""
         chosen = plan(self.catalogue, (), self.sources, tuple(rules))
         results = run(chosen, self.sources.given, axes=axes, keep=frozenset(rules))
         holds: Mask = np.ones([*map(len, axes.values())], dtype=bool)
@@ -162,12 +181,12 @@ class _Machine:
 
 
 def _nearest(numbers: Array, value: float) -> str:
-    """The nearest numbers below and above a value, in words; nothing if the value is among them."""
+    """The nearest numbers below and above a value, in words; empty if the value is among the numbers."""
     return "" if value in numbers else _or([*numbers[numbers < value][-1:], *numbers[numbers > value][:1]])
 
 
 def _option(name: str) -> str:
-    """The shortest option of a parameter."""
+    """The option of the command line that sets a parameter, such as --tp."""
     return "--" + next((short for short, long in aliases().common.items() if long == name), name)
 
 
@@ -176,13 +195,13 @@ def _size(number: float) -> str:
 
 
 def _many(number: float, things: str) -> str:
-    """A number of things: "1 expert", "1,024 accelerators"."""
+    """A number with its noun, which is given in the plural: "1 expert", "1,024 accelerators"."""
     return f"{number:,.0f} {things.removesuffix('s') if number == 1 else things}"
 
 
-def _multiples(number: float, of: float) -> str:
-    """The nearest multiples below and above a number, in words."""
-    return _or([multiple for multiple in (number // of * of, (number // of + 1) * of) if multiple])
+def _multiples(number: float, factor: float) -> str:
+    """The nearest multiples of `factor` below and above a number, in words; zero is left out."""
+    return _or([multiple for multiple in (number // factor * factor, (number // factor + 1) * factor) if multiple])
 
 
 def _and(things: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ FORMAT = "amped findings 2"
 SUM = "sum"
 # No part has a longer line; a file with one is none that amped wrote.
 LONGEST_LINE = 16_000_000
-# Seconds between two waits for the disk. A power cut may lose the parts of so many seconds, a killed process none.
+# The shortest time in seconds between two waits for the disk. A power cut may lose the parts of so many seconds.
 SYNC_INTERVAL = 1.0
 MOST_DIFFERENCES = 12
 WRITTEN_BY = "give one that --resume or --shard of `amped explore` wrote"
@@ -39,9 +39,15 @@ WRITTEN_BY = "give one that --resume or --shard of `amped explore` wrote"
 
 @dataclass
 class Findings:
-    """The content of a file: its first line, the finding of each part, and where the last whole line ends.
+    """The content of a file of findings.
 
-    The checksum of the first line is the `start` of those of all others: a line of another file is noticed.
+    Attributes:
+        header: the entry of the first line.
+        found: the finding of each part that is finished, by the number of the part.
+        seconds: the time that these parts took, together.
+        end: how many bytes the file has up to the end of its last whole line.
+        start: the checksum of the first line. The checksums of all other lines begin with it, so that a line of another
+            file is noticed.
     """
 
     header: Mapping[str, Any]
@@ -52,13 +58,19 @@ class Findings:
 
 
 def header(request: Request, parts: int, shard: tuple[int, int]) -> dict[str, Any]:
-    """The first line of a file of findings."""
+    """The entry of the first line of a file of findings.
+
+    Args:
+        request: the request of the exploration.
+        parts: the number of all parts.
+        shard: the number of the shard, from 1, and the number of shards.
+    """
     scope = {"parts": parts, "shard": f"{shard[0]}/{shard[1]}"}
     return {"format": FORMAT, "asked": plain(identity(request)) | scope, "told": told(request)}
 
 
 def read_findings(path: Path) -> Findings:
-    """Reads a file of findings.
+    """The content of a file of findings.
 
     Raises:
         FileError: if the file cannot be read, is not a file of findings, or is damaged before its last line.
@@ -70,6 +82,7 @@ def read_findings(path: Path) -> Findings:
 
 
 def _read(stream: IO[bytes], file: str) -> Findings:
+    """The content of an open file. Its last line may be incomplete; any other damaged line is an error."""
     first = stream.readline(LONGEST_LINE)
     top = _line(first)
     if top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
@@ -97,7 +110,7 @@ def _refuse_devices(about: os.stat_result, file: str) -> None:
 
 
 def _line(line: bytes, start: int = 0) -> dict[str, Any]:
-    """The entry of a whole line; nothing for a line that is incomplete, changed, or of a file with another first line."""
+    """The entry of a line; empty if the line is incomplete, changed, or from a file with another first line."""
     with contextlib.suppress(ValueError):
         entry = json.loads(line)
         if isinstance(entry, dict) and line == _written(entry, start):
@@ -106,7 +119,7 @@ def _line(line: bytes, start: int = 0) -> dict[str, Any]:
 
 
 def _written(entry: Mapping[str, Any], start: int = 0) -> bytes:
-    """An entry as a line, which ends with the checksum of all that stands before."""
+    """An entry as a line, which ends with the checksum of all that stands before; the checksum begins with `start`."""
     text = json.dumps({name: value for name, value in entry.items() if name != SUM}, separators=(",", ":"))
     return f'{text[:-1]},"{SUM}":"{zlib.crc32(text.encode(), start):08x}"}}\n'.encode()
 
@@ -142,17 +155,17 @@ class Journal:
         self.findings.end += len(line)
 
     def sync(self) -> None:
-        """Waits until the lines are on the disk."""
+        """Waits until all lines are on the disk."""
         os.fsync(self._stream.fileno())
         self._synced = time.monotonic()
 
 
 @contextmanager
 def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
-    """Opens the file of findings, which is new and gets this first line, or is continued.
+    """Opens a file of findings to add parts. A new file gets `top` as its first line; an older file is continued.
 
     Raises:
-        FileError: if it cannot be written, if another run writes to it, or if it belongs to another request.
+        FileError: if the file cannot be written, if another run writes to it, or if it belongs to another request.
     """
     with refusals_told("written", path, "choose another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,8 +182,12 @@ def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal:
-    begun, first = stream.read(1 << 20), _written(top)
-    is_new = len(begun) < len(first) and first.startswith(begun)  # empty, or killed while it began
+    """The journal of an open file, at the end of its last whole line.
+
+    A file that is empty, or has only the beginning of the first line, is a new one.
+    """
+    content, first = stream.read(1 << 20), _written(top)
+    is_new = len(content) < len(first) and first.startswith(content)
     findings = Findings(top, start=zlib.crc32(first)) if is_new else read_findings(path)
     refuse_other(findings.header["asked"], top["asked"], path)
     stream.seek(findings.end)
@@ -184,19 +201,24 @@ def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal
 def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
     """Refuses to mix findings of different requests.
 
+    Args:
+        there: the request of the file.
+        here: the request of this run.
+        path: the file.
+
     Raises:
-        FileError: with all that differs.
+        FileError: with the differences.
     """
     unequal = differences(there, here)
     if unequal:
-        more = [f"and {len(unequal) - MOST_DIFFERENCES} more"] if len(unequal) > MOST_DIFFERENCES else []
-        lines = "\n    ".join(["", *unequal[:MOST_DIFFERENCES], *more])
+        omitted = [f"and {len(unequal) - MOST_DIFFERENCES} more"] if len(unequal) > MOST_DIFFERENCES else []
+        lines = "\n    ".join(["", *unequal[:MOST_DIFFERENCES], *omitted])
         raise FileError(f"has the findings of another exploration:{lines}",
                         "ask the same as there, or choose another file", str(path))  # fmt: skip
 
 
 def _lock(stream: IO[bytes], path: Path) -> None:
-    """Keeps other runs from writing, if the system can do this."""
+    """Locks a file, so that no other run writes to it; does nothing on systems without such locks."""
     try:
         import fcntl
     except ImportError:

@@ -21,7 +21,7 @@ from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
 from amped.estimation.placement import FILLED, PLACED, fillings
-from amped.exploration.beside import most_values, values_beside
+from amped.exploration.beside import most_values, values_to_try
 from amped.exploration.cases import CASE, Family
 from amped.exploration.factorizations import column_of_divisors, fullest, splits
 from amped.exploration.one_case import Case
@@ -41,6 +41,7 @@ class Sieve:
     """The rules of a family about divisibility; each is checked as soon as the columns that it needs are known."""
 
     def __init__(self, catalogue: Catalogue, family: Family, axes: Columns) -> None:
+        """Finds the variables that each rule depends on, and the rules that need no open axis (`early`)."""
         self.catalogue, self.family, self.axes = catalogue, family, axes
         self.needs = _needs(plan(catalogue, catalogue.constraints, family.sources), family, {*family.joint, *axes})
         self.early = tuple(
@@ -51,7 +52,12 @@ class Sieve:
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def keeps(self, columns: Columns, before: Collection[str]) -> Mask:
-        """Which rows keep the rules that can be checked now, and could not be checked with the columns before."""
+        """Which rows keep the early rules that can be checked now and were not checked before.
+
+        Args:
+            columns: the variables that are known, by name.
+            before: the names of those that were known at the last check.
+        """
         possible = [name for name in self.early if self.needs[name] <= {*columns}]
         ready = tuple(name for name in possible if not (before and self.needs[name] <= {*before}))
         keeps = np.ones(len(columns[CASE]), dtype=bool)
@@ -70,11 +76,9 @@ class Sieve:
             self.dropped[name] += int(np.count_nonzero(rows))
 
     def kept_values(self, columns: Columns, name: str) -> Array:
-        """The values of an axis for which at least one row keeps the rules that depend on no other axis."""
+        """The values of the axis `name` for which at least one row keeps the rules that depend on no other axis."""
         values = self.axes[name]
-        rules = tuple(
-            n for n, needed in self.needs.items() if name in needed and not (needed & self.axes.keys()) - {name}
-        )
+        rules = tuple(rule for rule, needed in self.needs.items() if needed & self.axes.keys() == {name})
         if not rules:
             return values
         results = self.results(rules, columns, {name: values})
@@ -82,7 +86,7 @@ class Sieve:
         return np.compress(keeps.any(axis=0), values)
 
     def results(self, names: tuple[str, ...], columns: Columns, axes: Columns | None = None) -> Results:
-        """The values of some quantities for each row and, if there is one, along an open axis."""
+        """The results of some quantities for each row and, if `axes` has one, for each value of an open axis."""
         if names not in self._plans:
             self._plans[names] = plan(self.catalogue, names, self.family.sources)
         joint = JointAxis(columns, tied=self.family.tied)
@@ -100,58 +104,70 @@ class Mappings:
         """The units of each chunk: cases, with ways to split their fast domain unless formulas place the degrees."""
         chunks: list[list[Unit]] = []
         rows = CHUNK_ROWS
-        for unit, most in self._units():
+        for unit, most_rows in self._units():
             if rows >= CHUNK_ROWS:
                 rows = 0
                 chunks.append([])
             chunks[-1].append(unit)
-            rows += most
+            rows += most_rows
         return chunks
 
     def columns(self, chunk: int) -> Columns:
-        """The mappings of a chunk, by column."""
+        """The mappings of the chunk with a number: the degrees and all other joint variables, by name."""
         units, family = self.chunks[chunk], self.family
         of_units = [self._degrees(family.cases[case], inner) for case, inner in units]
         degrees = dict(zip(family.degrees, np.ascontiguousarray(np.concatenate(of_units, axis=1)), strict=True))
         degrees[CASE] = np.repeat([float(case) for case, _ in units], [degrees.shape[1] for degrees in of_units])
         columns = self._sifted(degrees, ())
         batches = [np.array(case.batches, dtype=np.float64) for case in family.cases]
-        columns = self._times(columns, BATCH, columns[CASE].astype(np.intp), batches)
+        columns = self._with_each_value(columns, BATCH, columns[CASE].astype(np.intp), batches)
         for name in sorted(family.beside, key=CHUNKS.__eq__):  # chunks last
-            columns = self._times(columns, name, *self._values(name, columns))
+            columns = self._with_each_value(columns, name, *self._lists_of_values(name, columns))
         columns = self._filled(columns)
         shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
-        return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
+        return self._with_listed_microbatches(
+            self._with_each_value(columns, MICROBATCH, which, self._microbatch_sizes(shares))
+        )
 
-    def _values(self, name: str, columns: Columns) -> tuple[NDArray[np.intp], list[Array]]:
-        """For one more variable: which list of values each row takes, and the lists."""
+    def _lists_of_values(self, name: str, columns: Columns) -> tuple[NDArray[np.intp], list[Array]]:
+        """For the variable `name`: for each row the number of its list of values, and these lists."""
         case = columns[CASE].astype(np.intp)
         if listed := self.family.beside[name]:
             return np.zeros_like(case), [np.array(listed, dtype=np.float64)]
-        return values_beside(name, self.family.cases, case, columns, self.sweeps.space.every_placement)
+        return values_to_try(name, self.family.cases, case, columns, self.sweeps.space.every_placement)
 
     def _units(self) -> Iterator[tuple[Unit, int]]:
-        """Each unit, with the largest number of its rows before any rule is checked."""
-        kinds = len(self.family.kinds)
-        for number, case in enumerate(self.family.cases):
-            beside = self._beside(case)
-            if not self.family.every:
-                yield (number, None), len(splits(case.accelerators, kinds)) * beside
-                continue
-            for inside in fullest(case.accelerators, case.domain):
-                inner, outer = splits(inside, kinds), splits(case.accelerators // inside, kinds)
-                step = max(1, CHUNK_ROWS // (len(outer) * beside))
-                for start in range(0, len(inner), step):
-                    ways = inner[start : start + step]
-                    yield (number, ways), len(ways) * len(outer) * beside
+        """Each unit, with an upper bound of its rows (before any rule is checked).
 
-    def _beside(self, case: Case) -> int:
-        """With how many values of other variables each placement of the degrees is tried."""
+        If formulas place the degrees (`every` is false), a case is one unit. Else the splits inside the fast domain are cut
+        into slices, so that a unit has about CHUNK_ROWS rows at most.
+        """
+        kinds = len(self.family.kinds)
+        for case_number, case in enumerate(self.family.cases):
+            other_values = self._number_of_other_values(case)
+            if not self.family.every:
+                yield (case_number, None), len(splits(case.accelerators, kinds)) * other_values
+                continue
+            for accelerators_in_domain in fullest(case.accelerators, case.domain):
+                inner = splits(accelerators_in_domain, kinds)
+                outer = splits(case.accelerators // accelerators_in_domain, kinds)
+                splits_per_unit = max(1, CHUNK_ROWS // (len(outer) * other_values))
+                for start in range(0, len(inner), splits_per_unit):
+                    inner_slice = inner[start : start + splits_per_unit]
+                    yield (case_number, inner_slice), len(inner_slice) * len(outer) * other_values
+
+    def _number_of_other_values(self, case: Case) -> int:
+        """An upper bound of the combinations of all other variables with which each placement of a case is tried."""
         listed = prod(len(values) for values in self.family.beside.values() if values)
         return len(case.batches) * listed * prod(most_values(name, case) for name in case.searched)
 
     def _degrees(self, case: Case, inner: Array | None) -> Array:
-        """All degrees of one unit: a row for each name, a column for each mapping."""
+        """All degrees of one unit: a row for each name of `Family.degrees`, a column for each mapping.
+
+        Args:
+            case: the case of the unit.
+            inner: ways to split the fast domain, a row each; None if formulas place the degrees.
+        """
         family, kinds = self.family, len(self.family.kinds)
         if inner is None:
             degrees = splits(case.accelerators, kinds).T
@@ -159,34 +175,42 @@ class Mappings:
             outer = splits(case.accelerators // int(np.prod(inner[0])), kinds)
             inside, across = np.repeat(inner, len(outer), axis=0).T, np.tile(outer, (len(inner), 1)).T
             degrees = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
-        tried = {**case.token_degrees, **({"pipeline": (family.stages,)} if family.stages else {})}
-        for place, kind in enumerate(family.kinds, -kinds):
-            if kind in tried:
-                degrees = degrees[:, np.isin(degrees[place], tried[kind])]
+        allowed = {**case.token_degrees, **({"pipeline": (family.stages,)} if family.stages else {})}
+        for row, kind in enumerate(family.kinds, -kinds):
+            if kind in allowed:
+                degrees = degrees[:, np.isin(degrees[row], allowed[kind])]
         return degrees
 
     def _filled(self, columns: Columns) -> Columns:
-        """Each row with each number of filled places in the fast domain that leads to another placement."""
+        """Each row with each number of filled places of the fast domain; of numbers with equal placements, the first one."""
         if not self.family.fills:
             return columns
-        cases = [np.array(fillings(case.accelerators, case.domain), np.float64) for case in self.family.cases]
-        grown = self._times(columns, FILLED, columns[CASE].astype(np.intp), cases)
-        inside = self.sieve.results(PLACED, grown)
-        placements = np.stack([*(grown[name] for name in columns), *(inside.whole(name) for name in PLACED)])
-        return of_rows(grown, np.sort(np.unique(placements, axis=1, return_index=True)[1]))
+        numbers = [np.array(fillings(case.accelerators, case.domain), np.float64) for case in self.family.cases]
+        filled = self._with_each_value(columns, FILLED, columns[CASE].astype(np.intp), numbers)
+        placed = self.sieve.results(PLACED, filled)
+        placements = np.stack([*(filled[name] for name in columns), *(placed.whole(name) for name in PLACED)])
+        return of_rows(filled, np.sort(np.unique(placements, axis=1, return_index=True)[1]))
 
-    def _times(self, columns: Columns, name: str, which: NDArray[np.intp], values: list[Array]) -> Columns:
-        """Each row with each value of one more variable, from its own list; rows that break a rule are dropped."""
+    def _with_each_value(self, columns: Columns, name: str, which: NDArray[np.intp], values: list[Array]) -> Columns:
+        """Each row with each value of the variable `name`, without the rows that break a rule.
+
+        Args:
+            columns: the variables so far, by name.
+            name: the further variable.
+            which: for each row, the number of its list of values.
+            values: the lists of values.
+        """
         lengths = np.array([*map(len, values)], dtype=np.intp)
         counts = lengths[which]
         rows = np.repeat(np.arange(len(which)), counts)
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.cumsum(lengths) - lengths
-        grown = of_rows(columns, rows)
-        grown[name] = np.concatenate([*values, np.empty(0)])[starts[which][rows] + place]
-        return self._sifted(grown, tuple(columns))
+        multiplied = of_rows(columns, rows)
+        multiplied[name] = np.concatenate([*values, np.empty(0)])[starts[which][rows] + place]
+        return self._sifted(multiplied, tuple(columns))
 
     def _sifted(self, columns: Columns, before: tuple[str, ...]) -> Columns:
+        """The rows that keep the rules, and have listed values, of variables whose names are not in `before`."""
         keeps = self.sieve.keeps(columns, before)
         for name, values in self.sweeps.listed.items():
             if name in columns and name not in before:
@@ -195,14 +219,14 @@ class Mappings:
                 keeps = keeps & holds
         return columns if keeps.all() else of_rows(columns, keeps)
 
-    def _sizes(self, shares: Array) -> list[Array]:
-        """The micro-batch sizes that divide each share of the batch."""
+    def _microbatch_sizes(self, shares: Array) -> list[Array]:
+        """For each share of the batch, the micro-batch sizes that divide it; none if the share is no whole number."""
         unlimited = MICROBATCH in self.sweeps.listed or MICROBATCHES in self.sweeps.listed
         largest = float("inf") if unlimited else self.sweeps.space.largest_microbatch
         return [column_of_divisors(int(share), largest) if share == int(share) else np.empty(0) for share in shares]
 
-    def _counted(self, columns: Columns) -> Columns:
-        """The rows whose number of micro-batches is listed, if it is."""
+    def _with_listed_microbatches(self, columns: Columns) -> Columns:
+        """The rows whose number of micro-batches is listed; all rows if nobody lists this number."""
         if MICROBATCHES not in self.sweeps.listed:
             return columns
         number = columns[BATCH] / columns["data_parallel_degree"] / columns[MICROBATCH]
@@ -210,12 +234,18 @@ class Mappings:
 
 
 def of_rows(columns: Columns, rows: slice | Mask | NDArray[np.intp]) -> dict[str, Array]:
-    """Some rows of the columns."""
+    """Some rows of each column: a range, a mask or the numbers of the rows."""
     return {name: column[rows] for name, column in columns.items()}
 
 
 def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[str]]:
-    """For each rule, the variables that it depends on."""
+    """The names of the variables that each rule depends on, by the name of the rule.
+
+    Args:
+        rules: the formulas of all rules.
+        family: the family; a value that depends on the case counts as the variable CASE.
+        variables: the names of all joint and open variables.
+    """
     needs = {leaf: {CASE} if leaf in family.tied else {leaf} & variables for leaf in rules.leaves}
     for name, formula in rules.by_name.items():
         needs[name] = set().union(*(needs[argument] for argument in formula.arguments))

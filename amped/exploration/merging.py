@@ -16,7 +16,7 @@ MOST_MISSING = 10
 
 
 def read_shard(text: str) -> tuple[int, int]:
-    """The two numbers of a text such as `3/16`: which shard, of how many.
+    """The two numbers of a text such as `3/16`: the number of the shard, and how many shards there are.
 
     Raises:
         ConfigError: for a text of another form, or a shard that does not exist.
@@ -28,20 +28,21 @@ def read_shard(text: str) -> tuple[int, int]:
 
 
 def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[Search, Finding, float]:
-    """The search that the files are about, the findings of all its parts, and the seconds that they took together.
+    """The search of some files of findings, the finding of all its parts, and the seconds that the parts took together.
 
     Args:
         paths: the files, in any order.
-        formulas: the user's own formulas, if there were any: they are code, and a file of findings may not name code.
+        formulas: the file of the user's formulas, if the exploration had one. They are code, which runs only if the caller
+            names the file.
 
     Raises:
         FileError: for files of different explorations, or made with other code or tables than this amped has.
-        ConfigError: if a part is in none of the files.
+        ConfigError: if a part is in none of the files, or if formulas are missing.
     """
     files = {path: read_findings(path) for path in paths}
     (first, top), *others = ((path, file.header) for path, file in files.items())
-    for other, its_top in others:
-        refuse_other(_whole(its_top), _whole(top), other)
+    for other, other_top in others:
+        refuse_other(_without_shard(other_top), _without_shard(top), other)
     asked = top["asked"]
     if asked["formulas"] and formulas is None:
         raise ConfigError("the exploration used formulas of your own", "name their file: --formulas FILE")
@@ -50,29 +51,34 @@ def put_together(paths: Sequence[Path], formulas: Path | None = None) -> tuple[S
         search = Search(request)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise FileError("has a damaged first line", "explore again, into another file", str(first)) from None
-    refuse_other(_whole(top), _whole(header(request, len(search.parts), (1, 1))), first)
+    refuse_other(_without_shard(top), _without_shard(header(request, len(search.parts), (1, 1))), first)
     findings = _union(files)
     _refuse_gaps(len(search.parts), findings, files)
     return search, all_of(findings, request.options.top), sum(file.seconds for file in files.values())
 
 
-def _whole(top: Mapping[str, Any]) -> dict[str, object]:
-    """The question in the first line of a file, without the shard, in which files may differ."""
+def _without_shard(top: Mapping[str, Any]) -> dict[str, object]:
+    """The question in the first line of a file, without the shard, in which the files may differ."""
     return {name: value for name, value in top["asked"].items() if name != "shard"}
 
 
 def _union(files: dict[Path, Findings]) -> dict[int, Finding]:
-    """Every part that is in at least one of the files."""
+    """The finding of every part that is in at least one of the files, by the number of the part.
+
+    Raises:
+        FileError: if two files have different findings for a part.
+    """
     findings: dict[int, Finding] = {}
     for path, file in files.items():
-        for number, found in file.found.items():
-            if findings.setdefault(number, found) != found:
+        for number, finding in file.found.items():
+            if findings.setdefault(number, finding) != finding:
                 raise FileError(f"has other findings for part {number} than the files before it",
                                 "the machines they come from do not calculate alike: explore on one kind", str(path))  # fmt: skip
     return findings
 
 
 def _refuse_gaps(parts: int, findings: dict[int, Finding], files: dict[Path, Findings]) -> None:
+    """Raises a ConfigError if one of the `parts` parts has no finding; the files tell which shards were given."""
     missing = [number for number in range(parts) if number not in findings]
     if not missing:
         return

@@ -23,7 +23,12 @@ class Objective:
 
 
 def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> Objective:
-    """The objective with that name; the name decides what is better, unless `largest` does.
+    """The objective that ranks by a quantity.
+
+    Args:
+        written: the name as the user writes it.
+        largest: whether the largest value is the best; if None, the name decides.
+        catalogue: all quantities.
 
     Raises:
         ConfigError: for a name that is not a quantity.
@@ -41,6 +46,6 @@ def read_objective(written: str, largest: bool | None, catalogue: Catalogue) -> 
 
 
 def more_is_better(name: str) -> bool:
-    """Whether the name is one of which more is better: throughput, utilization, rates."""
+    """Whether more of the quantity with this name is better, as of throughput, utilization and rates."""
     stem = name.split("_per_")[0]
     return name.startswith("tokens_per_second") or bool(_MORE.search(stem)) or "flops_utilization" in name

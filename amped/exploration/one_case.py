@@ -1,4 +1,4 @@
-"""One combination of what an exploration does one after the other: rows, choices, and numbers of the machine."""
+"""One combination of the rows, choices, and numbers of the machine that an exploration goes through."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ class Case:
     """One combination of the outer loop.
 
     Attributes:
-        outer: the rows, choices and numbers of the machine that the case is made of, by name.
-        sources: all values that are neither searched nor swept.
-        accelerators, domain: the number of accelerators, and the size of the fast domain, that mappings fill.
+        outer: the rows, choices and numbers of the machine of this combination, by name.
+        sources: all values and choices that are neither searched nor swept.
+        accelerators, domain: the number of accelerators of the machine, and of one fast domain.
         token_degrees: for each parallelism that splits sequences, the degrees that are tried.
         batches: the global batch sizes.
         experts: routed experts of a layer; 1 in a dense network.
-        searched: the names that this network or strategy needs and that nobody gives.
+        searched: the names of the degrees in `SETTLES` that are searched, because this network or strategy needs them and
+            nobody gives them.
     """
 
     outer: Mapping[str, Value]

@@ -35,7 +35,7 @@ class Options:
     yes: bool = False
 
     def __post_init__(self) -> None:
-        """Takes short names of swept names for amped's."""
+        """Replaces short names in `each` by the full names of amped."""
         object.__setattr__(self, "each", tuple(map(aliases().canonical, self.each)))
 
 
@@ -46,6 +46,7 @@ class Request:
     Attributes:
         question: the config, the overrides, the tables and the formulas.
         vary: further sweeps: for each name, its values as they are written.
+        options: how candidates are searched and ranked.
     """
 
     question: Question

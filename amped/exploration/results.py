@@ -1,4 +1,4 @@
-"""The finding of some parts of a space, as small plain data; and how two findings become one.
+"""The finding of some parts of a space, as small plain data; and the merging of two findings.
 
 Merging is associative and commutative: the answer does not depend on who evaluates which part, and when.
 """
@@ -52,13 +52,15 @@ class Finding:
         feasible: the number of candidates that keep every rule and wish, and fit in memory.
         removed: for each rule, each wish and fits_in_memory, how many candidates break it.
         best: the best feasible candidates of each group, in order of rank; without groups, there is one group `ALL`.
-        unfit: the best of the candidates that keep every rule of the mapping, but do not fit or break a wish.
-        near: the Pareto front of objective and memory of those that only lack memory and would beat every feasible one.
-        lacking: if none is feasible, those that only lack memory, and lack the least of it; their `objective` is the
-            missing memory in bytes.
-        simple: the Pareto front of simplicity and speed of those that are nearly as fast as the best; their `objective`
-            is the number of mechanisms that they use, and their `memory` is the true objective.
-        front: the feasible candidates for which no other is as good in both objectives.
+        unfit: the best of the candidates that keep every rule of the mapping, but do not fit in memory or break a wish.
+        near: the Pareto front of objective and memory of the candidates that only lack memory and would beat every feasible
+            candidate.
+        lacking: if no candidate is feasible, the candidates that only lack memory, and lack the least of it; their
+            `objective` is the missing memory in bytes.
+        simple: the Pareto front of simplicity and speed of the candidates that are nearly as fast as the best; their
+            `objective` is the number of mechanisms that they use, and their `memory` is the true objective.
+        front: the Pareto front that the user asked for: the feasible candidates for which no other is as good in both
+            objectives.
         histogram: how many feasible candidates lie in each bin of the objective (`histogram.py`).
     """
 
@@ -75,12 +77,12 @@ class Finding:
     histogram: Mapping[int, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as plain data for JSON, which keeps all bits of a float."""
+        """The finding as plain data for JSON, by the names of the fields. JSON keeps all bits of a float."""
         return dict(vars(self))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
-        """The finding from the plain data that JSON gives."""
+        """The finding that `to_dict` and JSON made into this plain data."""
         rankings = {name: _ranked(plain[name]) for name in RANKINGS}
         best = {group: _ranked(rows) for group, rows in plain["best"].items()}
         histogram = {int(place): count for place, count in plain["histogram"].items()}
@@ -88,9 +90,10 @@ class Finding:
 
 
 def merged(one: Finding, other: Finding) -> Finding:
-    """The finding of the parts of both."""
+    """The finding of the parts of both findings."""
     top, feasible = one.top, one.feasible + other.feasible
-    best = {**one.best, **{g: best_of(top, one.best.get(g, ()), ranking) for g, ranking in other.best.items()}}
+    of_both = {group: best_of(top, one.best.get(group, ()), ranking) for group, ranking in other.best.items()}
+    best = {**one.best, **of_both}
     smallest = smallest_of(best)
     return Finding(
         top=top,
@@ -108,17 +111,22 @@ def merged(one: Finding, other: Finding) -> Finding:
 
 
 def all_of(parts: Mapping[int, Finding], top: int) -> Finding:
-    """The finding of several parts, merged in order."""
+    """The finding of several parts, merged in the order of their numbers.
+
+    Args:
+        parts: the finding of each part, by the number of the part.
+        top: how many of the best candidates are kept.
+    """
     return reduce(merged, (parts[number] for number in sorted(parts)), Finding(top))
 
 
 def best_of(top: int, *rankings: Ranking) -> Ranking:
-    """The best few candidates of all rankings; ties go to the smaller memory, then to the earlier candidate."""
+    """The best `top` candidates of all rankings. Of equally good ones, the smaller memory ranks first, then the earlier."""
     return tuple(sorted(chain(*rankings))[:top])
 
 
 def front_of(*rankings: Ranking) -> Ranking:
-    """The candidates for which no other is as good in objective and memory; one of each pair of values."""
+    """The Pareto front of objective and memory of all rankings. Of candidates with equal values, it has the earliest."""
     front: list[Ranked] = []
     for ranked in sorted(chain(*rankings)):
         if not front or ranked.memory < front[-1].memory:
@@ -127,13 +135,19 @@ def front_of(*rankings: Ranking) -> Ranking:
 
 
 def smallest_of(best: Mapping[str, Ranking]) -> float:
-    """The objective of the best candidate of all groups; without candidates, infinity."""
+    """The objective of the best candidate of all groups; infinity without candidates.
+
+    Args:
+        best: the best candidates of each group.
+    """
     return min((ranking[0].objective for ranking in best.values()), default=float("inf"))
 
 
 def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
+    """The sums of two tables of counts, by key in ascending order."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
 
 
 def _ranked(plain: Iterable[Any]) -> Ranking:
+    """The ranking from lists of the fields of its candidates."""
     return tuple(Ranked(*values) for values in plain)

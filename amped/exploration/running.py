@@ -28,16 +28,16 @@ Evaluated = tuple[Finding, float]
 
 
 class Watch:
-    """Is told how a run goes; this class ignores it."""
+    """An observer of a run. Subclasses show the progress; this class does nothing."""
 
     def began(self, done: int, candidates: int) -> None:
-        """The run begins; `done` of `candidates` were evaluated before."""
+        """Called when the run begins: `done` of all `candidates` were evaluated before."""
 
     def advanced(self, candidates: int) -> None:
-        """So many more candidates are evaluated."""
+        """Called when this number of further candidates is evaluated."""
 
     def note(self, text: str) -> None:
-        """Something happened that is not an error."""
+        """Called with a text on an event that is not an error."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Run:
     """How and where parts are evaluated.
 
     Attributes:
-        engine: the engine that evaluates them.
-        findings: the file that keeps the finished parts, and from which a run goes on.
+        engine: the engine that evaluates the parts.
+        findings: the file that keeps the finished parts, and from which a run goes on; None: no file.
         shard: the number of the shard, counted from 1, and how many equal shards there are.
         watch: the object that is told how the run goes.
         keep: the object that gets every candidate, in order, if no findings exist from before.
@@ -66,7 +66,9 @@ ALONE = Run()
 
 
 def found_in(search: Search, run: Run = ALONE) -> Finding:
-    """The finding of all parts of a search: equal to the last bit, whoever evaluates the parts, and in any order.
+    """The finding of all parts of a search, or of one shard of them.
+
+    It is equal to the last bit, whatever evaluates the parts, and in any order.
 
     Raises:
         EvaluationError: for a result that is not a finite number, or a part over which workers keep dying.
@@ -98,16 +100,25 @@ def found_in(search: Search, run: Run = ALONE) -> Finding:
 def _evaluated(
     search: Search, run: Run, parts: Iterable[Part], spooled: Spool | None
 ) -> Iterable[tuple[Part, Evaluated]]:
-    """Each part with its finding, in the order in which they are finished."""
+    """Each part with its finding and its seconds, in the order in which parts are finished.
+
+    A part whose worker died is evaluated again.
+
+    Args:
+        search: the search.
+        run: how and where parts are evaluated.
+        parts: the parts that are not finished yet.
+        spooled: passes on the candidates of other processes, if they are wanted.
+    """
     evaluate, engine = _task(search, run, spooled), run.engine
     waiting, running, deaths = deque(parts), dict[Future[Evaluated], Part](), Counter[int]()
     while waiting or running:
         while waiting and len(running) < engine.window:
             part = waiting.popleft()
             running[engine.executor.submit(evaluate, part)] = part
-        ready, _ = wait(running, return_when=FIRST_COMPLETED)
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
         orphaned = []
-        for future in ready:
+        for future in finished:
             part = running.pop(future)
             try:
                 result = future.result()
@@ -125,7 +136,11 @@ def _evaluated(
 
 
 def _count_deaths(orphaned: list[Part], deaths: Counter[int]) -> None:
-    """Counts that workers died over these parts; over none of them they may die too often."""
+    """Adds a death to the count of each part over which a worker died.
+
+    Raises:
+        EvaluationError: if workers died TRIES times over a part.
+    """
     deaths.update(part.number for part in orphaned)
     if often := sorted(number for number in deaths if deaths[number] >= TRIES):
         raise EvaluationError(f"workers died {TRIES} times over part {' or '.join(map(str, often))}",
@@ -134,7 +149,7 @@ def _count_deaths(orphaned: list[Part], deaths: Counter[int]) -> None:
 
 
 def _task(search: Search, run: Run, spooled: Spool | None) -> Callable[[Part], Evaluated]:
-    """The function that evaluates a part, here or in another process."""
+    """The function that evaluates a part, in this process or in another one; it can be pickled if it must be."""
     if not run.engine.elsewhere:
         return partial(_timed, search, run.keep)
     request = portable(search.request)
@@ -148,13 +163,13 @@ def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
 
 
 def load() -> None:
-    """The first work of a worker: nothing. But the call imports all that a part needs."""
+    """Does nothing. To call it, a worker imports all modules that the evaluation of a part needs."""
 
 
 class _Searches(threading.local):
-    """The search that a thread of a worker evaluates parts of.
+    """The search whose parts a thread of a worker evaluates.
 
-    It remembers mappings, so that threads do not share one.
+    Each thread has a search of its own, because a search changes when it remembers mappings.
     """
 
     pickled: bytes = b""
@@ -165,12 +180,18 @@ _searches = _Searches()
 
 
 def evaluated(pickled: bytes, mark: str, part: Part, folder: str = "") -> Evaluated:
-    """The finding of one part of a pickled request; an executor calls this in another process, which keeps the search.
+    """The finding of one part, and the seconds that it took. An executor calls this function in another process.
 
-    `mark` is the fingerprint of the request where it was pickled. If a folder is named, the candidates of the part are written to it.
+    The search is kept for further parts of the same request.
+
+    Args:
+        pickled: the request.
+        mark: the fingerprint of the request in the process that pickled it.
+        part: the part.
+        folder: where the candidates of the part are written; empty: they are not.
 
     Raises:
-        ConfigError: if the request means something else here, because of another version, other tables or formulas.
+        ConfigError: if the fingerprint differs here, because of another version, other tables or formulas.
     """
     if _searches.pickled != pickled:
         request = pickle.loads(pickled)

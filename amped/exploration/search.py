@@ -33,10 +33,10 @@ from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, IDLE_WITHOU
 from amped.exploration.searched_layouts import Postponed
 from amped.exploration.sweep_axes import swept
 
-# The cells of one evaluation (most arrays lack some of the axes, so that they fit in the cache), the cells of a part,
-# and the share of distinct rows up to which finding equal rows is worth it.
+# The most cells of one evaluation (most arrays lack some of the axes, so that they fit in the cache), the most cells of a
+# part, and the largest share of distinct rows for which equal rows are evaluated only once.
 BLOCK_CELLS, PART_CELLS, WORTHWHILE = 98_304, 4_194_304, 0.3
-# The rows of a part up to which values of the part before are looked for: to tell more rows apart costs more than it saves.
+# The most rows of a part for which values of the part before are used again: to compare more rows takes longer.
 SHARED_ROWS = 8192
 # How many mappings are remembered between the listing of the parts and their evaluation.
 REMEMBERED_ROWS = 262_144
@@ -73,7 +73,12 @@ class Part:
 
 @dataclass(frozen=True)
 class _Region:
-    """Rows that try the same values of every axis. If a degree is 1, a policy that only acts on it has one value."""
+    """Rows of a chunk that try the same values of every axis. If a degree is 1, a policy that only acts on it has one value.
+
+    Attributes:
+        columns: the variables of the joint axis, by name.
+        axes: the values of the open axes, by name.
+    """
 
     columns: Columns
     axes: Columns
@@ -88,6 +93,8 @@ class Branch:
     """The cases of one structure, and how they are searched.
 
     Attributes:
+        family: the cases.
+        mappings: the valid mappings of the family.
         plan: the formulas that are computed for every candidate.
         axes: the open axes; a policy is one only if the formulas use it.
         wanted: what is kept of the candidates.
@@ -109,7 +116,12 @@ class Search:
     """
 
     def __init__(self, request: Request, scenario: Scenario | None = None, postponed: Postponed | None = None) -> None:
-        """Reads the request, unless its scenario is known; `postponed` says which layouts are sought.
+        """Reads the request, and plans each branch.
+
+        Args:
+            request: the request.
+            scenario: the scenario of the request; None: the config is read again.
+            postponed: which layouts of pipelines are sought; None: all.
 
         Raises:
             AmpedError: for an impossible request.
@@ -132,25 +144,25 @@ class Search:
         self._shared = Known()
 
     def _branch(self, family: Family) -> Branch:
-        """How a family is searched. Policies of the space that its formulas do not use are left out."""
+        """The branch of a family. Policies of the space that the formulas of the family do not use are left out."""
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
         sieve = Sieve(self.catalogue, family, axes)
         names = [objective.name for objective in self.objectives]
         names += [name for wish in self.wishes for name in wish.quantities]
-        late = (name for name in sieve.needs if name not in sieve.early)  # rules that are checked in the evaluation
-        chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *late)), family.sources)
-        idle = self.sweeps.policies - set(chosen.leaves)
-        changed = {name: self.catalogue[name].mark.constrains for name in chosen.targets}
-        told = tuple(name for name in changed if not changed[name] and name not in {AVAILABLE} - {*names})
-        dividing = tuple(name for name in changed if changed[name] in DIVIDES)
-        rules = tuple(name for name in changed if changed[name] and name not in dividing)
-        dominance = Dominance(self.catalogue, family, chosen, self.objectives, self.wishes)
+        late_rules = (name for name in sieve.needs if name not in sieve.early)  # checked in the evaluation
+        branch_plan = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *late_rules)), family.sources)
+        idle = self.sweeps.policies - set(branch_plan.leaves)
+        constrained = {name: self.catalogue[name].mark.constrains for name in branch_plan.targets}
+        columns = tuple(name for name in constrained if not constrained[name] and name not in {AVAILABLE} - {*names})
+        dividing = tuple(name for name in constrained if constrained[name] in DIVIDES)
+        rules = tuple(name for name in constrained if constrained[name] and name not in dividing)
+        dominance = Dominance(self.catalogue, family, branch_plan, self.objectives, self.wishes)
         if self.space.pruned and HIDING in self.sweeps.policies and dominance.hides:
             axes[HIDING] = axes[HIDING][-1:]
         return Branch(
             family=family,
             mappings=Mappings(sieve, self.sweeps),
-            plan=chosen,
+            plan=branch_plan,
             axes={name: values for name, values in axes.items() if name not in idle},
             wanted=Wanted(
                 top=self.request.options.top,
@@ -159,7 +171,7 @@ class Search:
                 wishes=self.wishes,
                 rules=rules,
                 dividing=dividing,
-                told=told,
+                columns=columns,
             ),
             dominance=dominance,
         )
@@ -196,7 +208,7 @@ class Search:
         return candidates
 
     def listed(self) -> Iterator[Part]:
-        """The parts one by one, without counting the candidates of the whole space first."""
+        """The parts one by one; the candidates of the whole space are not counted first."""
         numbers = count()
         for branch, chunk, place, region in self._all_regions():
             for slices in _slices(region.axes, self._most_cells(region)):
@@ -214,25 +226,25 @@ class Search:
                     )
 
     def _all_regions(self) -> Iterator[tuple[int, int, int, _Region]]:
-        """All regions, each after the numbers of its branch, its chunk, and itself."""
+        """For each region the numbers of its branch and of its chunk, its number in the chunk, and the region."""
         for number, branch in enumerate(self.branches):
             for chunk in range(len(branch.mappings.chunks)):
                 for place, region in enumerate(self._regions(number, chunk)):
                     yield number, chunk, place, region
 
     def order(self, part: Part) -> tuple[int, ...]:
-        """The place of a part in the order of evaluation: parts with equal mappings follow one another.
+        """The key that sorts parts for evaluation: parts of different branches with equal mappings follow one another.
 
-        They are of different branches. If the mappings of all branches are too many to remember, each branch is alone.
+        If the rows of a chunk are too many to be remembered, parts are evaluated branch by branch.
         """
-        few = max(self._rows.values(), default=0) <= REMEMBERED_ROWS
-        alike = (self.branches[part.branch].family.stages, part.chunk, part.region, part.start, part.stop)
-        return (*alike, part.number) if few else (part.number,)
+        is_remembered = max(self._rows.values(), default=0) <= REMEMBERED_ROWS
+        place_of_mappings = (self.branches[part.branch].family.stages, part.chunk, part.region, part.start, part.stop)
+        return (*place_of_mappings, part.number) if is_remembered else (part.number,)
 
     def _most_cells(self, region: _Region) -> int:
-        """The number of open cells of one part.
+        """The largest number of combinations of open axes in one part.
 
-        If open axes make groups, it is so small that each group lies in one part.
+        If open axes make groups, all rows of the region fit in a part, so that each group lies in one part.
         """
         return PART_CELLS // region.rows if {*self.request.options.each} & region.axes.keys() else PART_CELLS
 
@@ -249,10 +261,7 @@ class Search:
         return ConfigError("no mapping is possible: each breaks a rule", reason + change)
 
     def _regions(self, branch: int, chunk: int) -> list[_Region]:
-        """The regions of a chunk: its rows, grouped by which degrees that a policy acts on are 1.
-
-        The latest are remembered.
-        """
+        """The regions of a chunk, from memory or computed. The latest regions are remembered."""
         place = (branch, chunk)
         if place not in self._remembered:
             regions = [*self._split(self.branches[branch], chunk)]
@@ -262,6 +271,7 @@ class Search:
         return self._remembered[place]
 
     def _split(self, branch: Branch, chunk: int) -> Iterator[_Region]:
+        """The regions of a chunk: its rows, grouped by which of the degrees that a policy acts on are 1."""
         columns, axes = branch.mappings.columns(chunk), branch.axes
         policies = self.sweeps.policies & axes.keys()
         degrees = sorted({IDLE_WITHOUT.get(name, "pipeline_parallel_degree") for name in policies})
@@ -279,7 +289,7 @@ class Search:
                 yield from _pruned(_Region(rows, values), enough[codes == code])
 
     def _enough(self, branch: Branch, columns: Columns) -> Mask:
-        """The rows in which the last value of the policy that is compared is shown to be enough."""
+        """The rows in which only the last value of the policy COMPARED is tried, as it is shown to be the best."""
         rows, values = len(columns[CASE]), branch.axes.get(COMPARED, ())
         is_open = COMPARED in self.sweeps.policies and len(values) > 1
         if is_open and self.space.pruned and rows and branch.dominance.compares:
@@ -294,7 +304,7 @@ class Search:
         return self.branches[part.branch], columns, axes
 
     def evaluate(self, part: Part, keep: Keep | None = None) -> Finding:
-        """The finding of one part; `keep` sees every candidate of it.
+        """The finding of one part. `keep` gets every candidate of the part.
 
         Raises:
             EvaluationError: for a result that is not a finite number.
@@ -311,12 +321,15 @@ class Search:
             block = Block(results, branch.wanted, cells, next(starts))
             finding = block.added_to(finding)
             if keep is not None:
-                keep.take(block.every())
+                keep.take(block.candidates())
             del results, block  # else they stay in memory until the next block is computed
         return finding
 
     def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
-        """The cells of a part. Groups may also be of whole degrees, where rows hold these by their two factors."""
+        """The cells of a part.
+
+        Groups may also be made by degrees whose rows show only their parts inside the node and across nodes.
+        """
         rows: dict[str, Any] = {name: columns[name] for name in family.told}
         case = columns[CASE].astype(np.intp)
         for name in family.cases[0].outer:
@@ -326,7 +339,12 @@ class Search:
 
 
 def _pruned(region: _Region, enough: Mask) -> Iterator[_Region]:
-    """A region, or two: the rows where the last value of the policy that is compared is enough, and the other rows."""
+    """The region, or two: the rows that try only the last value of the policy COMPARED, and the other rows.
+
+    Args:
+        region: the region.
+        enough: the rows for which the last value is shown to be the best.
+    """
     axis = region.axes.get(COMPARED, np.empty(0))
     if len(axis) < 2 or not enough.any():
         yield region
@@ -337,12 +355,15 @@ def _pruned(region: _Region, enough: Mask) -> Iterator[_Region]:
 
 
 def _pieces(length: int, most: int) -> list[tuple[int, int]]:
-    """Where pieces of a length begin and end; each has at least one place and otherwise at most so many."""
+    """Where the pieces of a range of `length` places begin and end; a piece has at most `most` places, and at least one."""
     step = max(1, most)
     return [(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def _slices(axes: Columns, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The open axes in pieces. No combination of pieces has more cells than `most`; the first axes are cut first."""
+    """Each combination of pieces of the open axes: for each axis, where its piece begins and ends.
+
+    No combination has more than `most` cells, if they are at least 1. The first axes are cut first.
+    """
     lengths = [*map(len, axes.values())]
     return product(*(_pieces(length, most // prod(lengths[n + 1 :])) for n, length in enumerate(lengths)))

@@ -10,7 +10,7 @@ from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
 from amped.theory.nouns.shardings import SHARDINGS
 
 MICROBATCH, BATCH, CHUNKS = "microbatch_size", "batch_size", "virtual_pipeline_stages"
-# What a candidate leaves free, as a share of what it needs and beside it; and what it needs with both.
+# The memory that a candidate leaves free, as a share of the memory that it needs, and in bytes; and what it needs with both.
 HEADROOM, HEADROOM_BYTES = "memory_headroom_fraction", "memory_headroom_bytes"
 WITH_HEADROOM = "memory_with_headroom_bytes"
 SWITCH = (0.0, 1.0)
@@ -23,7 +23,7 @@ class Space:
 
     Attributes:
         held: what is not searched, in words.
-        policies: further names and their values.
+        policies: the values that are tried of further names.
         every_placement: whether each placement of the degrees in the fast domain is a mapping of its own; else the
             formulas of `placement.py` place them.
         largest_microbatch: the largest micro-batch that is tried.
@@ -99,27 +99,27 @@ IDLE_WITHOUT = {
 
 
 def wholes(kinds: tuple[str, ...] = PLACED) -> tuple[str, ...]:
-    """The names of the degrees."""
+    """The names of the degrees of some parallelisms, such as tensor_parallel_degree."""
     return tuple(f"{kind}_parallel_degree" for kind in kinds)
 
 
 def parts(kinds: tuple[str, ...] = PLACED) -> tuple[str, ...]:
-    """The names of the degrees inside the node and across nodes."""
+    """The names of the parts of these degrees inside the node and across nodes, such as intra_node_tensor_parallel_degree."""
     return tuple(f"{place}_node_{kind}_parallel_degree" for kind in kinds for place in ("intra", "inter"))
 
 
 def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The degrees whose two parts are both among the names, with these parts."""
+    """For each degree whose two parts are both among the names: the names of these parts."""
     degrees = {f"{kind}_parallel_degree": parts((kind,)) for kind in (*PLACED, "expert")}
     return {whole: of_whole for whole, of_whole in degrees.items() if {*of_whole} <= {*names}}
 
 
-# What splits sequences is searched and shown only if its degree is not 1.
+# The parts of all degrees but those that split sequences, which are searched and shown only if they are not 1.
 PARTS = parts(tuple(kind for kind in PLACED if kind not in OF_TOKENS))
 
 
 def space_of(name: str) -> Space:
-    """The space with that name.
+    """The space with a name of `SPACES`.
 
     Raises:
         ConfigError: for an unknown name.

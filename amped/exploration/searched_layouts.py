@@ -24,7 +24,7 @@ from amped.pipeline_layouts.laying_out import ENDS, KINDS, LAYOUT, PATTERN, SLOT
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.nouns.divisors import divisors
 
-# Layouts that were found, by the sources that they were found for.
+# The sources with a layout, by the text of the sources for which the layout was found.
 Seen = dict[str, Sources]
 RECOMPUTATION = "activation_recomputation"
 STAGES, TENSOR = "pipeline_parallel_degree", "tensor_parallel_degree"
@@ -35,34 +35,41 @@ MOST_SEARCHED_STAGES, MOST_SEARCHED_CHUNKS = 16, 32
 
 @dataclass
 class Postponed:
-    """Layouts with several chunks on a stage, which take long to seek: they are sought where it is shown that they may gain.
+    """Layouts with several chunks on a stage, which take long to find.
+
+    A first search leaves them out, and a second search seeks only those that may be faster.
 
     Attributes:
-        later: the numbers of stages and chunks for which none is sought in a first search.
-        wanted: those of them for which a second search seeks one, and nothing else; None in the first search.
+        later: the pairs (stages, chunks per stage) that a first search left out.
+        wanted: the pairs that a second search seeks, and nothing else; None in the first search.
     """
 
     later: set[tuple[int, int]] = field(default_factory=set)
     wanted: frozenset[tuple[int, int]] | None = None
 
     def is_left_out(self, stages: int, chunks: int) -> bool:
-        """Whether a second search has nothing with these numbers."""
+        """Whether this is a second search that does not seek these numbers of stages and chunks."""
         return self.wanted is not None and (stages, chunks) not in self.wanted
 
     def is_postponed(self, stages: int, chunks: int) -> bool:
-        """Whether a layout with these numbers is not sought yet."""
-        if self.wanted is None and chunks > 1:
+        """Whether this is a first search that leaves these numbers out; it then notes them in `later`."""
+        is_postponed = self.wanted is None and chunks > 1
+        if is_postponed:
             self.later.add((stages, chunks))
-        return self.wanted is None and chunks > 1
+        return is_postponed
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """The layouts of a case.
+    """The search for the layouts of a case.
 
     Attributes:
-        seen: layouts for sources that differ only in recomputation, because a layout is chosen with full recomputation.
-        postponed: says which layouts are sought now; all of them if it is None.
+        catalogue: all formulas.
+        sweeps: what the user and the space sweep.
+        seen: layouts that were found before. A layout is chosen with full recomputation, so that cases with other
+            recomputation have the same.
+        postponed: which layouts are sought now; None: all.
+        case: the case.
     """
 
     catalogue: Catalogue
@@ -73,21 +80,24 @@ class Layouts:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """What is given."""
+        """The given values of the case."""
         return self.case.sources.given
 
     def searched(self) -> tuple[list[tuple[int, Sources]], bool]:
         """The layouts that are searched, and whether mappings without a layout are searched, too.
 
-        A layout is its number of stages, and the sources of the case with it.
+        For each layout, there is its number of stages, and the sources of the case with the layout.
+
+        Raises:
+            MappingError: if no number of stages goes with the layout that the user gives.
         """
-        layouts, even, refused = dict[tuple[int, int, str], Sources](), False, self._no_number_of_stages()
+        layouts, has_even, refusal = dict[tuple[int, int, str], Sources](), False, self._error_without_stages()
         postponed = self.postponed
-        for stages, chunks in self._sizes():
+        for stages, chunks in self._stages_and_chunks():
             if postponed is not None and postponed.is_left_out(stages, chunks):
                 continue
             if self._are_alike() and not (self.sweeps.space.experts and self.given["layers"] % (stages * chunks)):
-                even = True
+                has_even = True
                 continue
             is_searched = self._is_searched(stages, chunks)
             if not is_searched and self.given.get("layers", 0.0) % (stages * chunks):
@@ -97,60 +107,68 @@ class Layouts:
             try:
                 laid_out = [self._laid_out(example) for example in self._examples(stages, chunks)]
             except MappingError as error:  # the config gives a layout with another number of stages
-                refused = error
+                refusal = error
                 continue
             if LAYOUT not in laid_out[0].given or not (self.sweeps.space.experts or self._is_wanted(laid_out[0])):
-                even = True
+                has_even = True
             elif is_searched:
-                layouts |= {(stages, chunks, laid.choices[LAYOUT]): self._with(laid, chunks) for laid in laid_out}
-        if refused and not (layouts or even):
-            raise refused
+                layouts |= {
+                    (stages, chunks, sources.choices[LAYOUT]): self._with_layout(sources, chunks)
+                    for sources in laid_out
+                }
+        if refusal and not (layouts or has_even):
+            raise refusal
         is_second = postponed is not None and postponed.wanted is not None
-        return [(stages, sources) for (stages, _, _), sources in layouts.items()], even or not (layouts or is_second)
+        has_even = has_even or not (layouts or is_second)
+        return [(stages, sources) for (stages, _, _), sources in layouts.items()], has_even
 
-    def _sizes(self) -> Iterator[tuple[int, int]]:
-        """The numbers of stages, and of chunks on each, that are tried."""
+    def _stages_and_chunks(self) -> Iterator[tuple[int, int]]:
+        """The pairs (stages, chunks per stage) that are tried."""
         listed = self.sweeps.listed.get(STAGES)
         for stages in divisors(self.case.accelerators):
             if not listed or stages in listed:
                 yield from ((stages, int(chunks)) for chunks in self._chunks(stages))
 
     def _is_searched(self, stages: int, chunks: int) -> bool:
-        """Whether there are few chunks in total, or the user gives the layout, or the stages and, if there are several, the chunks."""
+        """Whether a layout with these numbers is sought: there are few chunks, or the user gives the numbers or a layout."""
         listed = self.sweeps.listed
         are_listed = STAGES in listed and (chunks == 1 or CHUNKS in listed)
         return chunks * stages <= MOST_SEARCHED_CHUNKS or LAYOUT in self.given or are_listed
 
-    def _with(self, laid: Sources, chunks: int) -> Sources:
-        """The sources of the case, which have no mapping, with the layout of some laid out sources."""
+    def _with_layout(self, laid: Sources, chunks: int) -> Sources:
+        """The sources of the case, which have no mapping, with the layout of `laid` and its number of chunks per stage."""
         given = {**self.given, LAYOUT: laid.given[LAYOUT], CHUNKS: float(chunks)}
         choices = {**laid.choices, **self.case.sources.choices, LAYOUT: laid.choices[LAYOUT]}
         return replace(self.case.sources, given=given, choices=choices)
 
-    def _no_number_of_stages(self) -> MappingError | None:
-        """The error if a layout in letters is given, and no number of stages divides the accelerators and its chunks."""
-        if not (layout := self._in_letters()):
+    def _error_without_stages(self) -> MappingError | None:
+        """The error for a layout in letters if no number of stages fits; None if the user gives no such layout.
+
+        A number of stages must divide the accelerators and the chunks of the layout.
+        """
+        if not (layout := self._layout_in_letters()):
             return None
         return MappingError(
             f"{LAYOUT} = {layout} lists {len(layout.chunks)} chunks, and {STAGES} must divide them and {self.case.accelerators} accelerators",
             f"change {STAGES}, or leave {LAYOUT} out: amped balances the layers",
         )
 
-    def _in_letters(self) -> Layout | None:
-        """The layout that is given, if it is one in letters."""
+    def _layout_in_letters(self) -> Layout | None:
+        """The layout that the user gives, if it is in letters; else None."""
         layout = Layout(self.given.get(LAYOUT, ""))
         return layout if layout.in_letters else None
 
     def _are_alike(self) -> bool:
-        """Whether all layers are alike and the user gives no layout; then numbers of stages that divide need no layout."""
+        """Whether all layers are alike and the user gives no layout; stages that divide the layers then need no layout."""
         is_open = PATTERN not in self.case.sources.choices and not self.given.keys() & {LAYOUT, *ENDS}
         return self.case.experts == 1 and "layers" in self.given and is_open
 
     def _is_wanted(self, laid: Sources) -> bool:
-        """Whether a layout is given, or layers of two kinds need one; a space of degrees has no other layouts."""
+        """Whether a layout is searched in any space: the user gives it, or it has layers of two kinds."""
         return bool(self.given.keys() & {LAYOUT, *ENDS}) or KINDS in laid.choices
 
     def _laid_out(self, example: Sources) -> Sources:
+        """The sources of a mapping with a layout that is chosen with full recomputation; each is computed once."""
         fullest = replace(example, choices={**example.choices, RECOMPUTATION: "full"})
         key = repr(sorted(fullest.given.items())) + repr(sorted(fullest.choices.items()))
         if key not in self.seen:
@@ -158,9 +176,12 @@ class Layouts:
         return self.seen[key]
 
     def _chunks(self, stages: int) -> Sequence[float]:
-        """The numbers of chunks of a stage that are tried: powers of two, or those that are listed, or that a layout has."""
+        """The numbers of chunks per stage that are tried: listed ones, else that of a layout in letters, else powers of two.
+
+        If the space does not search chunks, it is the given number; none are tried with too many stages.
+        """
         listed = self.sweeps.listed.get(CHUNKS)
-        if not listed and (layout := self._in_letters()):
+        if not listed and (layout := self._layout_in_letters()):
             listed = (max(len(layout.chunks) // stages, 1),)
         if stages > MOST_SEARCHED_STAGES and LAYOUT not in self.given and STAGES not in self.sweeps.listed:
             return ()
@@ -168,23 +189,24 @@ class Layouts:
             return listed or (self.given.get(CHUNKS, 1.0) if stages > 1 else 1.0,)
         if stages > MOST_SEARCHED_CHUNKS:
             return (1,)
-        most = min(MOST_SEARCHED_CHUNKS, int(self.given.get("layers", MOST_SEARCHED_CHUNKS)) + SLOTS)
-        return [2**power for power in range(most.bit_length()) if stages * 2**power <= most]
+        most_chunks = min(MOST_SEARCHED_CHUNKS, int(self.given.get("layers", MOST_SEARCHED_CHUNKS)) + SLOTS)
+        return [2**power for power in range(most_chunks.bit_length()) if stages * 2**power <= most_chunks]
 
     def _examples(self, stages: int, chunks: int) -> Iterator[Sources]:
-        """The sources of mappings with this number of stages and chunks, for which the layers are balanced.
+        """The sources of one or two mappings with these numbers of stages and chunks. A layout is found for each of them.
 
-        One has the smallest tensor degree. In a dense network another one has the largest, with which the output head and a
-        layer take other shares of the time. Experts are spread over the fast domain.
+        The first mapping has the smallest tensor degree. In a dense network the second one has the largest, with which the
+        output head and a layer take other shares of the time. Experts are spread over the fast domain.
         """
         case, listed = self.case, self.sweeps.listed
-        places = gcd(case.accelerators // stages, case.domain)
-        tensor = listed.get(TENSOR) or (1.0, float(places))
+        places_in_domain = gcd(case.accelerators // stages, case.domain)
+        tensor_degrees = listed.get(TENSOR) or (1.0, float(places_in_domain))
         pipeline = {STAGES: float(stages), CHUNKS: float(chunks)}
-        for degree in sorted({min(tensor), max(tensor)} if case.experts == 1 else {min(tensor)}):
+        extremes = {min(tensor_degrees), max(tensor_degrees)} if case.experts == 1 else {min(tensor_degrees)}
+        for degree in sorted(extremes):
             mapping: dict[str, Value] = {
                 TENSOR: degree, "context_parallel_degree": 1.0, MICROBATCH: min(listed.get(MICROBATCH) or (1.0,)),
-                EXPERTS: max(listed.get(EXPERTS) or (float(gcd(places, case.experts)),)),
+                EXPERTS: max(listed.get(EXPERTS) or (float(gcd(places_in_domain, case.experts)),)),
                 "expert_tensor_parallel_degree": 1.0, "flash_attention": 1.0, "zero_stage": 1.0,
             }  # fmt: skip
             yield replace(case.sources, given={**mapping, **self.given, **pipeline})

@@ -23,12 +23,12 @@ COUNTED = (*DEGREES, *SWITCHES, *CHOICES)
 
 
 def mechanisms_of_rows(columns: Mapping[str, Any], size: int) -> Array:
-    """The number of mechanisms that each row uses."""
+    """The number of mechanisms that each row uses, from the columns with swept values (by name) and the number of rows."""
     return sum((_uses(name, column[:]) for name, column in columns.items() if name in COUNTED), np.zeros(size))
 
 
 def mechanisms_of_axes(axes: Columns) -> Array:
-    """The number of mechanisms that each open cell uses; the last axis runs fastest."""
+    """The number of mechanisms that each combination of open axes uses; the last axis runs fastest."""
     numbers: Array = np.zeros(1)
     for name, axis in axes.items():
         numbers = np.add.outer(numbers, _uses(name, axis) if name in COUNTED else np.zeros(len(axis))).reshape(-1)
@@ -36,5 +36,5 @@ def mechanisms_of_axes(axes: Columns) -> Array:
 
 
 def _uses(name: str, values: Any) -> Any:
-    """For each value of a name, whether a candidate with it uses one more mechanism."""
+    """For each value of the parameter `name`, whether a candidate with this value uses the mechanism."""
     return values != CHOICES[name] if name in CHOICES else values > (name in DEGREES)

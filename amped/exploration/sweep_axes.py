@@ -1,4 +1,4 @@
-"""What an exploration sweeps, each name in its place: in the outer loop, on the joint axis, or on an own axis."""
+"""What an exploration sweeps, each name in its place: in the outer loop, on the joint axis, or on an axis of its own."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS = (
     "expert_tensor_parallel_degree",
     "expert_parallel_degree",
 )
-# Names that only some networks and strategies need, and that are searched for these; each depends on the names before. For
-# each: the names that leave nothing to search for it if one of them is set or listed.
+# Degrees that only some networks and strategies need and that are searched for these. For each, the names that settle it: if
+# one of them is set or listed, the degree is not searched. Each degree depends on those before it.
 SETTLES = {
     COLUMNS_OF_GRID: (COLUMNS_OF_GRID, "tensor_parallel_rows"), EXPERT_TENSOR: (EXPERT_TENSOR,),
     EXPERTS: (EXPERTS, *parts(("expert",))),
@@ -51,12 +51,13 @@ class Swept:
 
     Attributes:
         space: what is searched where nothing is swept.
-        rows, choices: what the outer loop goes through, as it is written.
-        machines: numbers that the outer loop goes through.
+        rows, choices: the rows and choices that the outer loop goes through, as they are written.
+        machines: the numbers of the machine that the outer loop goes through.
         listed: for names that are searched, the only values that are allowed; this includes values that are set.
         beside: further names on the joint axis.
         axes: names with an axis of their own.
-        policies: the axes that come from the space and not from the user.
+        policies: the names of the axes that come from the space and not from the user.
+        held: the names of searched degrees that the user sets to one value.
         settled: the names that only some networks need and that the user sets or sweeps.
         written: the names that the user sweeps, in order.
     """
@@ -109,11 +110,12 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
         place = "choices" if scenario.catalogue[name].is_selector else PLACES.get(name, "axes")
         getattr(sweeping, place)[name] = values
     sweeping.policies = frozenset(sweeping.axes.keys() & policies.keys())
-    held = {n: (sources.given[n],) for n in (*SEARCHED, CHUNKS) if n not in sweeping.listed and is_set(scenario, n)}
+    fixed_names = (n for n in (*SEARCHED, CHUNKS) if n not in sweeping.listed and is_set(scenario, n))
+    held = {name: (sources.given[name],) for name in fixed_names}
     sweeping.listed |= held
     sweeping.held = tuple(held)
     sweeping.settled = frozenset(
-        name for name, others in SETTLES.items() if any(n in sweeps or is_set(scenario, n) for n in others)
+        name for name, others in SETTLES.items() if any(other in sweeps or is_set(scenario, other) for other in others)
     )
     if problems:
         raise ConfigError(problems, file=scenario.label)
@@ -121,16 +123,16 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
 
 
 def _offered(scenario: Scenario, name: str, values: tuple[object, ...]) -> tuple[object, ...]:
-    """The values of a policy that the software has: of ZeRO stages those of its row, the next one for one that it has not."""
+    """The values of a policy that the software offers. In place of a missing ZeRO stage stands the next higher stage."""
     if name != "zero_stage":
         return values
     offered = scenario.offered_zero_stages
-    stages = (float(str(value)) for value in values)
-    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in stages))
+    asked_stages = (float(str(value)) for value in values)
+    return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in asked_stages))
 
 
 def _read(scenario: Scenario, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:
-    """The further sweeps by canonical name, and the problems with them."""
+    """The values of the sweeps in `vary` by canonical name, and the problems with them."""
     sweeps: dict[str, tuple[Any, ...]] = {}
     problems: list[Problem] = []
     catalogue, names = scenario.catalogue, [*scenario.catalogue.numbers, *ROW_NAMES]
@@ -154,12 +156,13 @@ def _read(scenario: Scenario, vary: Mapping[str, object]) -> tuple[dict[str, tup
 
 
 def _rows(values: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
+    """The names of swept rows; an empty list, or one with a row twice, is an error."""
     if not values or len(set(map(str, values))) < len(values):
         raise ConfigError("the list is empty or has a row twice", "name each row once")
-    return tuple(str(value) for value in values)
+    return tuple(map(str, values))
 
 
 def is_set(scenario: Scenario, name: str) -> bool:
-    """Whether the caller set the value, so that it must be held."""
+    """Whether the user set the value of a name by --set, so that it must not be searched."""
     origin = scenario.sources.origins.get(name)
     return isinstance(origin, Given) and origin.where.startswith("--set")

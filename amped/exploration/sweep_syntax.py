@@ -17,13 +17,14 @@ _RANGE = re.compile(r"([^:]+):([^:]+):(x?)([^:]+?)(?::([A-Za-z/]+))?")
 
 
 def parse_vary(texts: Iterable[str], is_row: Callable[[str, str], bool] = lambda *_: False) -> dict[str, list[object]]:
-    """`NAME=A,B,C`, `NAME=LOW:HIGH:STEP` or `NAME=LOW:HIGH:xFACTOR`, each with an optional `:UNIT` at the end.
+    """The values of each swept name, from texts.
 
-    A name that is given again has the further values, too. A value with a comma stands in quotes, or is the name of a row.
+    A text is `NAME=A,B,C`, `NAME=LOW:HIGH:STEP` or `NAME=LOW:HIGH:xFACTOR`, with an optional `:UNIT` at the end. Several
+    texts with one name add their values. A value with a comma stands in quotes, or is the name of a row.
 
     Args:
         texts: the texts, as they are written.
-        is_row: whether a text is the name of a row of the kind ("system", "model", ...) that is swept.
+        is_row: whether a row exists, from the kind of row ("system", "model", ...) and its name.
 
     Raises:
         ConfigError: for a text of another form, an empty range, or a step or factor that never reaches the end.
@@ -42,7 +43,13 @@ def parse_vary(texts: Iterable[str], is_row: Callable[[str, str], bool] = lambda
 
 
 def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[object]:
-    """The values between commas; a comma in quotes, or in the name of a row, separates nothing."""
+    """The values between commas; a comma in quotes, or in the name of a row, does not separate values.
+
+    Args:
+        name: the swept name, which is also the kind of row.
+        values: the text of all values.
+        is_row: as for `parse_vary`.
+    """
     pieces, rows = _pieces(values), list[str]()
     while pieces:
         longest = next(n for n in range(len(pieces), 0, -1) if n == 1 or is_row(name, ", ".join(pieces[:n])))
@@ -55,7 +62,7 @@ def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[
 
 
 def _pieces(values: str) -> list[str]:
-    """The texts between commas; a comma in quotes separates nothing."""
+    """The texts between commas; a comma in quotes does not separate texts."""
     try:
         return next(csv.reader([values], skipinitialspace=True))
     except csv.Error as error:
@@ -63,16 +70,26 @@ def _pieces(values: str) -> list[str]:
 
 
 def _number(text: str, unit: str) -> object:
-    """A bare number as a number; any other text unchanged, for the reader of values."""
+    """A number or boolean if the text is one and there is no unit; else the text, with its unit, for the reader of values."""
     if unit:
         return f"{text} {unit}"
     words = {"true": True, "false": False}
     with suppress(ValueError):
-        return words[text.lower()] if text.lower() in words else float(text)
-    return text
+        return float(text)
+    return words.get(text.lower(), text)
 
 
 def _span(text: str, low: str, high: str, times: str, step: str, unit: str | None) -> list[object]:
+    """The values from `low` to `high`.
+
+    Args:
+        text: the whole text, for errors.
+        low: the first value.
+        high: the limit of the values.
+        times: "x" if `step` is a factor; empty if it is added.
+        step: the factor or the difference of neighbors.
+        unit: the unit of all values, if one is written.
+    """
     try:
         start, stop, by = float(low), float(high), float(step)
     except ValueError:

@@ -61,11 +61,11 @@ MOST_BEST, MOST_IN_A_ROUND = 32, 600_000
 
 
 def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
-    """The sources with the layout of the stages in them, if the pipeline needs one.
+    """The sources with a layout of the pipeline added, if the pipeline needs one; else the sources unchanged.
 
     Args:
         catalogue: the formulas.
-        sources: what is given.
+        sources: the given values and choices.
         is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one, which takes a
             fifth of the time to find.
 
@@ -89,7 +89,7 @@ def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -
 
 
 def without_own_layout(sources: Sources) -> Sources:
-    """The sources without a layout that amped found; a given layout stays."""
+    """The sources without the layout that amped found; a layout that the user gave stays."""
     if LAYOUT in sources.origins:
         return sources
     given, choices = (
@@ -99,7 +99,7 @@ def without_own_layout(sources: Sources) -> Sources:
 
 
 def _is_plainly_even(catalogue: Catalogue, sources: Sources, choices: Mapping[str, str]) -> bool:
-    """Whether given numbers alone say that no layout is needed: like layers, and as many on each stage and in each chunk."""
+    """Whether given numbers alone show that no layout is needed: all layers are alike, and all chunks have equally many."""
     if choices["feedforward_kind"] == "mixture" or {LAYOUT, PATTERN, *ENDS} & {*sources.given, *sources.choices}:
         return False
     formulas = {name: catalogue[name].chosen({*sources.given}, choices) for name in SPLITTING}
@@ -109,7 +109,7 @@ def _is_plainly_even(catalogue: Catalogue, sources: Sources, choices: Mapping[st
 
 
 def _numbers(catalogue: Catalogue, sources: Sources) -> Mapping[str, int] | None:
-    """The numbers of layers, stages and chunks; None if they are unknown or not whole, which the estimate reports."""
+    """The values of NUMBERS by name; None if one is unknown or is no usable whole number, which the estimate reports."""
     try:
         results = run(plan(catalogue, NUMBERS, sources), sources.given)
     except ResolveError:
@@ -138,20 +138,31 @@ def _is_uneven(sources: Sources, numbers: Mapping[str, int]) -> bool:
 
 
 def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
-    """The sources with the number of mixture layers that the pattern has."""
+    """The sources with the number of mixture layers that the pattern lists; unchanged without a pattern.
+
+    Raises:
+        MappingError: if the pattern lists another number of layers than the network has.
+    """
     pattern = sources.choices.get(PATTERN)
     if pattern is None:
         return sources
-    marks = Pattern(pattern).of(numbers["layers"])
-    if marks is None:
+    mixture_marks = Pattern(pattern).of(numbers["layers"])
+    if mixture_marks is None:
         raise MappingError(f"{PATTERN} = {pattern} lists other layers than the {numbers['layers']} that there are",
                            f"list {numbers['layers']}, or give a whole number n for every n-th")  # fmt: skip
-    return replace(sources, given=sources.given | {MIXTURES: float(sum(marks))})
+    return replace(sources, given=sources.given | {MIXTURES: float(sum(mixture_marks))})
 
 
 @dataclass(frozen=True)
 class _Pipeline:
-    """A pipeline that gets a layout."""
+    """A pipeline that gets a layout.
+
+    Attributes:
+        sources: the given values and choices.
+        choices: the value of every selector, also of those that nobody gives.
+        numbers: the values of NUMBERS by name.
+        is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one.
+    """
 
     catalogue: Catalogue
     sources: Sources
@@ -160,13 +171,13 @@ class _Pipeline:
     is_compared: bool
 
     def laid_out(self) -> Sources:
-        """The sources with the layout."""
+        """The sources with the layout; unchanged if the user's layout lists other stages or layers than there are."""
         if self.wanted is not None and self._contradicts(self.wanted):
             return self.sources  # a rule reports what is wrong with it
         return self._with(self._per_chunk())
 
     def _with(self, layers: Sequence[int]) -> Sources:
-        """The sources with so many layers on each chunk."""
+        """The sources with a layout that is given by the number of layers of each chunk."""
         counts = self._counts(np.array([layers]))[0].tolist()
         given = self.sources.given | {LAYOUT: counted(counts)}
         if self.letters and self.schedule.chunks is None:
@@ -177,13 +188,13 @@ class _Pipeline:
 
     @cached_property
     def wanted(self) -> Layout | None:
-        """The layout that the user gives."""
+        """The layout that the user gives, or None."""
         text = self.sources.given.get(LAYOUT)
         return None if text is None else Layout(text)
 
     @cached_property
     def letters(self) -> Sequence[str]:
-        """The letters of each chunk, if the user gives a layout in letters."""
+        """The letters of each chunk, if the user gives a layout in letters; else empty."""
         return self.wanted.chunks if self.wanted is not None and self.wanted.in_letters else ()
 
     @cached_property
@@ -196,24 +207,25 @@ class _Pipeline:
 
     @cached_property
     def chunks(self) -> int:
-        """The number of chunks of a stage: as the letters list them, else as it is given."""
+        """The number of chunks of each stage: from the letters of a layout, else from the schedule, else as given."""
         if self.letters:
             return max(len(self.letters) // self.stages, 1)
         alone = self.stages == self.numbers[CHUNKS] == 1
         return 1 if alone else self.schedule.chunks or self.numbers[CHUNKS]
 
     @cached_property
-    def homes(self) -> list[tuple[int, int]]:
-        """The stage of each chunk and its number there, in the order of the network."""
+    def places(self) -> list[tuple[int, int]]:
+        """For each chunk in the order of the network, its stage and its number on that stage."""
         pipe = Pipe(self.stages, 1, self.chunks)
         places = {self.schedule.place(pipe, c, s): (s, c) for s in range(self.stages) for c in range(self.chunks)}
         return [places[place] for place in range(len(places))]
 
     @cached_property
-    def marks(self) -> list[bool]:
-        """For each layer whether it is a mixture.
+    def mixture_marks(self) -> list[bool]:
+        """For each layer, whether it is a mixture of experts.
 
-        Without a pattern, every n-th layer is one, or the dense layers come first.
+        Without a pattern, every n-th layer is a mixture, if the number of mixtures divides the layers. Else the dense
+        layers come first.
         """
         layers, mixtures = self.numbers["layers"], int(self.sources.given.get(MIXTURES, self.numbers[MIXTURES]))
         pattern = self.sources.choices.get(PATTERN)
@@ -225,17 +237,21 @@ class _Pipeline:
 
     @cached_property
     def modules(self) -> list[int]:
-        """The modules of each chunk: as the letters list them, else they are beside the output head."""
-        beside_head = [0] * (len(self.homes) - 1) + [self.numbers[MODULES]]
+        """The number of prediction modules of each chunk: from the letters of a layout, else all with the output head."""
+        beside_head = [0] * (len(self.places) - 1) + [self.numbers[MODULES]]
         return [chunk.count(PREDICTION) for chunk in self.letters] or beside_head
 
     @cached_property
     def unlike(self) -> bool:
-        """Whether there are layers of both kinds."""
-        return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.marks) < len(self.marks)
+        """Whether there are both dense layers and mixtures."""
+        return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.mixture_marks) < len(self.mixture_marks)
 
     def _contradicts(self, layout: Layout) -> bool:
-        """Whether a given layout lists other stages or layers than there are; for letters, this is an error here."""
+        """Whether a given layout lists other stages or layers than there are.
+
+        Raises:
+            MappingError: if a layout in letters does.
+        """
         if not self.letters:
             return len(layout.counts) != self.stages or sum(self._per_stage() or ()) != self.numbers["layers"]
         if disagreements := "; ".join(self._disagreements()):
@@ -243,7 +259,7 @@ class _Pipeline:
         return False
 
     def _disagreements(self) -> Iterator[str]:
-        """Where the letters of a layout differ from the network and the pipeline."""
+        """A sentence for each number in which the letters of a layout differ from the network or the pipeline."""
         number, chunks = len(self.letters), self.sources.given.get(CHUNKS)
         if number % self.stages or (chunks is not None and number != chunks * self.stages):
             virtual = f" x virtual_pipeline_stages = {chunks:g}" if chunks is not None else ""
@@ -254,7 +270,7 @@ class _Pipeline:
                 yield f"it lists {listed} {letter}, and {name} = {self.numbers[name]}"
 
     def _per_chunk(self) -> list[int]:
-        """The layers of each chunk, in the order of the network."""
+        """The number of layers of each chunk, in the order of the network."""
         if self.letters:
             return [chunk.count(LAYER) for chunk in self.letters]
         given = self._per_stage()
@@ -262,12 +278,12 @@ class _Pipeline:
             in_chunks = [even(layers, self.chunks) for layers in given]
             if self.stages > 1:  # chunks with an end of the network get fewer layers
                 in_chunks[0].reverse()
-            return [in_chunks[stage][chunk] for stage, chunk in self.homes]
-        layers, places = self.numbers["layers"], len(self.homes)
-        return self._balanced() if layers % places else even(layers, places)
+            return [in_chunks[stage][chunk] for stage, chunk in self.places]
+        layers, number_of_chunks = self.numbers["layers"], len(self.places)
+        return self._balanced() if layers % number_of_chunks else even(layers, number_of_chunks)
 
     def _per_stage(self) -> list[int] | None:
-        """The layers of each stage, if they are given."""
+        """The number of layers of each stage, if the user gives a layout or the layers of an end; else None."""
         if self.wanted is not None:
             return [int(sum(stage[0])) for stage in self.wanted.counts]
         first, last = ([int(self.sources.given[name])] if name in self.sources.given else [] for name in ENDS)
@@ -277,94 +293,122 @@ class _Pipeline:
         return first + even(self.numbers["layers"] - sum(ends), self.stages - len(ends)) + last
 
     def _balanced(self) -> list[int]:
-        """The layers of each chunk in the layout with the shortest step, by times and bytes of a trial that is nearly even."""
-        homes = [stage for stage, _ in self.homes]
-        row, trial = Row([1.0] * len(self.marks), 0.0, 0.0, homes), self._trial()
+        """The number of layers of each chunk in the layout with the shortest step.
+
+        Times and bytes come from a trial, a layout that is nearly even. If the trial has no step, or there are too many
+        chunks, the layout is the balanced one.
+        """
+        stage_of_chunk = [stage for stage, _ in self.places]
+        row = Row(times=[1.0] * len(self.mixture_marks), first=0.0, last=0.0, stage_of_chunk=stage_of_chunk)
+        trial = self._trial()
         if trial is not None and TIMES[0] in trial.cells:
-            row = self._timed(trial)  # else, in the closed form, there are no times by kind: all layers count alike
-        if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS or not self.is_compared:
+            row = self._timed(trial)  # the closed form has no times of kinds of layers: there, all layers count alike
+        if (
+            trial is None
+            or STEP[0] not in trial.cells
+            or len(stage_of_chunk) > MOST_COMPARED_CHUNKS
+            or not self.is_compared
+        ):
             return balanced(row)
         starts = [balanced(replace(row, last=times * row.last)) for times in HEADS]
-        return self._quickest(trial, [*starts, even(self.numbers["layers"], len(homes))])
+        return self._quickest(trial, [*starts, even(self.numbers["layers"], len(stage_of_chunk))])
 
     def _trial(self) -> Results | None:
-        """The results of a layout that is nearly even, as many of them as there are."""
-        trial = self._with(even(self.numbers["layers"], len(self.homes)))
-        compared = ((*TIMES, *BYTES, *STEP), STEP) if self.is_compared else ()
-        for wanted in (*compared[:1], (*TIMES, *BYTES), *compared[1:]):
+        """The results of a layout that is nearly even; None if they cannot be computed.
+
+        Of several lists of results, the first one is taken for which there are formulas.
+        """
+        trial = self._with(even(self.numbers["layers"], len(self.places)))
+        for_balance = (*TIMES, *BYTES)
+        lists_of_results = ((*for_balance, *STEP), for_balance, STEP) if self.is_compared else (for_balance,)
+        for wanted in lists_of_results:
             with suppress(ResolveError):
                 return run(plan(self.catalogue, wanted, trial), trial.given)
         return None
 
     def _quickest(self, trial: Results, starts: Sequence[Sequence[int]]) -> list[int]:
-        """The layers of each chunk in the best layout that moves and exchanges reach from the best starts.
+        """The number of layers of each chunk in the best layout that moves and exchanges reach from the best starts.
 
         The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
-        other, which depends on their order, and what is done once a step, on the stage with the most parameters.
+        other, which depends on their order, and what is done once per step, on the stage with the most parameters.
+
+        Args:
+            trial: the results of a trial layout.
+            starts: further layouts to begin with, beside those of `in_runs`.
         """
-        layouts = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(self.homes))])
-        few = int(np.clip(MOST_IN_A_ROUND // len(self.homes) ** 3, 1, MOST_BEST))
-        best, seen = self._shortest(trial, layouts, few), set[tuple[int, ...]]()
+        layouts = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(self.places))])
+        most = int(np.clip(MOST_IN_A_ROUND // len(self.places) ** 3, 1, MOST_BEST))
+        best, seen = self._shortest(trial, layouts, most), set[tuple[int, ...]]()
         for _ in range(MOST_ROUNDS):
             fresh = [layout for layout in map(tuple, best.tolist()) if layout not in seen]
             if not fresh:
                 break
             seen |= {*fresh}
-            best = self._shortest(trial, np.concatenate([best, *map(nearby, fresh)]), few)
+            best = self._shortest(trial, np.concatenate([best, *map(nearby, fresh)]), most)
         return [int(layers) for layers in best[0]]
 
-    def _shortest(self, trial: Results, layouts: np.ndarray, few: int) -> np.ndarray:
-        """The few layouts with the shortest steps, the best first.
+    def _shortest(self, trial: Results, layouts: np.ndarray, most: int) -> np.ndarray:
+        """At most so many layouts (a row each) with the shortest steps, the best first.
 
-        Those that keep the rule of chunks stand before those that break it, and among them those that fit in memory
-        before those that do not, and those that leave the headroom free before the rest.
+        Layouts that keep the rule of chunks stand before all others. Among these, layouts that fit in memory stand first,
+        and among these, layouts that leave the headroom free.
         """
         layouts = layouts[np.sort(np.unique(layouts.astype(np.int32), axis=0, return_index=True)[1])]
         parts = np.array_split(layouts, -(-layouts.size // AT_ONCE))
         step, *verdicts = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
-        return layouts[np.lexsort((step, *(1 - verdict for verdict in verdicts)))[:few]]
+        return layouts[np.lexsort((step, *(1 - verdict for verdict in verdicts)))[:most]]
 
     def _steps(self, trial: Results, layouts: np.ndarray) -> np.ndarray:
-        """For each layout, its step, whether it leaves the headroom free and fits, and whether it keeps the rule."""
+        """The values of STEP, a row each, for each layout, a column."""
         results = run_layouts(trial, LAYOUT, self._counts(layouts))
         return np.stack([np.broadcast_to(results.spread(name).ravel(), len(layouts)) for name in STEP])
 
     def _counts(self, layouts: np.ndarray) -> np.ndarray:
-        """For each layout, stage and chunk, the number of layers of every kind, and of modules."""
+        """The number of layers of each kind, and then of modules, by layout, stage and chunk: an array of four axes.
+
+        Args:
+            layouts: the number of layers of each chunk (a column) in each layout (a row).
+        """
         stop = np.cumsum(layouts, axis=1)
-        before = np.cumsum([0, *self.marks])
+        before = np.cumsum([0, *self.mixture_marks])
         mixtures = before.take(stop, mode="clip") - before.take(stop - layouts, mode="clip")  # a rule tells wrong sums
         kinds = [layouts - mixtures, mixtures] if self.unlike else [layouts]
         counts = np.empty((len(layouts), self.stages, self.chunks, len(kinds) + 1), int)
-        stages, chunks = map(list, zip(*self.homes, strict=True))
+        stages, chunks = map(list, zip(*self.places, strict=True))
         counts[:, stages, chunks] = np.stack([*kinds, np.broadcast_to(self.modules, layouts.shape)], axis=-1)
         return counts
 
     def _timed(self, trial: Results) -> Row:
-        """The times of the layers and of the ends, and which stages have room for which layers."""
-        kinds = [int(self.unlike and mixture) for mixture in self.marks]
+        """The times of the layers and of both ends of the network, and the memory of stages, from a trial layout."""
+        kinds = [int(self.unlike and mixture) for mixture in self.mixture_marks]
         times = [t.forward + t.input_gradient + t.weight_gradient for t in trial.records("kind_times")]
         of_modules = self.numbers[MODULES] * times[-1]  # they are beside the output head
         return Row(
             times=[times[kind] for kind in kinds],
             first=trial.number("embedding_time"),
             last=trial.number("output_head_time") + of_modules,
-            homes=[stage for stage, _ in self.homes],
+            stage_of_chunk=[stage for stage, _ in self.places],
             fits=self._room(trial, kinds, len(times)),
         )
 
-    def _room(self, trial: Results, kinds: Sequence[int], number: int) -> Room:
-        """Tells which stages have room for which layers; there are layers of so many kinds, a module's among them."""
+    def _room(self, trial: Results, kinds: Sequence[int], number_of_kinds: int) -> Room:
+        """The function that tells whether a stage has room for some ranges of layers.
+
+        Args:
+            trial: the results of a trial layout, from which the bytes come.
+            kinds: the kind of each layer, as its place in the results of the trial.
+            number_of_kinds: how many kinds these results have; the last one is that of a prediction module.
+        """
         values: dict[str, Any] = {
             n: trial.records(n) if self.catalogue[n].mark.kind == "records" else trial.number(n) for n in BYTES
         }
-        bytes_of = [
-            [bytes_with(values, stage, kind) for kind in (None, *range(number))] for stage in range(self.stages)
-        ]
+        kinds_added = (None, *range(number_of_kinds))
+        bytes_of = [[bytes_with(values, stage, kind) for kind in kinds_added] for stage in range(self.stages)]
 
         def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
+            """Whether a stage has room for the layers of some ranges, beside its share of the ends and modules."""
             base, *with_kind = bytes_of[stage]
-            modules = self.numbers[MODULES] * (stage == self.homes[-1][0])
+            modules = self.numbers[MODULES] * (stage == self.places[-1][0])
             layers = sum((with_kind[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
             needed = base + layers + modules * (with_kind[-1] - base)
             headroom = needed * values["memory_headroom_fraction"] + values["memory_headroom_bytes"]

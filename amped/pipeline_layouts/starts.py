@@ -19,26 +19,28 @@ MOST_PLACES, MOST_LASTS = 32, 8
 
 @lru_cache(maxsize=64)
 def in_runs(layers: int, chunks: int) -> np.ndarray:
-    """Layouts whose inner chunks have up to three numbers of layers, one after another: a row for each layout.
+    """The number of layers of each chunk (a column) in many layouts (a row each).
 
-    The first and the last chunk, which have the embedding and the output head, have numbers of their own.
+    From the second chunk to the last but one, the number of layers changes at most twice. The first and the last chunk,
+    which have the embedding and the output head, have numbers of their own.
 
     Args:
         layers: the number of layers.
-        chunks: the number of chunks of all stages. With fewer than three there are no inner ones, and no layouts.
+        chunks: the number of chunks of all stages. With fewer than three there are no inner chunks, and no layouts.
     """
     even, inner, less = layers // chunks, chunks - 2, max(SPREAD // chunks, 1)
     if inner < 1:
         return np.empty((0, chunks), int)
-    some = np.arange(max(even - less, 0), even + less + 2)
+    counts = np.arange(max(even - less, 0), even + less + 2)
     places = np.unique(np.linspace(0, inner, min(inner + 1, MOST_PLACES)).astype(int))
     lasts = np.unique(np.linspace(0, even + less, min(even + less + 1, MOST_LASTS)).astype(int))
-    choices = np.stack(np.meshgrid(places, places, some, some, some, lasts, indexing="ij"), axis=-1).reshape(-1, 6)
-    one, two, before, between, after, last = choices.T
-    first = layers - one * before - (two - one) * between - (inner - two) * after - last
-    kept = (one < two) & (before != between) & (between != after) & (first >= 0) & (first <= even + less + 2)
-    one, two, before, between, after, last, first = (column[kept, None] for column in (*choices.T, first))
+    grid = np.meshgrid(places, places, counts, counts, counts, lasts, indexing="ij")
+    choices = np.stack(grid, axis=-1).reshape(-1, 6)
+    begin, end, before, between, after, last = choices.T
+    first = layers - begin * before - (end - begin) * between - (inner - end) * after - last
+    possible = (begin < end) & (before != between) & (between != after) & (first >= 0) & (first <= even + less + 2)
+    begin, end, before, between, after, last, first = (column[possible, None] for column in (*choices.T, first))
     place = np.arange(inner)
-    of_inner = np.where(place < one, before, np.where(place < two, between, after))
+    of_inner = np.where(place < begin, before, np.where(place < end, between, after))
     layouts: np.ndarray = np.unique(np.concatenate([first, of_inner, last], axis=1), axis=0)
     return layouts

@@ -39,7 +39,7 @@ class Group:
     """Variations that are evaluated by the same formulas.
 
     Attributes:
-        sources: the given values.
+        sources: the given values and choices.
         chosen: the formulas of the result and of the rules.
         replaced: given values that the varied parameter replaces, as `--set` would.
     """
@@ -53,11 +53,11 @@ class Group:
 def analyzed(
     scenario: Scenario, of: str = "step_time", kinds: Sequence[str] = HARDWARE_AND_MAPPING, step: float = STEP
 ) -> Sensitivity:
-    """Says how a result changes with each parameter of these kinds.
+    """How a result changes with each parameter of some kinds.
 
     Args:
-        scenario: the config; the first value of a list is the configuration's own, and the others are tried.
-        of: any quantity that is a number.
+        scenario: the config. Of a list of values, the first one is the value of the configuration; the others are tried.
+        of: the name of the result: any quantity that is a number.
         kinds: kinds of parameters: mapping, system, accelerator, model, experiment.
         step: the share by which a continuous parameter is varied, down and up.
 
@@ -68,12 +68,12 @@ def analyzed(
     if problems := [*_problems(scenario.catalogue, of, kinds, step)]:
         raise ConfigError(problems)
     wanted = aliases().asked(of)
-    single, lists = first_of_lists(scenario)
-    base = estimated(single)
-    sources, catalogue = on_the_same_machine(base, lists), base.scenario.catalogue
-    formulas = {**base.plan.by_name, **plan(catalogue, (wanted,), sources).by_name}
-    every = variations(base, formulas, sources, lists, kinds, step)
-    groups = _grouped(catalogue, (wanted, FITS, *catalogue.constraints), sources, every)
+    first_values, lists = first_of_lists(scenario)
+    estimation = estimated(first_values)
+    sources, catalogue = on_the_same_machine(estimation, lists), estimation.scenario.catalogue
+    formulas = {**estimation.plan.by_name, **plan(catalogue, (wanted,), sources).by_name}
+    all_variations = variations(estimation, formulas, sources, lists, kinds, step)
+    groups = _grouped(catalogue, (wanted, FITS, *catalogue.constraints), sources, all_variations)
     runs = [_run(catalogue, group) for group in groups]
     value, fits = (float(runs[0].results.whole(name)[0]) for name in (wanted, FITS))
     if not np.isfinite(value):
@@ -81,7 +81,7 @@ def analyzed(
             f"'{wanted}' came out as {value}", f"`amped explain {wanted}` shows where that comes from"
         )
     return Sensitivity(
-        title=single.description or single.label,
+        title=first_values.description or first_values.label,
         of=wanted,
         unit=catalogue[wanted].mark.unit,
         value=value,
@@ -93,7 +93,7 @@ def analyzed(
 
 
 def _problems(catalogue: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
-    """What is wrong with the name of the result, the kinds and the step."""
+    """The problems with the name of the result, the kinds of parameters and the step."""
     numbers = [name for name in catalogue.numbers if catalogue[name].mark.unit not in NO_NUMBERS]
     name = aliases().asked(str(of))
     if name not in catalogue:
@@ -113,22 +113,30 @@ def _problems(catalogue: Catalogue, of: str, kinds: Sequence[str], step: float) 
 
 
 def _grouped(
-    catalogue: Catalogue, targets: tuple[str, ...], sources: Sources, every: Iterable[Variation]
+    catalogue: Catalogue, targets: tuple[str, ...], sources: Sources, all_variations: Iterable[Variation]
 ) -> list[Group]:
-    """The variations in groups of one structure each; the first group is that of the unchanged configuration."""
-    main = Group(sources, plan(catalogue, targets, sources), ())
+    """The variations in groups with the same formulas. The first group has the formulas of the unchanged configuration.
+
+    Args:
+        catalogue: all formulas.
+        targets: the names of the quantities that are computed.
+        sources: the given values and choices of the unchanged configuration.
+        all_variations: the variations of all parameters.
+    """
+    main = Group(sources=sources, chosen=plan(catalogue, targets, sources), replaced=())
     groups = {frozenset(sources.given): main}
     selecting = {name for q in catalogue.values() for f in q.formulas for clause in f.mark.clauses for name in clause}
-    for variation in every:
+    for variation in all_variations:
         group, name, replaces = main, variation.name, catalogue[variation.name].replaces
         replaced = replaces & {*main.chosen.leaves}
         if replaced or (name in selecting and name not in sources.given):
-            kept = {n: v for n, v in sources.given.items() if n not in replaces}
-            changed = replace(sources, given=kept | {name: variation.value})  # as `--set` would make them
+            unreplaced = {n: v for n, v in sources.given.items() if n not in replaces}
+            changed = replace(sources, given=unreplaced | {name: variation.value})  # as `--set` would make them
             key = frozenset(changed.given)
             if key not in groups:
                 try:
-                    groups[key] = Group(changed, plan(catalogue, targets, changed), tuple(sorted(replaced)))
+                    changed_plan = plan(catalogue, targets, changed)
+                    groups[key] = Group(sources=changed, chosen=changed_plan, replaced=tuple(sorted(replaced)))
                 except ResolveError:  # the replaced value cannot be calculated, so it stays
                     groups[key] = main
             group = groups[key]
@@ -138,13 +146,22 @@ def _grouped(
 
 
 def _run(catalogue: Catalogue, group: Group) -> Rows:
-    """One run of all variations of a group, with the neighbors that are found for counts."""
+    """The results of all variations of a group. Counts are varied to the neighbors that keep every rule."""
     rules, given = plan(catalogue, catalogue.constraints, group.sources), group.sources.given
     return side_by_side(group.chosen, given, with_neighbors(rules, given, group.variations))
 
 
 def _effects(group: Group, rows: Rows, wanted: str, value: float) -> Iterator[Effect]:
-    """The effect of each parameter of a group; if it replaces others, compared with the result at its own value."""
+    """The effect of each parameter of a group.
+
+    A parameter that replaces others is compared with the result at its own value.
+
+    Args:
+        group: the variations, and whether they replace given values.
+        rows: the results of the group.
+        wanted: the name of the result.
+        value: the result of the unchanged configuration.
+    """
     for variation in rows.varied:
         yield Effect(
             name=variation.name,
@@ -159,11 +176,22 @@ def _effects(group: Group, rows: Rows, wanted: str, value: float) -> Iterator[Ef
 
 
 def _trials(rows: Rows, variation: Variation, wanted: str) -> Iterator[Trial]:
-    """The result at each value of a parameter."""
+    """The trial of each value of a parameter. A trial that breaks a rule, or is no finite number, has no result.
+
+    Args:
+        rows: the results of a group.
+        variation: the parameter and its values.
+        wanted: the name of the result.
+    """
     results = {name: rows.of(variation.name, name) for name in rows.results.plan.targets}
-    of_rule = {name: values for name, values in results.items() if name not in (wanted, FITS)}
+    rule_values = {name: values for name, values in results.items() if name not in (wanted, FITS)}
     for place, value in enumerate(variation.values):
         result = float(results[wanted][place])
         reason = "" if np.isfinite(result) else f"{wanted} is {result}"
-        broken = next((name for name, values in of_rule.items() if not values[place] > 0), reason)
-        yield Trial(value, None if broken else result, broken, bool(results[FITS][place] > 0))
+        broken = next((name for name, values in rule_values.items() if not values[place] > 0), reason)
+        yield Trial(
+            value=value,
+            result=None if broken else result,
+            broken=broken,
+            fits_in_memory=bool(results[FITS][place] > 0),
+        )

@@ -20,12 +20,12 @@ STEEPEST = 50.0
 
 @dataclass(frozen=True)
 class Trial:
-    """Another value of one parameter; all other parameters stay unchanged.
+    """The result with another value of one parameter; all other parameters stay unchanged.
 
     Attributes:
         value: the other value of the parameter, in its canonical unit.
-        result: the result at this value; None if a rule is broken.
-        broken: the rule that this value breaks, or why there is no result.
+        result: the result at this value; None if the value breaks a rule or the result is no finite number.
+        broken: the rule that this value breaks, or why else there is no result; empty if there is one.
         fits_in_memory: whether the configuration with this value fits in memory.
     """
 
@@ -65,17 +65,17 @@ class Effect:
 
     @cached_property
     def elasticity(self) -> float | None:
-        """Elasticity, d ln result / d ln parameter; None if a logarithm does not exist, or if the result jumps."""
+        """The elasticity, d ln result / d ln parameter; None if a logarithm does not exist, or if the result jumps."""
         return None if self.jumps else self._slope(lt, gt)
 
     @cached_property
     def elasticity_below(self) -> float | None:
-        """The elasticity toward smaller values only."""
+        """The elasticity toward smaller values only; None if it does not exist."""
         return self._slope(lt)
 
     @cached_property
     def elasticity_above(self) -> float | None:
-        """The elasticity toward larger values only."""
+        """The elasticity toward larger values only; None if it does not exist."""
         return self._slope(gt)
 
     @property
@@ -85,7 +85,7 @@ class Effect:
 
     @property
     def smooth(self) -> bool | None:
-        """Whether the elasticities on both sides agree, so that no bend is here; None if a side is missing."""
+        """Whether the elasticities below and above the value agree within BENT; None if one of them does not exist."""
         below, above = self.elasticity_below, self.elasticity_above
         if below is None or above is None:
             return None
@@ -93,7 +93,7 @@ class Effect:
 
     @cached_property
     def largest_change(self) -> float:
-        """The largest change of the result over all trials, as a share of it, or absolute if the result is zero."""
+        """The largest `change` of all trials, positive or negative; zero if no trial has a result."""
         return max((self.change(trial) for trial in self.told), key=abs, default=0.0)
 
     def change(self, trial: Trial) -> float:
@@ -102,10 +102,16 @@ class Effect:
         return difference / abs(self.base) if self.base else difference
 
     def _slope(self, *sides: Callable[[float, float], bool]) -> float | None:
-        """The slope in logarithms, over the configuration itself and the first trial with a result on each of these sides."""
+        """The slope d ln result / d ln value between two points; None if a logarithm does not exist.
+
+        The points are the configuration itself and, on each side, the first trial that has a result.
+
+        Args:
+            sides: comparisons of a trial's value with the value of the configuration, such as less-than.
+        """
         points = {self.value: self.base}
-        for is_there in sides:
-            trials = (t for t in self.trials if is_there(t.value, self.value))
+        for is_on_side in sides:
+            trials = (t for t in self.trials if is_on_side(t.value, self.value))
             points |= next(({t.value: t.result} for t in trials if t.result is not None), {})
         low, high = min(points), max(points)
         if self.varied != "relative" or low == high or min(points.values()) <= 0:
@@ -168,12 +174,12 @@ class Sensitivity:
 
     @property
     def without_effect(self) -> list[Effect]:
-        """The parameters on which the result does not depend, as far as they were varied."""
+        """The effects of parameters on which the result does not depend, as far as they were varied."""
         return [e for e in self.effects if e.told and not e.elasticity and not e.largest_change]
 
     @property
     def stuck(self) -> list[Effect]:
-        """The parameters for which no other value that keeps every rule was found."""
+        """The effects of parameters for which no other value that keeps every rule was found."""
         return [e for e in self.effects if not e.told]
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,5 +192,5 @@ class Sensitivity:
 
 
 def _fields(record: Effect | Sensitivity, *names: str) -> dict[str, Any]:
-    """Some fields of a record, by name."""
+    """The values of some fields of a record, by the name of the field."""
     return {name: getattr(record, name) for name in names}

@@ -26,9 +26,12 @@ Lists = Mapping[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class Variation:
-    """A parameter, its value, and the values to try. Neighbors are found later.
+    """A parameter, its value, and the values to try.
 
     Attributes:
+        kind, varied: as in `Effect`.
+        mark: the unit and the limits of the parameter.
+        values: the values to try; empty for a count, whose neighbors are found later.
         calculated: whether the value comes from a formula; then the result of the formula is flipped.
     """
 
@@ -42,28 +45,35 @@ class Variation:
 
 
 def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
-    """The scenario with the first value of each list, and the lists that have several values.
+    """The scenario with the first value of each list, and by name the lists that have several values.
 
     Raises:
         ConfigError: for lists of choices or of rows, because they change formulas or many values at once.
     """
-    own, sweeps = scenario.sources, scenario.sources.sweeps
+    original, sweeps = scenario.sources, scenario.sources.sweeps
     problems = [Problem(f"the rows of {category} are a list, and sensitivity takes one", advice="give one row; `amped explore` ranks several")
-                for category in own.row_sweeps]  # fmt: skip
+                for category in original.row_sweeps]  # fmt: skip
     problems += [Problem(f"the choice '{name}' is a list, and sensitivity takes one", advice="give one; `amped compare` tells what another changes")
                  for name in sweeps if scenario.catalogue[name].is_selector]  # fmt: skip
     if problems:
         raise ConfigError(problems, file=scenario.label)
-    sources = replace(own, given=dict(own.given), choices=dict(own.choices), origins=dict(own.origins), sweeps={})
+    sources = replace(
+        original,
+        given=dict(original.given),
+        choices=dict(original.choices),
+        origins=dict(original.origins),
+        sweeps={},
+    )
     for name, (value, *_) in sweeps.items():
         sources.add(name, Given(value, value, f"the first value of {name}"))
     return replace(scenario, sources=sources), {name: values for name, values in sweeps.items() if values[1:]}
 
 
 def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
-    """The sources with a fixed number of accelerators.
+    """The given values, with the number of accelerators as one of them, so that variations stay on the same machine.
 
-    The data-parallel degree follows from the other degrees if it can.
+    The data-parallel degrees are left out, if they follow from the other degrees. If lists vary these degrees, the sources
+    are unchanged.
     """
     sources = base.scenario.sources
     if DATA_DEGREES & lists.keys():  # then the lists decide how large the machine is
@@ -71,10 +81,10 @@ def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
     given = dict(sources.given)
     if "number_of_nodes" not in given:
         given["number_of_accelerators"] = base["number_of_accelerators"]
-    left = replace(sources, given={name: value for name, value in given.items() if name not in DATA_DEGREES})
-    degrees = run(plan(base.scenario.catalogue, sorted(DATA_DEGREES), left), left.given)
-    same = all(degrees.number(name) == base[name] for name in DATA_DEGREES)
-    return left if same else replace(sources, given=given)
+    without_degrees = replace(sources, given={name: value for name, value in given.items() if name not in DATA_DEGREES})
+    degrees = run(plan(base.scenario.catalogue, sorted(DATA_DEGREES), without_degrees), without_degrees.given)
+    is_same = all(degrees.number(name) == base[name] for name in DATA_DEGREES)
+    return without_degrees if is_same else replace(sources, given=given)
 
 
 def variations(
@@ -85,14 +95,23 @@ def variations(
     kinds: Collection[str],
     step: float,
 ) -> Iterator[Variation]:
-    """Every parameter of these kinds that is given, looked up or a default, and every switch that a formula sets."""
+    """The variation of every parameter of some kinds that is given, looked up or a default, or a calculated switch.
+
+    Args:
+        base: the estimate of the configuration.
+        formulas: the formulas of the estimate, by name.
+        sources: the given values.
+        lists: the values of swept parameters, by name.
+        kinds: the kinds of parameters that are varied.
+        step: the share by which a continuous parameter is varied.
+    """
     for name, quantity in base.scenario.catalogue.items():
         kind, formula, calculated = kind_of_input(name, quantity.category), formulas.get(name), False
         if kind not in kinds or quantity.is_selector or quantity.mark.kind == "records" or quantity.mark.constrains:
             continue
         if name in sources.given and not isinstance(sources.given[name], str):
             value = sources.given[name]
-        elif formula is not None and not formula.arguments and not _defined(formula):
+        elif formula is not None and not formula.arguments and not _is_definition(formula):
             value = float(formula.function())
         elif formula is not None and quantity.mark.unit == "boolean" and name in base:
             value, calculated = base[name], True
@@ -110,15 +129,22 @@ def variations(
         )
 
 
-def _defined(formula: Formula) -> bool:
-    """Whether the value is a definition (such as two operations for a multiply-accumulate) and not a property."""
+def _is_definition(formula: Formula) -> bool:
+    """Whether a formula is a definition (such as two operations for a multiply-accumulate) and not a property."""
     return formula.text["source"].startswith("definition") and formula.mark.unit == "flop"
 
 
 def _varied(
     quantity: Quantity, value: float, listed: tuple[Value, ...] | None, step: float
 ) -> tuple[str, Sequence[float]]:
-    """How a parameter of this value is varied, and its other values."""
+    """How a parameter is varied (`Effect.varied`), and its other values.
+
+    Args:
+        quantity: the parameter.
+        value: its value in the configuration.
+        listed: the values of its list, if the config has one.
+        step: the share by which a continuous parameter is varied.
+    """
     mark = quantity.mark
     if listed:
         return "list", sorted(map(float, listed[1:]))
@@ -129,10 +155,10 @@ def _varied(
     if value == 0:
         from_zero = STEPS_OF.get(quantity.name, STEPS.get(mark.unit, 1.0))
         return "step", [min(from_zero, mark.at_most or float("inf"))]
-    return "relative", [v for v in (value * (1 - step), value * (1 + step)) if _allowed(mark, v)]
+    return "relative", [v for v in (value * (1 - step), value * (1 + step)) if _is_allowed(mark, v)]
 
 
-def _allowed(mark: Mark, value: float) -> bool:
-    """Whether a user might give the value."""
+def _is_allowed(mark: Mark, value: float) -> bool:
+    """Whether a value keeps the limits of a parameter."""
     most = float("inf") if mark.at_most is None else mark.at_most
     return (mark.at_least or 0.0) <= value <= most and (mark.above is None or value > mark.above)

@@ -7,7 +7,7 @@ import pytest
 
 from amped.base.errors import ConfigError, FileError
 from amped.exploration.all_candidates import spool, written
-from amped.exploration.answer import kinds_of_every
+from amped.exploration.answer import column_types
 from amped.exploration.executors import Spread, opened
 from amped.exploration.running import Run, found_in
 from amped.report.rows_formats import STREAMS
@@ -27,7 +27,7 @@ def every_row(folder: Path, kind: str, workers: int) -> bytes:
     asked, stream = search(folder), io.BytesIO()
     assert len(asked.parts) > PARTS
     keep = STREAMS[kind](stream)
-    keep.start(kinds_of_every(asked))
+    keep.start(column_types(asked))
     with opened(Spread(workers=workers)) as engine:
         assert engine is not None
         found_in(asked, Run(engine, keep=keep, beside=folder / "beside"))
