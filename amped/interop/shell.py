@@ -114,6 +114,7 @@ class Variables:
         length = len(text)
 
         def replacement(match: re.Match[str]) -> str:
+            """The text that replaces one variable."""
             nonlocal length
             name = match[1] or match[3]
             written = match[2] if name in enclosing else self.values.get(name, match[2])

@@ -55,14 +55,15 @@ LookupTables = str | Path | Sequence[str | Path] | None
 
 
 def canonical_column(name: str) -> str:
-    """The name that amped uses for a column: AMPeD's tables have names of their own beside those of parameters."""
+    """The name of a column that amped uses; AMPeD's tables have other names for some columns."""
     return _column_aliases().get(name) or aliases().canonical(name)
 
 
 @lru_cache(maxsize=1)
 def _column_aliases() -> dict[str, str]:
-    of_amped: dict[str, str] = shipped_json("schema", "amped_aliases.json")["table_columns"]
-    return of_amped
+    """The names of columns in amped by their names in AMPeD's tables."""
+    names: dict[str, str] = shipped_json("schema", "amped_aliases.json")["table_columns"]
+    return names
 
 
 @lru_cache(maxsize=8)
@@ -76,7 +77,7 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
     """The folders and files of the user's own tables, the lowest layer first.
 
     Raises:
-        FileError: for what is no path.
+        FileError: for a value that is no path and no sequence of paths.
     """
     paths = (lookup_tables,) if isinstance(lookup_tables, str | Path) else lookup_tables or ()
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
@@ -86,15 +87,17 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
 
 
 def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
-    """What to put over the shipped tables: `./lookup_tables/` if it is another folder, then the user's own tables."""
+    """The folders over the shipped tables, the lowest first: `./lookup_tables/` if it has tables, then the user's own tables."""
     given = table_paths(lookup_tables)
-    named = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
-    layered = [HERE] if HERE.is_dir() and HERE.resolve() not in named and any(HERE.glob("*.json")) else []
-    return (*layered, *given)
+    named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
+    default_folders = (
+        [HERE] if HERE.is_dir() and HERE.resolve() not in named_folders and any(HERE.glob("*.json")) else []
+    )
+    return (*default_folders, *given)
 
 
 def table_files(folder: Path) -> list[Path]:
-    """The files of tables in a folder; a file stands for itself.
+    """The table files of a folder, in alphabetical order; for a file, the file itself.
 
     Raises:
         FileError: if there is no such folder, or no table in it.
@@ -110,7 +113,7 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
-    """The tables of one file by name, with canonical column names; and a notice on columns that are not used any more.
+    """The tables of one file by name, with canonical names of columns; and notices on columns that are not used any more.
 
     Raises:
         FileError: if the file is not JSON; TableError: if it is not a table, with all problems at once.
@@ -132,7 +135,7 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
 
 
 def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with canonical names of its columns, also inside values that list columns."""
+    """The columns of a row under their canonical names, also in values that list columns."""
     return {
         canonical_column(name): [*map(canonical_column, value)] if name in OF_COLUMNS and value else value
         for name, value in columns.items()
@@ -140,7 +143,7 @@ def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _problems(table: object, rows: object) -> Iterator[Problem]:
-    """The problems with the shape of a table."""
+    """The problems with the name and the rows of a table."""
     if not isinstance(table, str):
         yield Problem(f"the table's name {quoted(table)} is not text")
     else:
