@@ -84,11 +84,9 @@ def _report_other_keys(keys: list[str], saved: Mapping[str, Any], report: Report
         report.unsupported.append(
             ReportLine(", ".join(adapter_keys), "LoRA: most weights are frozen, which amped does not model")
         )
-    ignored_keys = [key for key in keys if key not in adapter_keys]
-    if ignored_keys:
-        report.ignored.append(
-            ReportLine(", ".join(ignored_keys), "data, logs, checkpoints, the learning rate, or not set")
-        )
+    ignored = [key for key in keys if key not in adapter_keys]
+    if ignored:
+        report.ignored.append(ReportLine(", ".join(ignored), "data, logs, checkpoints, the learning rate, or not set"))
 
 
 def _plain(value: Any) -> Any:

@@ -92,10 +92,8 @@ def read_gradients(reading: Reading) -> dict[str, Any]:
 def write_gradients(out: Outgoing) -> None:
     """Writes the format in which gradients are added up: fp32, or the 16-bit format of matrix products."""
     is_fp32 = out["gradient_precision"] >= 4
-    half_format = "fp16" if out["matrix_precision"] == "fp16" else "bf16"
-    out.write(
-        "gradients are added up in this format", "data_types.", grad_accum_dtype="fp32" if is_fp32 else half_format
-    )
+    half = "fp16" if out["matrix_precision"] == "fp16" else "bf16"
+    out.write("gradients are added up in this format", "data_types.", grad_accum_dtype="fp32" if is_fp32 else half)
 
 
 def read_offload(reading: Reading) -> dict[str, Any]:
@@ -158,15 +156,13 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
 
 def write_sharding(out: Outgoing) -> None:
     """Writes the sharding degree as MiCS if groups of replicas have copies. Reports it as lost below ZeRO 3."""
-    stage, sharding_degree = out["zero_stage"], int(out["sharding_degree"])
-    if "sharding_degree" not in out.given or not stage or sharding_degree == out["data_parallel_degree"]:
+    stage, degree = out["zero_stage"], int(out["sharding_degree"])
+    if "sharding_degree" not in out.given or not stage or degree == out["data_parallel_degree"]:
         out.idle.add("sharding_degree")
     elif stage == 3:
-        out.write(
-            "replicas that share out their states; each such group has a copy", Z, mics_shard_size=sharding_degree
-        )
+        out.write("replicas that share out their states; each such group has a copy", Z, mics_shard_size=degree)
     else:
-        out.lose("sharding_degree", f"{sharding_degree}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
+        out.lose("sharding_degree", f"{degree}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:

@@ -13,11 +13,6 @@ from amped.interop.conversions import CONVERSIONS, Conversion
 from amped.interop.records import Reading
 
 
-def _always(_: Mapping[str, Any]) -> bool:
-    """True, for a field that says something for every network."""
-    return True
-
-
 def _has_experts(values: Mapping[str, Any]) -> bool:
     """Whether a network is a mixture of experts."""
     return (values.get("number_of_experts") or 1) > 1
@@ -28,7 +23,8 @@ def _is_latent(values: Mapping[str, Any]) -> bool:
     return values.get("attention_kind") == "multi_latent"
 
 
-CONDITIONS = {"always": _always, "experts": _has_experts, "latent": _is_latent}
+# When a field says something, by the values of the network.
+CONDITIONS = {"always": lambda _: True, "experts": _has_experts, "latent": _is_latent}
 
 
 class Field(NamedTuple):

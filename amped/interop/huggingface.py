@@ -12,12 +12,11 @@ from amped.interop.fields import fields, plain_values, table
 from amped.interop.huggingface_parts import as_plain
 from amped.interop.huggingface_rules import RULES
 from amped.interop.huggingface_sizes import (
-    beside_towers,
     sections,
     size_in_words,
     tower,
-    unknown_keys,
     unknown_network,
+    with_key_bounds,
 )
 from amped.interop.records import Imported, Reading, Report, ReportLine
 from amped.interop.rest import report_unread_keys
@@ -55,7 +54,8 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     reading.refuse_wrong(origins)
     _report_unknown(model_type, reading)
     report.used += [ReportLine(key, quantities) for key, quantities in reading.taken.items()]
-    return Imported(FORM, file, _title(raw, network, file), reading.values, origins, report)
+    name = _title(raw, network, file)
+    return Imported(source=FORM, file=file, name=name, values=reading.values, origins=origins, report=report)
 
 
 def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
@@ -90,16 +90,17 @@ def _report_outer_keys(outer: Mapping[str, Any], has_towers: bool, width: float,
     other_keys = Reading({name: value for name, value in outer.items() if name not in patch_keys})
     report_unread_keys("keys", other_keys)
     sized = Reading(outer, values={"dimensionality": width})
-    report.unsupported += [beside_towers(sized, line) if has_towers else line for line in other_keys.report.unsupported]
+    report.unsupported += [
+        with_key_bounds(sized, line, "key_of_a_projector") if has_towers else line
+        for line in other_keys.report.unsupported
+    ]
     report.ignored += other_keys.report.ignored
 
 
 def _width(raw: Mapping[str, Any]) -> float:
     """The width of the residual stream of the language model, or 0.0 if no key gives it as a number."""
-    language_model = next((raw[key] for key in NESTED if isinstance(raw.get(key), Mapping)), raw)
-    width = next(
-        (language_model[key] for key in fields(FORM)["dimensionality"].keys if language_model.get(key) is not None), 0
-    )
+    model = next((raw[key] for key in NESTED if isinstance(raw.get(key), Mapping)), raw)
+    width = next((model[key] for key in fields(FORM)["dimensionality"].keys if model.get(key) is not None), 0)
     return float(width) if is_size(width) else 0.0
 
 
@@ -125,10 +126,9 @@ def family(model_type: str) -> Mapping[str, Any]:
 def _family_of(model_type: str, raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
     """The record of a model_type; what amped cannot express in each such network is reported."""
     record = family(model_type)
-    size_text = size_in_words(raw) if "unsupported" in record else ""
-    report.unsupported += [
-        ReportLine(f"model_type {model_type}", what + size_text) for what in record.get("unsupported", ())
-    ]
+    size = size_in_words(raw) if "unsupported" in record else ""
+    key = f"model_type {model_type}"
+    report.unsupported += [ReportLine(key, what + size) for what in record.get("unsupported", ())]
     return record
 
 
@@ -145,7 +145,7 @@ def _report_unknown(model_type: str, reading: Reading) -> None:
     report.unsupported += (
         unread_keys.unsupported
         if model_type in families
-        else [unknown_keys(reading, line) for line in unread_keys.unsupported]
+        else [with_key_bounds(reading, line, "unknown_key") for line in unread_keys.unsupported]
     )
     report.ignored += unread_keys.ignored
 

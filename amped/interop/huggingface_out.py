@@ -59,13 +59,10 @@ def fields_of(e: Estimation) -> Outgoing:
     rows = [row for kind in table(FORM)["classes"] if (row := class_of(kind))["needs"] == needs]
     out = min((_in_class(network, row) for row in rows), key=lambda written: len(written.lost))
     out.lose("the training", "the sequence, the batch and the mapping: config.json has the network alone")
-    reported_elsewhere = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
+    skipped_names = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
     for name, origin in e.scenario.sources.origins.items():
-        if (
-            e.scenario.catalogue[name].category == NETWORK
-            and name not in reported_elsewhere
-            and not is_default(e, name, out)
-        ):
+        is_of_network = e.scenario.catalogue[name].category == NETWORK
+        if is_of_network and name not in skipped_names and not is_default(e, name, out):
             out.lose(name, f"{origin.written} has no key here")
     return out
 
@@ -84,15 +81,12 @@ def _in_class(network: Outgoing, row: Mapping[str, Any]) -> Outgoing:
         _write_key(out, name, key)
     for name, keys in row.get("copies", {}).items():
         out.write(fields(FORM)[name].why, **dict.fromkeys(keys, out[name]))
-    written_names = {*row["keys"], *(name for rule in row["rules"] for name in RULES[rule](out))}
+    carried = {*row["keys"], *(name for rule in row["rules"] for name in RULES[rule](out))}
     for name in _compared():
-        class_value = class_facts.get(name, _usual(name, out))
-        if (
-            name not in written_names
-            and not _has_no_effect(name, out)
-            and not _is_usual(out.values.get(name), class_value)
-        ):
-            out.lose(name, f"{out.values.get(name)}: {row['architecture']} has {class_value}")
+        usual = class_facts.get(name, _usual(name, out))
+        value = out.values.get(name)
+        if name not in carried and not _has_no_effect(name, out) and not _is_usual(value, usual):
+            out.lose(name, f"{value}: {row['architecture']} has {usual}")
     return out
 
 

@@ -28,16 +28,13 @@ WINDOWED = ("sliding_attention", "local", "sliding", "chunked_attention")
 
 def heads(reading: Reading) -> dict[str, Any]:
     """The number of key-value heads and the width of a head, if other keys determine them."""
-    values, attention_heads, quantity = reading.values, reading.values["attention_heads"], "key_value_heads"
-    groups = values.get(quantity, attention_heads)
+    values, query_heads, quantity = reading.values, reading.values["attention_heads"], "key_value_heads"
+    groups = values.get(quantity, query_heads)
     if reading.flag("new_decoder_architecture", quantity):
-        groups = reading.number("num_kv_heads", quantity, attention_heads)
+        groups = reading.number("num_kv_heads", quantity, query_heads)
     elif reading.flag("multi_query", quantity):
         groups = 1
-    return {
-        quantity: groups,
-        "head_dimension": values.get("head_dimension", values["dimensionality"] // attention_heads),
-    }
+    return {quantity: groups, "head_dimension": values.get("head_dimension", values["dimensionality"] // query_heads)}
 
 
 def latent_attention(reading: Reading) -> dict[str, Any]:
@@ -157,11 +154,9 @@ def windows(reading: Reading) -> dict[str, Any]:
     width = next(filter(None, widths), None)
     if not width or not reading.flag("use_sliding_window", "attention_window", True):
         return {}
-    chunked_layers = kinds.count("chunked_attention")
-    if chunked_layers and reading.values["context"] > width:
-        reading.unsupported(
-            "attention_chunk_size", f"{chunked_layers} layers attend in chunks of {width:,}, read as windows"
-        )
+    chunked = kinds.count("chunked_attention")
+    if chunked and reading.values["context"] > width:
+        reading.unsupported("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
     windowed_layers = sum(kind in WINDOWED for kind in kinds) if kinds else _number_of_windowed_layers(reading, layers)
     return {"attention_window": width, "number_of_windowed_layers": windowed_layers} if windowed_layers else {}
 
@@ -261,10 +256,8 @@ def _number_of_windowed_layers(reading: Reading, layers: int) -> int:
     period = reading.number("sliding_window_pattern", quantity) or reading.number("_sliding_window_pattern", quantity)
     if period:
         return layers - layers // period
-    first_windowed_layer = (
-        reading.number("max_window_layers", quantity) if "use_sliding_window" in reading.raw else None
-    )
-    return max(layers - (first_windowed_layer or 0), 0)
+    first = reading.number("max_window_layers", quantity) if "use_sliding_window" in reading.raw else None
+    return max(layers - (first or 0), 0)
 
 
 def mixture(reading: Reading) -> dict[str, Any]:
@@ -301,18 +294,13 @@ STEPS = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step
 def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
     """For each layer, whether it is a mixture of experts. The first key of the file that says it decides."""
     quantity = "number_of_MoE_layers"
-    feedforward_kinds, mixture_indices = (
-        reading.words("mlp_layer_types", quantity),
-        reading.counts("moe_layers", quantity),
-    )
-    first_dense_layers = (
-        reading.number("first_k_dense_replace", quantity) or reading.number("num_dense_layers", quantity) or 0
-    )
-    if feedforward_kinds:
-        return mixtures(reading, feedforward_kinds[:layers])
-    if mixture_indices:
+    kinds, indices = reading.words("mlp_layer_types", quantity), reading.counts("moe_layers", quantity)
+    dense_start = reading.number("first_k_dense_replace", quantity) or reading.number("num_dense_layers", quantity) or 0
+    if kinds:
+        return mixtures(reading, kinds[:layers])
+    if indices:
         reading.number("interleave_moe_layer_step", quantity)
-        return [layer in mixture_indices for layer in range(layers)]
+        return [layer in indices for layer in range(layers)]
     if isinstance(reading.raw.get("moe_layer_freq"), list):
         return [bool(mark) for mark in reading.counts("moe_layer_freq", quantity)[:layers]]
     if "expert_layer_period" in reading.raw:
@@ -323,7 +311,7 @@ def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
     start, end = reading.number("moe_layer_start_index", quantity, 0), reading.number("moe_layer_end_index", quantity)
     dense_indices = reading.counts("mlp_only_layers", quantity)
     return [
-        max(first_dense_layers, start) <= layer <= (layers if end is None else end)
+        max(dense_start, start) <= layer <= (layers if end is None else end)
         and layer not in dense_indices
         and layer % frequency == 0
         and (layer + 1) % step == 0
@@ -370,12 +358,10 @@ def two_stacks(reading: Reading) -> dict[str, Any]:
     if reading.raw.get("is_encoder_decoder") is False:
         reading.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
     layers = int(reading.values["layers"])
-    decoder_layers = (
-        _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
-    )
+    decoders = _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
     projection = reading.word("feed_forward_proj", "gated_mlp", "")
     gated = reading.flag("is_gated_act", "gated_mlp") or projection.startswith("gated")
-    return {"layers": layers + decoder_layers, "cross_attention_layers": decoder_layers, "gated_mlp": gated}
+    return {"layers": layers + decoders, "cross_attention_layers": decoders, "gated_mlp": gated}
 
 
 def plain_width(reading: Reading) -> dict[str, Any]:

@@ -94,23 +94,16 @@ def unknown_network(reading: Reading, key: str, what: str) -> ReportLine:
     return ReportLine(key, what, NotModeled(f"{key}: {what}", **numbers))
 
 
-def unknown_keys(reading: Reading, line: ReportLine) -> ReportLine:
-    """The line about unknown keys of a network of unknown kind, with a bound.
-
-    Each key may be the width of three matrices, or mean one matrix as wide as the residual stream.
-    """
-    return _with_keys(reading, line, "unknown_key")
-
-
-def beside_towers(reading: Reading, line: ReportLine) -> ReportLine:
-    """The line about keys beside a language model and its towers, with a bound: they are about the projector between both."""
-    return _with_keys(reading, line, "key_of_a_projector")
-
-
-def _with_keys(reading: Reading, line: ReportLine, name: str) -> ReportLine:
-    """A line about unknown keys, with the sizes that a row of `not_modeled.json` gives for each key.
+def with_key_bounds(reading: Reading, line: ReportLine, row: str) -> ReportLine:
+    """A line about unknown keys, with a bound: the sizes that a row of `not_modeled.json` gives for each of the keys.
 
     The line stays as it is if it has sizes, if it is about experts, or if the width of the network is not known.
+
+    Args:
+        reading: the keys of the file, with the width of the network.
+        line: the line, with its keys separated by commas.
+        row: "unknown_key" (each key may be the width of three matrices, or mean one as wide as the residual stream), or
+            "key_of_a_projector" (the keys stand beside a language model and its towers).
     """
     if line.entry or "expert" in line.key or not reading.values.get("dimensionality"):
         return line
@@ -118,6 +111,6 @@ def _with_keys(reading: Reading, line: ReportLine, name: str) -> ReportLine:
     for key in line.key.split(", "):
         value = reading.raw.get(key)
         width = value if isinstance(value, int) and value > 1 else 0
-        sizes = _sizes(replace(reading, values={**reading.values, "value": width}), name)
+        sizes = _sizes(replace(reading, values={**reading.values, "value": width}), row)
         totals = {size: total + (sizes or {}).get(size, 0.0) for size, total in totals.items()}
     return ReportLine(line.key, line.what, NotModeled(str(line), **totals))

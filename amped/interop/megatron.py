@@ -118,7 +118,9 @@ def imported(
     origins = read_keys(
         FORM, reading, RULES, key_in_file=flag_of, about="arguments about", check=_refuse_without_sizes, unknown=unknown
     )
-    return Imported(source, file, file, reading.values, origins, reading.report, software)
+    return Imported(
+        source=source, file=file, name=file, values=reading.values, origins=origins, report=reading.report, software=software
+    )  # fmt: skip
 
 
 def _refuse_without_sizes(values: Mapping[str, Any]) -> None:

@@ -28,9 +28,7 @@ MODULES = {
 
 def read_precision(reading: Reading) -> dict[str, Any]:
     """Reads the format of matrix products: fp4, fp8 (with what has scales: tensors or blocks), bf16, fp16 or fp32."""
-    format_without_quantization = next(
-        (name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32"
-    )
+    plain_format = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
     recipe = reading.word("fp8_recipe", "fp8_scaling", "delayed")
     if reading.word("fp4", "matrix_precision"):
         reading.word("fp4_recipe", "matrix_precision")
@@ -39,7 +37,7 @@ def read_precision(reading: Reading) -> dict[str, Any]:
         if recipe not in SCALED:
             reading.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
         return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
-    return {"matrix_precision": format_without_quantization}
+    return {"matrix_precision": plain_format}
 
 
 def _written_format(out: Outgoing) -> str:
@@ -73,10 +71,8 @@ def read_gradients(reading: Reading) -> dict[str, Any]:
     Source: Megatron-LM adds up gradients of bf16 in fp32 (megatron/training/arguments.py).
     """
     quantity = "gradient_precision"
-    is_16_bit = reading.flag("grad_reduce_in_bf16", quantity) or _format(reading, "main_grads_dtype", quantity) in (
-        "bf16",
-        "fp16",
-    )
+    main_format = _format(reading, "main_grads_dtype", quantity)
+    is_16_bit = reading.flag("grad_reduce_in_bf16", quantity) or main_format in ("bf16", "fp16")
     is_fp16 = reading.values.get("matrix_precision") == "fp16"
     is_32_bit = reading.flag("accumulate_allreduce_grads_in_fp32", quantity) or not is_fp16
     return {"gradient_precision": 16 if is_16_bit or not is_32_bit else 32}
@@ -120,14 +116,12 @@ def _states_have_a_format(out: Outgoing) -> bool:
 
 def write_states(out: Outgoing) -> None:
     """Writes the format of optimizer states below fp32, or reports it as lost if Megatron-LM takes none."""
-    number_format = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
-    if number_format and not _states_have_a_format(out):
-        out.lose(
-            "optimizer_state_precision", f"{number_format}: only Adam with shared states (ZeRO 1) has states below fp32"
-        )
-    elif number_format:
-        why = f"the optimizer's states are {number_format}"
-        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=number_format, exp_avg_sq_dtype=number_format)
+    states = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
+    if states and not _states_have_a_format(out):
+        out.lose("optimizer_state_precision", f"{states}: only Adam with shared states (ZeRO 1) has states below fp32")
+    elif states:
+        why = f"the optimizer's states are {states}"
+        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=states, exp_avg_sq_dtype=states)
 
 
 def read_steps(reading: Reading) -> dict[str, Any]:
@@ -149,11 +143,9 @@ def read_offload(reading: Reading) -> dict[str, Any]:
     is_offloaded = reading.flag("optimizer_cpu_offload", "optimizer_offload")
     share = reading.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
     layers = reading.number("cpu_offloading_num_layers", "activation_offload", 0)
-    layers_per_stage = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
-    return {
-        "optimizer_offload": share if is_offloaded else 0.0,
-        "activation_offload": min(layers / layers_per_stage, 1.0) or None,
-    }
+    stage_layers = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
+    share = share if is_offloaded else 0.0
+    return {"optimizer_offload": share, "activation_offload": min(layers / stage_layers, 1.0) or None}
 
 
 def write_offload(out: Outgoing) -> None:
@@ -164,14 +156,11 @@ def write_offload(out: Outgoing) -> None:
     elif share:
         out.write("the host keeps optimizer states", optimizer_cpu_offload=True, optimizer_offload_fraction=share,
                   use_precision_aware_optimizer=True)  # fmt: skip
-    share, layers_per_stage = out["activation_offload"], out["layers"] / out["pipeline_parallel_degree"]
+    share, stage = out["activation_offload"], out["layers"] / out["pipeline_parallel_degree"]
     if share:
-        out.write(
-            "layers of a stage whose activations lie on the host",
-            cpu_offloading_num_layers=round(share * layers_per_stage),
-        )
-        if (share * layers_per_stage) % 1:
-            out.lose("activation_offload", f"{share:g} of {layers_per_stage:g} layers is no whole number of layers")
+        out.write("layers of a stage whose activations lie on the host", cpu_offloading_num_layers=round(share * stage))
+        if (share * stage) % 1:
+            out.lose("activation_offload", f"{share:g} of {stage:g} layers is no whole number of layers")
 
 
 # For each quantity the arguments that give it: of torchrun, of srun and #SBATCH.
@@ -338,12 +327,9 @@ def _replicas_per_instance(reading: Reading, instances: int) -> int | None:
 
     None, with a line in the report, if the file does not say how many replicas there are.
     """
-    accelerators, accelerators_per_replica = (
-        reading.values.get("number_of_accelerators"),
-        reading.accelerators_of_a_replica,
-    )
-    if accelerators and accelerators % (accelerators_per_replica * instances) == 0:
-        return int(accelerators) // accelerators_per_replica // instances
+    total, per_replica = reading.values.get("number_of_accelerators"), reading.accelerators_of_a_replica
+    if total and total % (per_replica * instances) == 0:
+        return int(total) // per_replica // instances
     what = f"{instances}: give --set sharding_degree=N, the replicas of one instance"
     reading.unsupported("--num-distributed-optimizer-instances", what)
     return None
@@ -365,23 +351,19 @@ def read_recomputation(reading: Reading) -> dict[str, Any]:
     """Reads which activations the backward pass computes again: none, whole layers, some layers (block), or modules."""
     quantity = "activation_recomputation"
     method = reading.word("recompute_method", quantity)
-    recomputed_layers = reading.number("recompute_num_layers", "number_of_recomputed_layers")
+    layers = reading.number("recompute_num_layers", "number_of_recomputed_layers")
     implied_granularity = "selective" if reading.flag("recompute_activations", quantity) else None
     granularity = reading.word("recompute_granularity", quantity) or implied_granularity
     modules = reading.words("recompute_modules", quantity, "core_attn")
+    if granularity == "full" and method == "block":
+        return {quantity: "block", "number_of_recomputed_layers": layers or 1}
     if granularity == "full":
-        return (
-            {quantity: "block", "number_of_recomputed_layers": recomputed_layers or 1}
-            if method == "block"
-            else {quantity: "full"}
-        )
+        return {quantity: "full"}
     if granularity != "selective":
         return {quantity: "none"}
-    unknown_modules = [name for name in modules if name not in (*MODULES, "core_attn")]
-    if unknown_modules:
-        reading.unsupported(
-            "--recompute-modules", f"{', '.join(unknown_modules)}: amped does not compute these modules again"
-        )
+    unknown = [name for name in modules if name not in (*MODULES, "core_attn")]
+    if unknown:
+        reading.unsupported("--recompute-modules", f"{', '.join(unknown)}: amped does not compute these modules again")
     recomputed = {MODULES[name]: True for name in modules if name in MODULES}
     return {quantity: "selective" if "core_attn" in modules else "none", **recomputed}
 
@@ -417,19 +399,16 @@ def write_recomputation(out: Outgoing) -> None:
 
 def read_overlap(reading: Reading) -> dict[str, Any]:
     """Reads whether the messages of data parallelism and of the pipeline overlap computation (the latter needs chunks)."""
-    overlaps_gradients, overlaps_weights = (
+    reduces, gathers = (
         reading.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
     )
-    if overlaps_gradients and not overlaps_weights and reading.values.get("zero_stage"):
+    if reduces and not gathers and reading.values.get("zero_stage"):
         reading.unsupported(
             "--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too"
         )
     has_chunks = reading.values.get("virtual_pipeline_stages", 1) > 1 or reading.values.get("pipeline_layout")
-    overlaps_pipeline = reading.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
-    return {
-        "overlap_data_communication": overlaps_gradients,
-        "overlap_pipeline_communication": bool(overlaps_pipeline and has_chunks),
-    }
+    is_overlapped = reading.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
+    return {"overlap_data_communication": reduces, "overlap_pipeline_communication": bool(is_overlapped and has_chunks)}
 
 
 def write_overlap(out: Outgoing) -> None:

@@ -77,12 +77,8 @@ OTHER_BIASES = ("attention_output_bias", "mlp_bias")
 def read_biases(reading: Reading) -> dict[str, Any]:
     """Reads whether matrix products have biases: all, those of queries, keys and values alone, or none."""
     has_all = reading.flag("add_bias_linear", "mlp_bias", True)
-    has_query_key_value = reading.flag("add_qkv_bias", "query_key_value_bias")
-    return {
-        "mlp_bias": has_all,
-        "attention_output_bias": has_all,
-        "query_key_value_bias": has_all or has_query_key_value,
-    }
+    has_qkv = reading.flag("add_qkv_bias", "query_key_value_bias")
+    return {"mlp_bias": has_all, "attention_output_bias": has_all, "query_key_value_bias": has_all or has_qkv}
 
 
 def write_biases(out: Outgoing) -> None:
@@ -147,9 +143,10 @@ def read_windows(reading: Reading) -> dict[str, Any]:
     skipped, place = reading.get("window_attn_skip_freq", quantity), reading.place("window_attn_skip_freq")
     if skipped:
         marks = number_or_marks(skipped, place)
-        windowed_layers = (
-            sum(marks[:layers]) if isinstance(marks, list) else layers - layers // whole(marks, place, least=1)
-        )
+        if isinstance(marks, list):
+            windowed_layers = sum(marks[:layers])
+        else:
+            windowed_layers = layers - layers // whole(marks, place, least=1)
     if window in (None, 0, ""):
         return {}
     left = _earlier_tokens(window, reading.place("window_size"))
@@ -172,18 +169,16 @@ def _earlier_tokens(window: Any, place: str) -> int | None:
 
 def write_windows(out: Outgoing) -> None:
     """Writes the attention window without the token itself. The places of windowed layers are a guess: amped knows their number."""
-    window, windowed_layers, layers = (
-        out[name] for name in ("attention_window", "number_of_windowed_layers", "layers")
-    )
-    if not window or not windowed_layers:
+    window, windowed, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
+    if not window or not windowed:
         return
-    out.write(f"{windowed_layers} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
-    full_layers = layers - windowed_layers
+    out.write(f"{windowed} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
+    full_layers = layers - windowed
     if full_layers and layers % full_layers == 0:
         out.write("each of these layers attends to all tokens", window_attn_skip_freq=layers // full_layers)
     elif full_layers:
         why = "amped knows the number of such layers, not their places"
-        out.write(why, window_attn_skip_freq=f"([1]*{windowed_layers}+[0]*{full_layers})")
+        out.write(why, window_attn_skip_freq=f"([1]*{windowed}+[0]*{full_layers})")
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:

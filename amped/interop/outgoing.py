@@ -63,11 +63,9 @@ def _defaults(quantity: Quantity) -> list[Any]:
 
 def heading(out: Outgoing, version: str, e: Estimation) -> list[str]:
     """The comment lines at the top of a file: the format and the title, and each quantity that cannot be expressed."""
-    lost_lines = [f"#   {line}" for line in out.lost]
-    summary = (
-        "# Cannot be expressed here:" if lost_lines else "# Everything that amped knows of this mapping is expressed."
-    )
-    return [f"# {version}, written by amped: {e.scenario.title}", summary, *lost_lines]
+    lost = [f"#   {line}" for line in out.lost]
+    head = "# Cannot be expressed here:" if lost else "# Everything that amped knows of this mapping is expressed."
+    return [f"# {version}, written by amped: {e.scenario.title}", head, *lost]
 
 
 def run_line(out: Outgoing, program: str) -> str:

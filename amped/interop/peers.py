@@ -38,30 +38,24 @@ def simumax_experts(reading: Reading) -> dict[str, Any]:
     Raises:
         ConfigError: for more dense layers than layers.
     """
-    dense_layers = reading.number("dense_layers", "number_of_MoE_layers", 0)
+    dense = reading.number("dense_layers", "number_of_MoE_layers", 0)
     values, width = reading.values, "expert_feedforward_dimension"
     if not {"number_of_experts", "layers"} <= values.keys():
         return {}
     layers = int(values["layers"])
-    if dense_layers > layers:
-        raise ConfigError(
-            Problem(f"{dense_layers} dense layers are more than all {layers}", reading.place("dense_layers"))
-        )
+    if dense > layers:
+        raise ConfigError(Problem(f"{dense} dense layers are more than all {layers}", reading.place("dense_layers")))
     return {
         width: values.get(width, values.get("feedforward_dimension")),
-        "number_of_MoE_layers": layers - dense_layers,
-        "mixture_layer_pattern": as_pattern([0] * dense_layers + [1] * (layers - dense_layers))
-        if dense_layers
-        else None,
+        "number_of_MoE_layers": layers - dense,
+        "mixture_layer_pattern": as_pattern([0] * dense + [1] * (layers - dense)) if dense else None,
     }
 
 
 def simumax_batch(reading: Reading) -> dict[str, Any]:
     """Reads the sequences of a step: micro-batch size times micro-batches times replicas; empty if one of them is missing."""
-    microbatches, microbatch_size = (
-        reading.number("micro_batch_num", "batch_size"),
-        reading.values.get("microbatch_size"),
-    )
+    microbatches = reading.number("micro_batch_num", "batch_size")
+    microbatch_size = reading.values.get("microbatch_size")
     if not microbatches or not microbatch_size or not reading.values.get("number_of_accelerators"):
         return {}
     replicas = int(reading.values["number_of_accelerators"]) // reading.accelerators_of_a_replica
@@ -78,9 +72,9 @@ def simumax_recomputation(reading: Reading) -> dict[str, Any]:
     """Reads which activations the backward pass computes again: whole layers, attention, or norms."""
     quantity = "activation_recomputation"
     is_enabled, kind = reading.flag("enable_recompute", quantity), reading.word("recompute_granularity", quantity, "")
-    layers, parts = reading.number("recompute_layer_num", "number_of_recomputed_layers", 0), {}
-    for name in ("attn_recompute", "mla_rms_recompute", "mlp_recompute", "mlp_rms_recompute"):
-        parts[name] = reading.flag(name, quantity)
+    layers = reading.number("recompute_layer_num", "number_of_recomputed_layers", 0)
+    switches = ("attn_recompute", "mla_rms_recompute", "mlp_recompute", "mlp_rms_recompute")
+    parts = {name: reading.flag(name, quantity) for name in switches}
     if not is_enabled:
         return {quantity: "none"} if "enable_recompute" in reading.taken else {}
     if "full" in kind:

@@ -35,29 +35,29 @@ class Form(NamedTuple, Generic[Content]):
     read: Callable[[Content, str], Imported]
 
 
-def _has_any(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+def _has_key(*names: str) -> Callable[[Mapping[str, Any]], bool]:
     """A function that tells whether a JSON object has at least one of some keys."""
     return lambda raw: any(name in raw for name in names)
 
 
 # The formats that are JSON objects, the surest marks first.
 OBJECTS: dict[str, Form[Mapping[str, Any]]] = {
-    "simumax": Form("SimuMax's networks and strategies", _has_any("layer_num", "micro_batch_num"), peers.read_simumax),
+    "simumax": Form("SimuMax's networks and strategies", _has_key("layer_num", "micro_batch_num"), peers.read_simumax),
     "calculon": Form(
-        "Calculon's applications and executions", _has_any("num_blocks", "tensor_par"), peers.read_calculon
+        "Calculon's applications and executions", _has_key("num_blocks", "tensor_par"), peers.read_calculon
     ),
-    "llm-analysis": Form("llm-analysis's networks", _has_any("hidden_dim"), peers.read_llm_analysis),
+    "llm-analysis": Form("llm-analysis's networks", _has_key("hidden_dim"), peers.read_llm_analysis),
     "hf": Form(
         "Hugging Face config.json",
-        _has_any("model_type", "architectures", "num_hidden_layers", "text_config"),
+        _has_key("model_type", "architectures", "num_hidden_layers", "text_config"),
         huggingface.read,
     ),
     "deepspeed": Form(
         "DeepSpeed JSON",
-        _has_any("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"),
+        _has_key("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"),
         deepspeed.read,
     ),
-    "torchtitan": Form("torchtitan's saved configs", _has_any("parallelism"), torchtitan.read),
+    "torchtitan": Form("torchtitan's saved configs", _has_key("parallelism"), torchtitan.read),
 }
 
 
@@ -112,9 +112,7 @@ def _read(path: Path, form: str | None) -> Imported:
         return _object(parse_json(text, str(path), by_python=True), str(path), form)
     name = form or _fitting(TEXTS, text)
     if name is None:
-        raise FileError(
-            Problem("is of no format that amped knows", "line 1", f"{_formats_sentence()}; --from names one")
-        )
+        raise FileError(Problem("is of no format that amped knows", "line 1", f"{_formats()}; --from names one"))
     return TEXTS[name].read(text, str(path))
 
 
@@ -148,7 +146,7 @@ def _object(raw: object, file: str, form: str | None) -> Imported:
         FileError: if it is no object, a config of amped, or of no format that amped knows.
     """
     if not isinstance(raw, Mapping):
-        raise FileError(f"line 1: is {quoted(raw)}, not an object", _formats_sentence())
+        raise FileError(f"line 1: is {quoted(raw)}, not an object", _formats())
     if form is None and any(category in raw for category in CATEGORIES):
         raise FileError("is a config of amped already", command("estimate", "--config", file))
     if form is not None and form not in OBJECTS:
@@ -156,11 +154,11 @@ def _object(raw: object, file: str, form: str | None) -> Imported:
     name = form or _fitting(OBJECTS, raw)
     if name is None:
         keys = ", ".join(map(json.dumps, list(raw)[:5])) or "nothing"
-        raise FileError(f"is of no format that amped knows: it has {keys}", f"{_formats_sentence()}; --from names one")
+        raise FileError(f"is of no format that amped knows: it has {keys}", f"{_formats()}; --from names one")
     return OBJECTS[name].read(raw, file)
 
 
-def _formats_sentence() -> str:
+def _formats() -> str:
     """The sentence that lists all formats that amped reads."""
     titles = [*(form.title for form in OBJECTS.values()), *(form.title for form in TEXTS.values())]
     return f"amped reads {', '.join(titles)}"

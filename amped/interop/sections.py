@@ -161,7 +161,9 @@ def read_sections(
         origins = dict.fromkeys(network["facts"], f"the networks of {form}") | origins
         defaulted = [ReportLine(*line) for line in network.get("defaulted", ())]
     reading.report.defaulted += defaulted
-    return Imported(form, file, file, values, origins, reading.report, software)
+    return Imported(
+        source=form, file=file, name=file, values=values, origins=origins, report=reading.report, software=software
+    )  # fmt: skip
 
 
 def read_keys(

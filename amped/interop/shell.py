@@ -185,9 +185,9 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         if statement.strip():
             yield start, statement
         statement = ""
-    if statement.strip() and _is_open(statement):
-        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
     if statement.strip():
+        if _is_open(statement):
+            raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
         yield start, statement
 
 
@@ -234,12 +234,10 @@ def _words(text: str, number: int) -> list[str]:
     """
     try:
         words = shlex.split(text.replace("\n", " "), comments=False)
-        split_words = [
-            shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words
-        ]
+        parts = [shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words]
     except ValueError as error:
         raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}")) from None
-    return [part for parts in split_words for part in parts]
+    return [word for part in parts for word in part]
 
 
 def _flags(words: list[str], number: int) -> list[Flag]:

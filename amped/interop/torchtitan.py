@@ -72,16 +72,13 @@ def read_batch(reading: Reading) -> dict[str, Any]:
 
     Without a pipeline, the local batch is a micro-batch. A global batch of -1 is one local batch of each replica.
     """
-    local_batch = reading.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
-    global_batch = _or_rest(reading, f"{T}global_batch_size", "batch_size")
+    local = reading.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
+    batch = _or_rest(reading, f"{T}global_batch_size", "batch_size")
     microbatch = reading.number(MICRO, "microbatch_size", 1, least=1)
     has_stages = reading.degree("pipeline") > 1
-    if global_batch == REST:
-        reading.defaulted(f"{T}global_batch_size", f"{local_batch} sequences of each replica, all at once; give --gbs")
-    return {
-        "microbatch_size": microbatch if has_stages else local_batch,
-        "batch_size": None if global_batch == REST else global_batch,
-    }
+    if batch == REST:
+        reading.defaulted(f"{T}global_batch_size", f"{local} sequences of each replica, all at once; give --gbs")
+    return {"microbatch_size": microbatch if has_stages else local, "batch_size": None if batch == REST else batch}
 
 
 def write_batch(out: Outgoing) -> None:
@@ -106,11 +103,9 @@ FLOAT8 = ("quantize.linear.float8.recipe_name", "quantize.linear.float8.enable_f
 def read_precision(reading: Reading) -> dict[str, Any]:
     """Reads the format of matrix products: fp8 or fp4 by a converter, else bf16 or fp32 by FSDP2's mixed precision."""
     converters = [word.lower() for word in reading.words("model.converters", "matrix_precision")]
-    unknown_converters = [word for word in converters if not any(converter in word for converter in CONVERTERS)]
-    if unknown_converters:
-        reading.unsupported(
-            "model.converters", f"{', '.join(unknown_converters)}: amped does not know this change of the layers"
-        )
+    unknown = [word for word in converters if not any(converter in word for converter in CONVERTERS)]
+    if unknown:
+        reading.unsupported("model.converters", f"{', '.join(unknown)}: amped does not know this change of the layers")
     converter_text = " ".join([*converters, *("float8" for key in FLOAT8 if reading.get(key, "fp8_scaling"))])
     if "nvfp4" in converter_text:
         return {"matrix_precision": "fp4"}
@@ -122,16 +117,14 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 def write_precision(out: Outgoing) -> None:
     """Writes the format of matrix products, and a converter for fp8 and fp4. Reports fp16 and tf32 as lost."""
-    number_format = out["matrix_precision"]
+    form = out["matrix_precision"]
     converters = {"fp8": "mx" if out["fp8_scaling"] == "blocks" else "float8", "fp4": "nvfp4"}
-    out.write(
-        "format of products", T, mixed_precision_param="float32" if number_format in ("fp32", "tf32") else "bfloat16"
-    )
-    if number_format in converters:
-        out.write(f"products in {number_format}", "model.", converters=[converters[number_format]])
-    if number_format in ("fp16", "tf32"):
-        out.lose("matrix_precision", f"{number_format}: torchtitan trains in bf16 or fp32")
-    if number_format != "fp8":
+    out.write("format of products", T, mixed_precision_param="float32" if form in ("fp32", "tf32") else "bfloat16")
+    if form in converters:
+        out.write(f"products in {form}", "model.", converters=[converters[form]])
+    if form in ("fp16", "tf32"):
+        out.lose("matrix_precision", f"{form}: torchtitan trains in bf16 or fp32")
+    if form != "fp8":
         out.idle.add("fp8_scaling")
 
 
@@ -220,10 +213,9 @@ def _saved_class(raw: Mapping[str, Any], section: str) -> str:
     if section in raw and raw[section] is None:
         return "none"
     may_be_full = f"{section}.preserve_rng_state" in raw and f"{section}.mode" not in raw
-    fields_of_selective = ("force_recompute_mm_shapes_by_fqns", "memory_budget")
-    return (
-        "full" if may_be_full and not any(f"{section}.{name}" in raw for name in fields_of_selective) else "selective"
-    )
+    selective_fields = ("force_recompute_mm_shapes_by_fqns", "memory_budget")
+    is_selective = any(f"{section}.{name}" in raw for name in selective_fields)
+    return "full" if may_be_full and not is_selective else "selective"
 
 
 AC = {"none": "none", "full": "full", "alternate_products": "selective"}

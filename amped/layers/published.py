@@ -116,17 +116,11 @@ def _tempo_figures(
     run = {**SQUAD, **sizes, "optimizer_states_per_parameter": states, "matrix_precision": precision}
     rates = []
     for policies, batch, label in (((), plain_batch, "plain"), (POLICIES, tempo_batch, "with Tempo")):
-        e = estimated_alone(board, lookup_tables, {**run, "microbatch_size": batch, **dict.fromkeys(policies, True)})
+        run |= dict.fromkeys(policies, True)
+        e = estimated_alone(board, lookup_tables, {**run, "microbatch_size": batch})
         rates.append(batch / e["step_time"])
-        unlimited_run = {
-            **run,
-            "microbatch_size": 1,
-            "batch_size": ROOM,
-            "samples": ROOM,
-            **dict.fromkeys(policies, True),
-        }
+        unlimited_run = {**run, "microbatch_size": 1, "batch_size": ROOM, "samples": ROOM}
         largest = estimated_alone(board, lookup_tables, unlimited_run)["largest_microbatch_size"]
         yield Figure("Tempo", f"{board}, {precision}, {label}", "sequences", published=batch, predicted=largest)
-    yield Figure(
-        "Tempo", f"{board}, {precision}, gain of throughput", "", published=gain, predicted=rates[1] / rates[0] - 1
-    )
+    what = f"{board}, {precision}, gain of throughput"
+    yield Figure("Tempo", what, "", published=gain, predicted=rates[1] / rates[0] - 1)

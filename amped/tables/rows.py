@@ -116,23 +116,21 @@ def derived(base: Row, name: str, own_columns: Mapping[str, Any], file: str) -> 
     written = _with_both_peaks(own_columns, base.columns)
     changed_columns = [column for column, value in written.items() if value != base.columns.get(column)]
     is_correction = plain(name) in map(plain, (base.name, *base.aliases))
-    not_inherited = set() if is_correction else {*OF_A_PRODUCT}
+    lost = set() if is_correction else {*OF_A_PRODUCT}
     for column in changed_columns:
-        not_inherited |= {*COMPANIONS.get(column, ())}
+        lost |= {*COMPANIONS.get(column, ())}
         value = base.columns.get(column)
         if value is not None and base.columns.get(FOLLOWERS.get(column, "")) == value:
-            not_inherited.add(FOLLOWERS[column])
-    inherited = {
-        column: value for column, value in base.columns.items() if column not in {*ABOUT, *written, *not_inherited}
-    }
-    unknown_columns = [
+            lost.add(FOLLOWERS[column])
+    inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *written, *lost}}
+    unknown = [
         column
         for column in PREDICTED_FROM
-        if column in not_inherited and column not in written and base.columns.get(column) is not None
+        if column in lost and column not in written and base.columns.get(column) is not None
     ]
     notices = (
         *_notice_of_peak(name, own_columns, written, base.name),
-        *_notice_of_product(name, base.name, unknown_columns),
+        *_notice_of_product(name, base.name, unknown),
     )
     return Row(
         base.table, name, {**inherited, **written, **_about_both(base, written, inherited)}, file=file,

@@ -90,10 +90,8 @@ def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
     """The folders over the shipped tables, the lowest first: `./lookup_tables/` if it has tables, then the user's own tables."""
     given = table_paths(lookup_tables)
     named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
-    default_folders = (
-        [HERE] if HERE.is_dir() and HERE.resolve() not in named_folders and any(HERE.glob("*.json")) else []
-    )
-    return (*default_folders, *given)
+    is_default = HERE.is_dir() and HERE.resolve() not in named_folders and any(HERE.glob("*.json"))
+    return (HERE, *given) if is_default else given
 
 
 def table_files(folder: Path) -> list[Path]:

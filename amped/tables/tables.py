@@ -234,12 +234,10 @@ def system_of_its_form(accelerator: str, tables: Tables, node_size: object = Non
     row, own_system = tables.row(ACCELERATORS, accelerator), system_built_with(accelerator, tables, node_size)
     if own_system or not _form(row):
         return own_system
-    accelerators_of_systems = [
-        (name, tables.row(ACCELERATORS, n)) for name, n in _built_with(tables) if tables.has(ACCELERATORS, n)
-    ]
-    form_factors = {
-        name: other.columns["form_factor"] for name, other in accelerators_of_systems if _form(other) == _form(row)
-    }
+    form_factors = {}
+    for system, name in _built_with(tables):
+        if tables.has(ACCELERATORS, name) and _form(other := tables.row(ACCELERATORS, name)) == _form(row):
+            form_factors[system] = other.columns["form_factor"]
     return min(form_factors, key=lambda name: form_factors[name] != row.columns["form_factor"], default=None)
 
 

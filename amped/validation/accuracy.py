@@ -122,15 +122,11 @@ def by_fit(rows: Sequence[Residual]) -> Parts:
     def seen_by(r: Residual) -> str:
         """The name of a row's part."""
         source = r.measurement.source
-        return (
-            FITTED
-            if r.fitted
-            else SEEN
-            if source in fitted_sources
-            else CLOCKED
-            if source in clocked_sources
-            else UNSEEN
-        )
+        if r.fitted:
+            return FITTED
+        if source in fitted_sources:
+            return SEEN
+        return CLOCKED if source in clocked_sources else UNSEEN
 
     return split(rows, seen_by, (FITTED, SEEN, CLOCKED, UNSEEN))
 
@@ -148,15 +144,13 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     """
     errors_without_source = {run.id: run.without_source for run in validated() if run.without_source is not None}
     counts, runs = {}, [run for run in validated_runs(rows, errors_without_source) if run.confidence != "low"]
-    runs_of_other_sources = {
+    other_runs = {
         source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}
     }
     for law in ERROR_LAWS:
-        runs_of_quantity = [run for run in runs if run.quantity == law.quantity]
-        inside = sum(
-            holds(error_band(run.ground, runs_of_other_sources[run.source], law), run) for run in runs_of_quantity
-        )
-        counts[law.quantity] = (inside, len(runs_of_quantity))
+        law_runs = [run for run in runs if run.quantity == law.quantity]
+        inside = sum(holds(error_band(run.ground, other_runs[run.source], law), run) for run in law_runs)
+        counts[law.quantity] = (inside, len(law_runs))
     return counts
 
 

@@ -231,9 +231,8 @@ def _residuals_of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[
     ]
     paces = [residual for residual in compared if residual.times]
     if contradiction := _contradiction(paces):
-        return _residuals_of_row(
-            m, ConfigError(contradiction, "keep the one that was printed, and leave the others out")
-        )
+        error = ConfigError(contradiction, "keep the one that was printed, and leave the others out")
+        return _residuals_of_row(m, error)
     return [residual for residual in compared if residual not in paces[1:]], e
 
 

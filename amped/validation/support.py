@@ -95,8 +95,8 @@ def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[st
     aspects = sorted(_aspects(e, runs, near_runs, bool(same)), key=lambda aspect: grades.index(aspect.grade))
     unread = [f"{name} is given, and nothing here uses it" for name in e.unread]
     return Support(
-        tuple(not_modeled), tuple(aspects), (*unread, *ignored), near=len(near_runs), runs=len(runs), same=same
-    )
+        not_modeled=tuple(not_modeled), aspects=tuple(aspects), ignored=(*unread, *ignored), near=len(near_runs), runs=len(runs), same=same,
+    )  # fmt: skip
 
 
 def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], has_same_run: bool) -> Iterator[Aspect]:
@@ -114,7 +114,7 @@ def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], has_same_r
             continue
         near_count, count = (sum(_has(run, row, value) for run in group) for group in (near, runs))
         grade = (MEASURED if has_same_run else NEAR) if near_count else FAR if count else LAW
-        yield Aspect(row["title"], row["name"], value, grade=grade, near=near_count, runs=count)
+        yield Aspect(title=row["title"], name=row["name"], value=value, grade=grade, near=near_count, runs=count)
 
 
 def _value(e: Estimation, name: str) -> Any:
@@ -149,7 +149,7 @@ def validated_runs_with_values() -> tuple[Run, ...]:
     """The validated runs whose inputs are known well, with the values of their rows in canonical units."""
     rows = {row.texts.get("id"): row for row in read_table(None, catalogue())}
     return tuple(
-        Run(run.id, run.ground, _values(rows[run.id].settings))
+        Run(id=run.id, ground=run.ground, values=_values(rows[run.id].settings))
         for run in validated()
         if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
     )

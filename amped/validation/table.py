@@ -199,7 +199,7 @@ def _head(written: str, parameters: Parameters) -> Head:
     if name in OWN or lower_name in OWN:
         return Head(name, name if name in OWN else lower_name)
     if (known_head := other_heads().get(spelling)) is not None:
-        return Head(name, known_head["column"], known_head.get("unit"))
+        return Head(written=name, column=known_head["column"], unit=known_head.get("unit"))
     columns = (n for n in (name, lower_name) if n in parameters or n in ROW_NAMES or n in aliases().settings)
     return Head(name, next(columns, aliases().canonical(name)))
 
