@@ -138,26 +138,26 @@ def _is_usual(value: Any, usual: Any) -> bool:
 Carried = tuple[str, ...]
 
 
-def longest(out: Outgoing) -> Carried:
+def write_longest(out: Outgoing) -> Carried:
     """Writes the longest sequence, which is that of the training; carries no quantity."""
     out.write("the longest sequence", max_position_embeddings=out["context"])
     return ()
 
 
-def learned(out: Outgoing) -> Carried:
+def write_learned(out: Outgoing) -> Carried:
     """Writes the number of rows of the position table."""
     out.write("rows of the position table", n_positions=out["position_table"] or out["context"])
     return ("position_table",)
 
 
-def four_times(out: Outgoing) -> Carried:
+def write_four_times(out: Outgoing) -> Carried:
     """Writes nothing: in this class the feed-forward network is 4 times as wide as the residual stream. Other widths are lost."""
     if out["feedforward_dimension"] != 4 * out["dimensionality"]:
         out.lose("feedforward_dimension", f"{out['feedforward_dimension']}: the class has 4 times hidden size")
     return ("feedforward_dimension",)
 
 
-def latent(out: Outgoing) -> Carried:
+def write_latent(out: Outgoing) -> Carried:
     """Writes the part of a head that is not rotated, and null for a query without a latent vector."""
     out.write(
         "part of a head that is not rotated",
@@ -168,7 +168,7 @@ def latent(out: Outgoing) -> Carried:
     return ("head_dimension", "key_value_heads")
 
 
-def window(out: Outgoing) -> Carried:
+def write_window(out: Outgoing) -> Carried:
     """Writes one attention window for all layers, or null for none; a window in some layers is lost."""
     width, windowed_layers = out["attention_window"], out["number_of_windowed_layers"]
     out.fields["sliding_window"] = width if windowed_layers else None
@@ -178,7 +178,7 @@ def window(out: Outgoing) -> Carried:
     return WINDOWS
 
 
-def windows(out: Outgoing) -> Carried:
+def write_windows(out: Outgoing) -> Carried:
     """Writes the attention window and the kind of each layer. The windowed layers come first, because amped knows only their number."""
     width, windowed_layers, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
     windowed_layers = windowed_layers if width else 0
@@ -191,7 +191,7 @@ def windows(out: Outgoing) -> Carried:
     return WINDOWS
 
 
-def only_experts(out: Outgoing) -> Carried:
+def write_only_experts(out: Outgoing) -> Carried:
     """Writes nothing: in this class all layers are mixtures of experts. Dense layers are lost."""
     marks = mixture_marks(out)
     if sum(marks) < len(marks):
@@ -201,7 +201,7 @@ def only_experts(out: Outgoing) -> Carried:
     return (*PLACES, "feedforward_dimension")
 
 
-def dense_layers(out: Outgoing) -> Carried:
+def write_dense_layers(out: Outgoing) -> Carried:
     """Writes the indices of the layers that are no mixtures of experts."""
     marks = mixture_marks(out)
     dense = [layer for layer, mark in enumerate(marks) if not mark]
@@ -209,7 +209,7 @@ def dense_layers(out: Outgoing) -> Carried:
     return PLACES
 
 
-def dense_start(out: Outgoing) -> Carried:
+def write_dense_start(out: Outgoing) -> Carried:
     """Writes the number of dense layers before the first mixture; dense layers after it are lost."""
     marks = mixture_marks(out)
     dense = marks.index(1) if 1 in marks else len(marks)
@@ -220,7 +220,7 @@ def dense_start(out: Outgoing) -> Carried:
     return PLACES
 
 
-def shared(out: Outgoing) -> Carried:
+def write_shared(out: Outgoing) -> Carried:
     """Writes the number of shared experts, each as wide as the other experts; another width is rounded up and lost."""
     width, expert = out["shared_experts_feedforward_dimension"], out["expert_feedforward_dimension"]
     out.write("experts that every token visits", n_shared_experts=-(-width // expert))
@@ -230,8 +230,8 @@ def shared(out: Outgoing) -> Carried:
 
 
 RULES: Mapping[str, Callable[[Outgoing], Carried]] = {
-    "longest": longest, "learned": learned, "four_times": four_times, "latent": latent, "window": window,
-    "windows": windows, "only_experts": only_experts, "dense_layers": dense_layers, "dense_start": dense_start, "shared": shared,
+    "longest": write_longest, "learned": write_learned, "four_times": write_four_times, "latent": write_latent, "window": write_window,
+    "windows": write_windows, "only_experts": write_only_experts, "dense_layers": write_dense_layers, "dense_start": write_dense_start, "shared": write_shared,
 }  # fmt: skip
 
 

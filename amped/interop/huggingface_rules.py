@@ -26,8 +26,8 @@ FULL = ("full_attention", "global", "full", "attention")
 WINDOWED = ("sliding_attention", "local", "sliding", "chunked_attention")
 
 
-def heads(reading: Reading) -> dict[str, Any]:
-    """The number of key-value heads and the width of a head, if other keys determine them."""
+def read_heads(reading: Reading) -> dict[str, Any]:
+    """Reads the number of key-value heads and the width of a head, if other keys determine them."""
     values, query_heads, quantity = reading.values, reading.values["attention_heads"], "key_value_heads"
     groups = values.get(quantity, query_heads)
     if reading.flag("new_decoder_architecture", quantity):
@@ -37,8 +37,8 @@ def heads(reading: Reading) -> dict[str, Any]:
     return {quantity: groups, "head_dimension": values.get("head_dimension", values["dimensionality"] // query_heads)}
 
 
-def latent_attention(reading: Reading) -> dict[str, Any]:
-    """The widths of multi-head latent attention; empty, with None for its quantities, if the network has none.
+def read_latent_attention(reading: Reading) -> dict[str, Any]:
+    """Reads the widths of multi-head latent attention; None for its quantities if the network has none.
 
     config.json gives the rotary part of a head apart from the rest; amped's width of a head is the sum.
     """
@@ -55,8 +55,8 @@ def latent_attention(reading: Reading) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def value_heads(reading: Reading) -> dict[str, Any]:
-    """No values; reports values that are wider or narrower than keys without latent attention, which amped cannot express."""
+def report_value_heads(reading: Reading) -> dict[str, Any]:
+    """Reports values that are wider or narrower than keys without latent attention, which amped cannot express. Returns no values."""
     width = reading.number("v_head_dim", "value_head_dimension")
     if reading.values.get("attention_kind") == "multi_latent" or width in (None, reading.values["head_dimension"]):
         return {}
@@ -65,14 +65,14 @@ def value_heads(reading: Reading) -> dict[str, Any]:
     return {}
 
 
-def feedforward(reading: Reading) -> dict[str, Any]:
-    """The width of the dense feed-forward network.
+def read_feedforward(reading: Reading) -> dict[str, Any]:
+    """Reads the width of the dense feed-forward network.
 
-    If the file gives no width, it is the residual stream times the ratio in the file, or times four.
+    If the file gives no width, it is the width of the residual stream times a ratio in the file, or times four.
     """
     width = reading.values.get("feedforward_dimension")
     if width is not None:
-        return _adjusted(reading, int(width))
+        return _adjusted_width(reading, int(width))
     names = ("expansion_ratio", "intermediate_multiple_size")
     ratio = _first_number(reading, names, "feedforward_dimension", least=1) or 4
     if not reading.values.get("expert_feedforward_dimension"):
@@ -80,8 +80,8 @@ def feedforward(reading: Reading) -> dict[str, Any]:
     return {"feedforward_dimension": ratio * reading.values["dimensionality"]}
 
 
-def _adjusted(reading: Reading, width: int) -> dict[str, Any]:
-    """The width that a model class makes of the one in the file; empty if it takes the width as it is.
+def _adjusted_width(reading: Reading, width: int) -> dict[str, Any]:
+    """The width of the feed-forward network, as {"feedforward_dimension": n}, if the model class changes the width in the file; else empty.
 
     RecurrentGemma takes a part of the width. LFM2 takes two thirds, times a factor, rounded up to a multiple.
 
@@ -102,13 +102,13 @@ def _adjusted(reading: Reading, width: int) -> dict[str, Any]:
     return {"feedforward_dimension": -(-int(factor * (2 * width // 3)) // multiple) * multiple}
 
 
-def positions(reading: Reading) -> dict[str, Any]:
-    """The kind of positions, the rows of a table of learned positions, and the tokens of a sequence in training.
+def read_positions(reading: Reading) -> dict[str, Any]:
+    """Reads the kind of positions, the rows of a table of learned positions, and the tokens of a sequence in training.
 
-    config.json says only the longest sequence. The sequence in training is that one, but at most 4096 tokens; the report says so.
+    config.json gives only the longest sequence. The sequence in training is that one, but at most 4096 tokens; the report says so.
     """
     longest = _first_number(reading, LONGEST, "context", least=1)
-    patch_values = _patches(reading)
+    patch_values = _values_of_patches(reading)
     context = patch_values.get("context", min(longest or SEQUENCE, SEQUENCE))
     values = {"context": context, **patch_values}
     if not reading.flag("learned_pos_emb", "positions", True) or reading.flag("alibi", "positions"):
@@ -117,8 +117,8 @@ def positions(reading: Reading) -> dict[str, Any]:
         return values
     if reading.values.get("positions") == "learned" and "position_table" not in reading.values:
         values["position_table"] = (longest or SEQUENCE) + int(reading.family.get("position_offset", 0))
-    what = f"config.json says only the longest, {longest:,}" if longest else "config.json does not say it"
-    reading.defaulted("context", f"{context:,} tokens of a sequence in training; {what} (--seq changes it)")
+    reason = f"config.json says only the longest, {longest:,}" if longest else "config.json does not say it"
+    reading.defaulted("context", f"{context:,} tokens of a sequence in training; {reason} (--seq changes it)")
     return values
 
 
@@ -128,8 +128,8 @@ def _first_number(reading: Reading, names: tuple[str, ...], quantity: str, least
     return reading.number(key[0], quantity, least=least) if key else None
 
 
-def _patches(reading: Reading) -> dict[str, Any]:
-    """The tokens of an image (its patches and one class token), as sequence and position table, and the values of a patch.
+def _values_of_patches(reading: Reading) -> dict[str, Any]:
+    """The tokens of an image (its patches and one class token) and the values of a patch, by quantity.
 
     Empty if the network takes no image.
     """
@@ -141,8 +141,8 @@ def _patches(reading: Reading) -> dict[str, Any]:
     return {"context": tokens, "position_table": tokens, "patch_values": patch * patch * channels}
 
 
-def windows(reading: Reading) -> dict[str, Any]:
-    """The width of the attention window and the number of layers with a window; empty if no layer has one.
+def read_windows(reading: Reading) -> dict[str, Any]:
+    """Reads the width of the attention window and the number of layers with a window; empty if no layer has one.
 
     Kinds of attention that amped does not model are reported.
     """
@@ -161,8 +161,8 @@ def windows(reading: Reading) -> dict[str, Any]:
     return {"attention_window": width, "number_of_windowed_layers": windowed_layers} if windowed_layers else {}
 
 
-def heads_of_layers(reading: Reading) -> dict[str, Any]:
-    """No values; reports layers whose number or width of heads is not the usual one, with the largest ratio to the usual one."""
+def report_heads_of_layers(reading: Reading) -> dict[str, Any]:
+    """Reports layers whose number or width of heads is not the usual one, with the largest ratio to it. Returns no values."""
     usual_heads = reading.values["attention_heads"]
     head_counts = reading.counts("num_attention_heads_per_layer", "not_modeled")
     ratios = [heads / usual_heads for heads in head_counts if heads != usual_heads]
@@ -176,17 +176,22 @@ def heads_of_layers(reading: Reading) -> dict[str, Any]:
 
 
 def _ratios(reading: Reading, layer: Mapping[str, Any]) -> Iterator[float]:
-    """The ratio of each number of a layer to the number of the same key for all layers (or to 1), at least 1.0."""
+    """The ratio of each number of a layer to the network's number, at least 1.0.
+
+    Args:
+        reading: the file, with the network's numbers; a number that it does not have counts as 1.
+        layer: the keys of one layer with their values.
+    """
     for name, value in layer.items():
-        usual = reading.raw.get(name) or 1
-        if all(isinstance(number, int | float) and number > 0 for number in (usual, value)):
-            yield max(value / usual, 1.0)
+        network_value = reading.raw.get(name) or 1
+        if all(isinstance(number, int | float) and number > 0 for number in (network_value, value)):
+            yield max(value / network_value, 1.0)
 
 
 def _kinds_of_attention(reading: Reading, layers: int) -> list[str]:
-    """The kind of attention of each layer: from a list in the file, or from the places, the interval or the groups that it gives.
+    """The kind of attention of each layer, such as "full_attention", as words of the file.
 
-    Empty if the file says none of these.
+    The file lists the kinds, or gives places, an interval or groups. Empty if it has none of these.
     """
     places = reading.family.get("places", {})
     for name in ("layer_types", "attention_layers", "layers_block_type"):
@@ -195,20 +200,20 @@ def _kinds_of_attention(reading: Reading, layers: int) -> list[str]:
             reading.get("attention_types", "number_of_windowed_layers")
             return kinds[:layers]
     if places:
-        return _placed(reading, places, layers)
+        return _kinds_from_places(reading, places, layers)
     interval = reading.number("full_attention_interval", "number_of_windowed_layers")
     if interval:
         return ["linear_attention" if (layer + 1) % interval else "full_attention" for layer in range(layers)]
-    return _repeated(reading, layers)
+    return _kinds_from_groups(reading, layers)
 
 
-def _placed(reading: Reading, places: Mapping[str, str], layers: int) -> list[str]:
-    """The kind of attention of each layer in a family that says which layers have attention.
+def _kinds_from_places(reading: Reading, places: Mapping[str, str], layers: int) -> list[str]:
+    """The kind of each layer in a family whose keys say which layers have attention.
 
     Args:
         reading: the file.
-        places: the keys that say it: `pattern`, a list that repeats; `period` and `offset`; or `listed`, the indices. `otherwise`
-            is the kind of all other layers.
+        places: the names of these keys: `pattern` (kinds that repeat), `period` and `offset`, or `listed` (indices of layers); and
+            `otherwise`, the kind of all other layers.
         layers: the number of layers.
     """
     quantity = "number_of_windowed_layers"
@@ -226,7 +231,7 @@ def _placed(reading: Reading, places: Mapping[str, str], layers: int) -> list[st
     return [FULL[0] if layer in attention_layers else places.get("otherwise", "") for layer in range(layers)]
 
 
-def _repeated(reading: Reading, layers: int) -> list[str]:
+def _kinds_from_groups(reading: Reading, layers: int) -> list[str]:
     """The kind of attention of each layer from groups of kinds with a number of repeats, such as [[["global", "local"], 12]].
 
     Empty if the file has no groups.
@@ -260,8 +265,8 @@ def _number_of_windowed_layers(reading: Reading, layers: int) -> int:
     return max(layers - (first or 0), 0)
 
 
-def mixture(reading: Reading) -> dict[str, Any]:
-    """The number and the places of layers that are mixtures of experts, and the width of an expert.
+def read_mixture(reading: Reading) -> dict[str, Any]:
+    """Reads the number and the places of layers that are mixtures of experts, and the width of an expert.
 
     For a network with at most one expert every quantity of experts is None.
     """
@@ -319,37 +324,37 @@ def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
     ]
 
 
-def ties(reading: Reading) -> dict[str, Any]:
-    """Whether the output head shares the embedding: true, the default of transformers, if config.json does not say it."""
+def read_ties(reading: Reading) -> dict[str, Any]:
+    """Reads whether the output head shares the embedding: true, the default of transformers, if config.json does not say it."""
     if "tied_embeddings" in reading.values:
         return {}
     reading.defaulted("tied_embeddings", "true, the default of transformers")
     return {"tied_embeddings": True}
 
 
-def parallel_blocks(reading: Reading) -> dict[str, Any]:
-    """The norms of a layer in which attention and feed-forward network run in parallel (Falcon, GPT-J); else empty."""
+def read_parallel_blocks(reading: Reading) -> dict[str, Any]:
+    """Reads the number of norms of a layer in which attention and feed-forward network run in parallel (Falcon, GPT-J)."""
     if reading.flag("new_decoder_architecture", "norms_per_layer"):
         return {"norms_per_layer": reading.number("num_ln_in_parallel_attn", "norms_per_layer", 2)}
     return {"norms_per_layer": 1} if reading.flag("parallel_attn", "norms_per_layer") else {}
 
 
-def biases_off(reading: Reading) -> dict[str, Any]:
-    """Biases everywhere, if the file sets `no_bias` to false (MPT); else empty."""
+def read_biases(reading: Reading) -> dict[str, Any]:
+    """Reads that all products have biases, if the file sets `no_bias` to false (MPT); else empty."""
     if not reading.flag("no_bias", "mlp_bias", True):
         return {"query_key_value_bias": True, "attention_output_bias": True, "mlp_bias": True, "norm_vectors": 2}
     return {}
 
 
-def norms_behind(reading: Reading) -> dict[str, Any]:
-    """The position of norms and whether there is a final one, if the file says that norms follow the blocks (OPT 350M)."""
+def read_norms(reading: Reading) -> dict[str, Any]:
+    """Reads whether norms follow the blocks, and whether there is a final norm (OPT); empty for norms before the blocks."""
     if not reading.flag("do_layer_norm_before", "norm_position", True):
         return {"norm_position": "post", "final_norm": False}
     return {"final_norm": False} if reading.flag("_remove_final_layer_norm", "final_norm") else {}
 
 
-def two_stacks(reading: Reading) -> dict[str, Any]:
-    """The layers of encoder and decoder together, and those of the decoder, which also attend to the encoder (T5).
+def read_two_stacks(reading: Reading) -> dict[str, Any]:
+    """Reads the layers of encoder and decoder together, and those of the decoder, which also attend to the encoder (T5).
 
     Empty for a network of one stack.
     """
@@ -364,12 +369,12 @@ def two_stacks(reading: Reading) -> dict[str, Any]:
     return {"layers": layers + decoders, "cross_attention_layers": decoders, "gated_mlp": gated}
 
 
-def plain_width(reading: Reading) -> dict[str, Any]:
-    """The width of word embeddings; None if it is that of the layers."""
+def read_embedding_width(reading: Reading) -> dict[str, Any]:
+    """Reads the width of word embeddings; None if it is that of the layers."""
     width = reading.values.get("embedding_dimension")
     return {"embedding_dimension": None if width == reading.values["dimensionality"] else width}
 
 
 RULES: tuple[Reader, ...] = (
-    two_stacks, norms_behind, heads, latent_attention, value_heads, feedforward, positions, windows, heads_of_layers, mixture, ties, parallel_blocks, biases_off, plain_width,
+    read_two_stacks, read_norms, read_heads, read_latent_attention, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width,
 )  # fmt: skip

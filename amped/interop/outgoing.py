@@ -17,15 +17,15 @@ from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 
 @dataclass
 class Outgoing:
-    """What is written.
+    """A configuration while it is written in another format.
 
     Attributes:
         values: amped's values by name, in canonical units; counts are whole numbers.
         given: the names that the user, the config or the row of the network gives.
-        fields: what is written, by the other format's names.
+        fields: the values that are written, by the other format's names; sections stand before a dot.
         why: the comment on each field.
         lost: what the other format cannot express; it comes first in the file.
-        idle: what changes nothing in this configuration, and is not written.
+        idle: quantities that have no effect in this configuration, and are not written.
     """
 
     values: Mapping[str, Any]
@@ -104,11 +104,6 @@ def servers(out: Outgoing) -> tuple[int, int]:
     return total // accelerators, accelerators
 
 
-def read_only(out: Outgoing) -> None:
-    """Writes nothing: amped only reads the format."""
-    del out
-
-
 class Rule(NamedTuple):
     """Reads and writes several keys and quantities that belong together.
 
@@ -118,7 +113,7 @@ class Rule(NamedTuple):
     """
 
     read: Callable[[Reading], dict[str, Any]]
-    write: Callable[[Outgoing], None] = read_only
+    write: Callable[[Outgoing], None] = lambda _: None
 
 
 def outgoing(e: Estimation) -> Outgoing:

@@ -12,7 +12,7 @@ from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, read_sections
 
 
-def simumax_heads(reading: Reading) -> dict[str, Any]:
+def read_simumax_heads(reading: Reading) -> dict[str, Any]:
     """Reads the width of a head; with latent attention, also the widths of latent vectors and of the rotary part."""
     if not reading.values.get("layers"):
         return {}
@@ -30,7 +30,7 @@ def simumax_heads(reading: Reading) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def simumax_experts(reading: Reading) -> dict[str, Any]:
+def read_simumax_experts(reading: Reading) -> dict[str, Any]:
     """Reads the layers that are mixtures of experts, which follow the dense layers, and the width of an expert.
 
     Empty for a dense network.
@@ -52,7 +52,7 @@ def simumax_experts(reading: Reading) -> dict[str, Any]:
     }
 
 
-def simumax_batch(reading: Reading) -> dict[str, Any]:
+def read_simumax_batch(reading: Reading) -> dict[str, Any]:
     """Reads the sequences of a step: micro-batch size times micro-batches times replicas; empty if one of them is missing."""
     microbatches = reading.number("micro_batch_num", "batch_size")
     microbatch_size = reading.values.get("microbatch_size")
@@ -62,13 +62,13 @@ def simumax_batch(reading: Reading) -> dict[str, Any]:
     return {"batch_size": microbatches * int(microbatch_size) * max(replicas, 1)}
 
 
-def simumax_precision(reading: Reading) -> dict[str, Any]:
+def read_simumax_precision(reading: Reading) -> dict[str, Any]:
     """Reads the format of matrix products: fp8 if it is switched on, else `dtype`."""
     number_format, has_fp8 = reading.word("dtype", "matrix_precision"), reading.flag("fp8", "matrix_precision")
     return {"matrix_precision": "fp8" if has_fp8 and number_format else number_format or None}
 
 
-def simumax_recomputation(reading: Reading) -> dict[str, Any]:
+def read_simumax_recomputation(reading: Reading) -> dict[str, Any]:
     """Reads which activations the backward pass computes again: whole layers, attention, or norms."""
     quantity = "activation_recomputation"
     is_enabled, kind = reading.flag("enable_recompute", quantity), reading.word("recompute_granularity", quantity, "")
@@ -88,8 +88,8 @@ def simumax_recomputation(reading: Reading) -> dict[str, Any]:
 
 
 SIMUMAX = {
-    "heads": Rule(simumax_heads), "experts": Rule(simumax_experts), "batch": Rule(simumax_batch), "precision": Rule(simumax_precision),
-    "recomputation": Rule(simumax_recomputation),
+    "heads": Rule(read_simumax_heads), "experts": Rule(read_simumax_experts), "batch": Rule(read_simumax_batch), "precision": Rule(read_simumax_precision),
+    "recomputation": Rule(read_simumax_recomputation),
 }  # fmt: skip
 
 

@@ -70,12 +70,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Imported:
-    """A file of another tool, in amped's names.
+    """The content of another tool's file, by amped's names.
 
     Attributes:
-        source: the format.
-        file: where it was read.
-        name: what the file calls itself, for titles.
+        source: the name of the format.
+        file: the path of the file.
+        name: the name of the network in the file, or the path, for titles.
         values: values by canonical name, as a config has them.
         origins: for each name, the key that it comes from.
         report: what became of every key.

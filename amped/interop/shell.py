@@ -37,12 +37,12 @@ class Flag:
 
 @dataclass
 class Script:
-    """What a script says: the flags of its launch, the words before them, and the lines that are not followed.
+    """The flags of a launch script, and its other commands.
 
     Attributes:
         flags: the flags of the program, in order.
         launcher: the flags before the program's name, as of torchrun, and #SBATCH lines.
-        others: lines with other commands, which are not run.
+        others: other commands, which are not run, each after the number of its line.
     """
 
     flags: list[Flag] = field(default_factory=list)

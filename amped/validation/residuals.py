@@ -60,12 +60,13 @@ class Residual:
     Attributes:
         measurement: the row of the table.
         quantity: what is compared; `fits_in_memory` for a run that ran out of memory.
-        measured, predicted: the two values; there is no prediction if the row cannot be modeled.
+        measured: the measured value.
+        predicted: the predicted value; None if the row cannot be modeled.
         fits_in_memory: whether the run is predicted to fit.
-        ground: what the error depends on besides the formulas.
+        ground: the properties of the run on which the error depends, such as the accelerator.
         step_time: the predicted time of a step, which turns the error of a rate into one of time.
         tokens: tokens of a step for each accelerator.
-        assumed: what the row leaves to defaults.
+        assumed: the values that the row leaves open.
         fitted: whether coefficients that the prediction uses were fitted to the run.
         reason: why there is no prediction, or what is wrong with the prediction about memory.
         utilization: the predicted share of the peak that FLOPs of the model take, where causal scores count.
