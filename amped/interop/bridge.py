@@ -59,10 +59,10 @@ def _arguments(saved: Mapping[str, Any]) -> Reading:
     for key, value in saved.items():
         name, is_opposite = arguments_by_place.get(key, ("", False))
         if name and value is not None:
-            arguments[name] = not value if is_opposite and isinstance(value, bool) else _plain(value)
+            arguments[name] = not value if is_opposite and isinstance(value, bool) else _without_module(value)
             keys[name] = key
         elif key.split(".")[0] in OF_MEGATRON and value is not None and not key.endswith("_target_"):
-            arguments.setdefault(key.rpartition(".")[2], _plain(value))
+            arguments.setdefault(key.rpartition(".")[2], _without_module(value))
         else:
             other_keys.append(key)
     arguments |= _arguments_of_mixed_precision(saved, report)
@@ -89,7 +89,7 @@ def _report_other_keys(keys: list[str], saved: Mapping[str, Any], report: Report
         report.ignored.append(ReportLine(", ".join(ignored), "data, logs, checkpoints, the learning rate, or not set"))
 
 
-def _plain(value: Any) -> Any:
+def _without_module(value: Any) -> Any:
     """A value of the file; a data type loses the name of its module: torch.bfloat16 becomes bfloat16."""
     return value.rpartition(".")[2] if isinstance(value, str) and value.startswith("torch.") else value
 

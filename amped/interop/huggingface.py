@@ -54,7 +54,7 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
     reading.refuse_wrong(origins)
     _report_unknown(model_type, reading)
     report.used += [ReportLine(key, quantities) for key, quantities in reading.taken.items()]
-    name = _title(raw, network, file)
+    name = _network_name(raw, network, file)
     return Imported(source=FORM, file=file, name=name, values=reading.values, origins=origins, report=report)
 
 
@@ -167,7 +167,7 @@ def _refuse_without_layers(values: Mapping[str, Any], file: str, model_type: str
         raise FileError(what, "amped models layers of attention and feed-forward networks" if reasons else names, file)
 
 
-def _title(raw: Mapping[str, Any], network: Mapping[str, Any], file: str) -> str:
+def _network_name(raw: Mapping[str, Any], network: Mapping[str, Any], file: str) -> str:
     """The name of the network in the file, or the path of the file if there is none."""
     name = raw.get("_name_or_path") or network.get("_name_or_path")
     return name if isinstance(name, str) and name else file

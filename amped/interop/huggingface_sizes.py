@@ -42,7 +42,7 @@ def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, Any] | None
         raw: its section.
         outer: the width of the network that receives its output.
     """
-    sizes = _sizes(Reading(raw, values={"outer": outer}), _row_of(raw))
+    sizes = _sizes(Reading(raw, values={"outer": outer}), _tower_row(raw))
     section_sizes = [at_most(section, outer) for _, section in sections(raw)]
     all_sizes = section_sizes if sizes is None else [sizes, *section_sizes]
     if not all_sizes or None in all_sizes:
@@ -50,7 +50,7 @@ def at_most(raw: Mapping[str, Any], outer: float = 0.0) -> dict[str, Any] | None
     return {size: sum(part[size] for part in all_sizes if part) for size in OF_NETWORK}
 
 
-def _row_of(raw: Mapping[str, Any]) -> str:
+def _tower_row(raw: Mapping[str, Any]) -> str:
     """The row of `not_modeled.json` for a tower: the first row whose keys the section has, else the usual tower."""
     rows_with_keys = ((name, row["when"]) for name, row in rows().items() if "when" in row)
     return next((name for name, keys in rows_with_keys if any(re.fullmatch(keys, key) for key in raw)), TOWER)

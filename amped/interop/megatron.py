@@ -49,7 +49,7 @@ def read(text: str, file: str) -> Imported:
     """
     if is_log(text):
         flags = {flag.name: flag for flag in arguments_of_log(text)}
-        arguments_by_name = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
+        arguments_by_name = {name: value for name, flag in flags.items() if (value := _logged_value(flag)) is not None}
         places = {name: f"line {flag.line}: {name}" for name, flag in flags.items()}
         return imported(Reading(arguments_by_name, places), file, "an argument of its default in a log")
     script = script_of(text, LAUNCH)
@@ -64,7 +64,7 @@ def read(text: str, file: str) -> Imported:
     return imported(reading, file)
 
 
-def _from_log(flag: Flag) -> Any:
+def _logged_value(flag: Flag) -> Any:
     """The value in a line of a log; None if the log prints None or nothing."""
     word = flag.words[0]
     return None if word in ("None", "") else setting(word)
@@ -80,7 +80,7 @@ def _arguments(script: Script) -> Reading:
     lines: dict[str, int] = {}
     for flag in (*script.launcher, *script.flags):
         name, switched_to = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
-        value = _value(flag, name, switched_to)
+        value = _flag_value(flag, name, switched_to)
         if name in values and values[name] != value and flag in script.flags:
             what = f"{flag.name} is {value!r}, and {values[name]!r} in line {lines[name]}"
             raise FileError(Problem(what, f"line {flag.line}", "keep one"))
@@ -88,7 +88,7 @@ def _arguments(script: Script) -> Reading:
     return Reading(values, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
 
 
-def _value(flag: Flag, name: str, switched_to: bool) -> Any:
+def _flag_value(flag: Flag, name: str, switched_to: bool) -> Any:
     """The value that a flag gives to an argument.
 
     `switched_to` if the flag has no value, else the one word as a value, else all words as text.

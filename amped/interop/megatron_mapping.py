@@ -71,7 +71,7 @@ def read_gradients(reading: Reading) -> dict[str, Any]:
     Source: Megatron-LM adds up gradients of bf16 in fp32 (megatron/training/arguments.py).
     """
     quantity = "gradient_precision"
-    main_format = _format(reading, "main_grads_dtype", quantity)
+    main_format = _number_format(reading, "main_grads_dtype", quantity)
     is_16_bit = reading.flag("grad_reduce_in_bf16", quantity) or main_format in ("bf16", "fp16")
     is_fp16 = reading.values.get("matrix_precision") == "fp16"
     is_32_bit = reading.flag("accumulate_allreduce_grads_in_fp32", quantity) or not is_fp16
@@ -86,7 +86,7 @@ def write_gradients(out: Outgoing) -> None:
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
 
 
-def _format(reading: Reading, name: str, quantity: str) -> str:
+def _number_format(reading: Reading, name: str, quantity: str) -> str:
     """The format of numbers in an argument, fp32 by default; Megatron-LM's and torch's names are both read."""
     word = reading.word(name, quantity, "fp32").removeprefix("torch.")
     return OF_TORCH.get(word, word)
@@ -100,7 +100,7 @@ def read_states(reading: Reading) -> dict[str, Any]:
     quantity = "optimizer_state_precision"
     has_formats = reading.flag("use_precision_aware_optimizer", quantity)
     formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
-    mean, square, weights = (_format(reading, name, quantity) for name in formats)
+    mean, square, weights = (_number_format(reading, name, quantity) for name in formats)
     if not has_formats:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
@@ -170,7 +170,7 @@ STARTED = (
 )
 
 
-def _first(reading: Reading, names: tuple[str, ...], quantity: str) -> int | None:
+def _first_number(reading: Reading, names: tuple[str, ...], quantity: str) -> int | None:
     """The first number above 0 of some arguments; None if there is none. All of them are marked as used."""
     return next((number for number in [reading.number(name, quantity) for name in names] if number), None)
 
@@ -180,7 +180,7 @@ def read_machine(reading: Reading) -> dict[str, Any]:
 
     A single server may have more accelerators than train, so that its size stays open.
     """
-    nodes, accelerators = (_first(reading, names, quantity) for names, quantity in STARTED)
+    nodes, accelerators = (_first_number(reading, names, quantity) for names, quantity in STARTED)
     world_size = reading.number("world_size", "number_of_accelerators")
     has_several_nodes = nodes is not None and nodes > 1  # one server may have more than train
     return {
@@ -221,14 +221,16 @@ def read_stages(reading: Reading) -> dict[str, Any]:
     )
     layers = reading.number("num_layers_per_virtual_pipeline_stage", quantity)
     chunks = chunks or (int(reading.values.get("layers", 1)) // (stages * layers) if layers else None)
-    layout = layout or _ends_as_layers(reading, stages * (chunks or 1))
+    layout = layout or _layout_with_ends(reading, stages * (chunks or 1))
     if reading.raw.get(GROUP) == stages:
         reading.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
-    ends = {f"number_of_{end}_stage_layers": f"decoder_{end}_pipeline_num_layers" for end in ("first", "last")}
+    arguments_of_ends = {
+        f"number_of_{end}_stage_layers": f"decoder_{end}_pipeline_num_layers" for end in ("first", "last")
+    }
     return {
         "pipeline_layout": layout or None,
         quantity: (_chunks_of(layout, stages) if layout else chunks) or None,
-        **{name: reading.number(argument, name) or None for name, argument in ends.items()},
+        **{name: reading.number(argument, name) or None for name, argument in arguments_of_ends.items()},
     }
 
 
@@ -239,7 +241,7 @@ def _chunks_of(layout: str, stages: int) -> int | None:
     return None
 
 
-def _ends_as_layers(reading: Reading, parts: int) -> str | None:
+def _layout_with_ends(reading: Reading, parts: int) -> str | None:
     """The layout in letters if the split counts the embedding or the output head as a layer; None if it counts neither.
 
     Args:
@@ -265,7 +267,7 @@ def write_stages(out: Outgoing) -> None:
     layout, chunks = out["pipeline_layout"], out["virtual_pipeline_stages"]
     if layout and out["pipeline_parallel_degree"] > 1:
         why = "layers of each stage: E embedding, t layer, m module for further tokens, L output head"
-        text = _letters(Layout(layout), out["multi_token_prediction_layers"])
+        text = _in_letters(Layout(layout), out["multi_token_prediction_layers"])
         out.write(why, pipeline_model_parallel_layout=text)
         return
     if chunks > 1:
@@ -275,7 +277,7 @@ def write_stages(out: Outgoing) -> None:
             out.write(f"layers of the {end} stage", f"decoder_{end}_", pipeline_num_layers=out[name])
 
 
-def _letters(layout: Layout, modules: int) -> str:
+def _in_letters(layout: Layout, modules: int) -> str:
     """A layout in Megatron-LM's letters; a layout of numbers is converted, with `modules` modules for further tokens before L."""
     if layout.in_letters:
         return str(layout)

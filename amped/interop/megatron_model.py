@@ -197,7 +197,7 @@ def read_experts(reading: Reading) -> dict[str, Any]:
         width: values.get(width, values.get("feedforward_dimension")),
         "number_of_MoE_layers": sum(marks),
         "mixture_layer_pattern": as_pattern(marks) if 0 < sum(marks) < layers else None,
-        "expert_capacity_factor": _capacity(reading),
+        "expert_capacity_factor": _expert_capacity(reading),
         "deduplicated_dispatch": _is_dispatched_once(reading),
     }
 
@@ -213,7 +213,7 @@ def _is_dispatched_once(reading: Reading) -> bool:
     return reading.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
 
 
-def _capacity(reading: Reading) -> float:
+def _expert_capacity(reading: Reading) -> float:
     """The tokens that an expert can take as a multiple of its mean load; 0.0 for no limit, which a negative number means too."""
     name = "expert_capacity_factor"
     factor = reading.get(f"moe_{name}", name, 0)
@@ -270,7 +270,7 @@ def number_or_marks(written: Any, place: str) -> int | list[int]:
         ConfigError: for any other text.
     """
     try:
-        value: int | list[int] = _value(ast.parse(str(written), mode="eval").body)
+        value: int | list[int] = _parsed_value(ast.parse(str(written), mode="eval").body)
         if isinstance(value, list) and not set(value) <= {0, 1}:
             raise ValueError(value)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
@@ -279,7 +279,7 @@ def number_or_marks(written: Any, place: str) -> int | list[int]:
     return value
 
 
-def _value(node: ast.expr) -> Any:
+def _parsed_value(node: ast.expr) -> Any:
     """The value of a parsed expression: a whole number, a list, a sum of lists, or a list times a number.
 
     Raises:
@@ -289,13 +289,13 @@ def _value(node: ast.expr) -> Any:
         case ast.Constant(value=int(number)) if abs(number) < LONGEST:
             return int(number)
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return [int(_value(part)) for part in parts]
+            return [int(_parsed_value(part)) for part in parts]
         case ast.BinOp(op=ast.Mult()):
-            marks, times = _value(node.left), _value(node.right)
+            marks, times = _parsed_value(node.left), _parsed_value(node.right)
             if isinstance(marks, list) and isinstance(times, int) and 0 <= len(marks) * times < LONGEST:
                 return marks * times
         case ast.BinOp(op=ast.Add()):
-            marks, further_marks = _value(node.left), _value(node.right)
+            marks, further_marks = _parsed_value(node.left), _parsed_value(node.right)
             if isinstance(marks, list) and isinstance(further_marks, list):
                 return marks + further_marks
     raise ValueError(ast.dump(node)[:40])

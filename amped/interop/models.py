@@ -31,14 +31,14 @@ def with_model(values: Mapping[str, Any], lookup_tables: LookupTables = None) ->
     """
     name = values.get("model")
     path = Path(name).expanduser() if isinstance(name, str) else None
-    if path is None or not _is_a_file(str(name), path, lookup_tables):
+    if path is None or not _means_file(str(name), path, lookup_tables):
         return dict(values)
     from amped.interop.recognition import read_file  # the readers are loaded for a file only
 
     return {**values, "model": as_row(read_file(path, "hf"))}
 
 
-def _is_a_file(name: str, path: Path, lookup_tables: LookupTables) -> bool:
+def _means_file(name: str, path: Path, lookup_tables: LookupTables) -> bool:
     """Whether a name means a file: it looks like a path, or it is a folder with a config.json and no row has that name.
 
     Raises:
@@ -66,7 +66,7 @@ def named_model(name: str | None) -> str | Imported | None:
     from amped.interop.recognition import read_file
 
     path = Path(name).expanduser()
-    return read_file(path) if _is_a_file(name, path, None) else user_tables().row(MODELS, name).name
+    return read_file(path) if _means_file(name, path, None) else user_tables().row(MODELS, name).name
 
 
 def as_row(imported: Imported) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def outgoing(e: Estimation) -> Outgoing:
         if name in choices:
             values[name] = choices[name]
         elif isinstance(value := e[name] if name in e else sources.given.get(name), float):
-            values[name] = _plain(value, quantities[name].mark.unit)
+            values[name] = _json_number(value, quantities[name].mark.unit)
     system = sources.rows.get(SYSTEM)
     if system is not None and ACCELERATORS_PER_HOST in system.columns:
         values[ACCELERATORS_PER_HOST] = system.columns[ACCELERATORS_PER_HOST]
@@ -137,7 +137,7 @@ EXTRA = ("number_of_nodes", "data_parallel_degree", "norm_position", "causal", "
          "final_norm", "expert_bias", "relative_position_tables")  # fmt: skip
 
 
-def _plain(value: float, unit: str) -> Any:
+def _json_number(value: float, unit: str) -> Any:
     """A number as JSON has it: true or false for a boolean, an integer if it is whole, else a float."""
     if unit == "boolean":
         return bool(value)

@@ -105,18 +105,18 @@ def _read(path: Path, form: str | None) -> Imported:
     Raises:
         FileError: for a file that is missing, too large or of no known format.
     """
-    text = _text(path)
+    text = _read_text(path)
     if form is not None and form not in FORMATS:
         raise FileError(f"--from {quoted(form)} is no format", f"there are {', '.join(FORMATS)}")
     if text.lstrip()[:1] == "{" or (form in OBJECTS and form not in TEXTS) or (form is None and _is_json(text)):
-        return _object(parse_json(text, str(path), by_python=True), str(path), form)
-    name = form or _fitting(TEXTS, text)
+        return _read_object(parse_json(text, str(path), by_python=True), str(path), form)
+    name = form or _format_of(TEXTS, text)
     if name is None:
         raise FileError(Problem("is of no format that amped knows", "line 1", f"{_formats()}; --from names one"))
     return TEXTS[name].read(text, str(path))
 
 
-def _fitting(forms: Mapping[str, Form[Content]], content: Content) -> str | None:
+def _format_of(forms: Mapping[str, Form[Content]], content: Content) -> str | None:
     """The name of the first format to which a text or a JSON object belongs; None if there is none."""
     return next((name for name, form in forms.items() if form.fits(content)), None)
 
@@ -127,7 +127,7 @@ def _is_json(text: str) -> bool:
     return start[:1] == "[" and not start[1:2].isalpha()
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The text of a file.
 
     Raises:
@@ -139,7 +139,7 @@ def _text(path: Path) -> str:
     return read_text(path)
 
 
-def _object(raw: object, file: str, form: str | None) -> Imported:
+def _read_object(raw: object, file: str, form: str | None) -> Imported:
     """The imported content of a JSON file.
 
     Raises:
@@ -151,7 +151,7 @@ def _object(raw: object, file: str, form: str | None) -> Imported:
         raise FileError("is a config of amped already", command("estimate", "--config", file))
     if form is not None and form not in OBJECTS:
         raise FileError(Problem(f"is JSON, and {form} is not", "line 1"))
-    name = form or _fitting(OBJECTS, raw)
+    name = form or _format_of(OBJECTS, raw)
     if name is None:
         keys = ", ".join(map(json.dumps, list(raw)[:5])) or "nothing"
         raise FileError(f"is of no format that amped knows: it has {keys}", f"{_formats()}; --from names one")

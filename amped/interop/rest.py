@@ -18,25 +18,25 @@ OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
 
 
 @lru_cache(maxsize=32)
-def _ignored(tables: str) -> list[tuple[str, re.Pattern[str]]]:
+def _ignored_patterns(tables: str) -> list[tuple[str, re.Pattern[str]]]:
     """The patterns of keys without effect in a format, each after the reason."""
     return [(why, re.compile(pattern)) for why, pattern in table(tables)["ignored"]]
 
 
 @lru_cache(maxsize=32)
-def _costly(tables: str) -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+def _costly_patterns(tables: str) -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
     """The patterns of keys in a format that may cost time or memory, each with its row."""
     return [(re.compile(row["keys"]), row) for row in table(tables)["unsupported"]]
 
 
 def without_effect(tables: str, key: str) -> str | None:
     """The reason why a key of a format has no effect; None if it may have one."""
-    return next((why for why, pattern in _ignored(tables) if pattern.fullmatch(key)), None)
+    return next((why for why, pattern in _ignored_patterns(tables) if pattern.fullmatch(key)), None)
 
 
 def costly_feature(tables: str, key: str) -> Mapping[str, Any] | None:
     """The row of the feature to which a key belongs, if amped does not model the feature and it may cost something; else None."""
-    return next((row for pattern, row in _costly(tables) if pattern.fullmatch(key)), None)
+    return next((row for pattern, row in _costly_patterns(tables) if pattern.fullmatch(key)), None)
 
 
 def report_unread_keys(tables: str, reading: Reading, unknown: str | None = None) -> None:

@@ -155,10 +155,10 @@ def _add_statement(statement: str, number: int, variables: Variables, launch: st
     if f"{launch} " not in f"{expanded_statement.replace('=', ' ')} ":
         script.others.append((number, statement.strip().split("\n")[0][:60]))
         return
-    words = _words(expanded_statement, number)
+    words = _launch_words(expanded_statement, number)
     program_place = next((place for place, word in enumerate(words) if word.endswith(".py")), -1)
-    script.launcher += _flags(words[: max(program_place, 0)], number)
-    script.flags += _flags(words[program_place + 1 :], number)
+    script.launcher += _flags_of_words(words[: max(program_place, 0)], number)
+    script.flags += _flags_of_words(words[program_place + 1 :], number)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -177,7 +177,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             statement += code.rstrip()[:-1] + " "
             continue
         statement += code
-        if _is_open(statement):
+        if _continues(statement):
             if number - start > LONGEST_STATEMENT:
                 break
             statement += "\n"
@@ -186,7 +186,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             yield start, statement
         statement = ""
     if statement.strip():
-        if _is_open(statement):
+        if _continues(statement):
             raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
         yield start, statement
 
@@ -209,7 +209,7 @@ def _quote_after(letter: str, quote: str) -> str:
     return letter if letter in "'\"" else ""
 
 
-def _is_open(text: str) -> bool:
+def _continues(text: str) -> bool:
     """Whether a statement continues in the next line, because it is inside a quote or inside the brackets of an array."""
     match = ASSIGNED.match(text.strip())
     is_in_array = match is not None and match[3].startswith("(") and not text.rstrip().endswith(")")
@@ -226,7 +226,7 @@ def _without_comment(line: str) -> str:
     return line
 
 
-def _words(text: str, number: int) -> list[str]:
+def _launch_words(text: str, number: int) -> list[str]:
     """The words of a launch. A quoted text of several flags is split into them.
 
     Raises:
@@ -240,7 +240,7 @@ def _words(text: str, number: int) -> list[str]:
     return [word for part in parts for word in part]
 
 
-def _flags(words: list[str], number: int) -> list[Flag]:
+def _flags_of_words(words: list[str], number: int) -> list[Flag]:
     """The flags of a launch, from its words: `--name value …` and `--name=value`; words before the first flag are left out."""
     flags: list[Flag] = []
     for word in words:

@@ -41,15 +41,15 @@ def _factor(reading: Reading, written: Any) -> float | None:
         divisor = _factor(reading, written.removeprefix("1/"))
         return 1 / divisor if divisor else None
     if written.startswith("@"):
-        return _first(reading, table("not_modeled")["sizes"][written.removeprefix("@")])
+        return _first_known(reading, table("not_modeled")["sizes"][written.removeprefix("@")])
     if "|" in written:
-        return _first(reading, written.split("|"))
+        return _first_known(reading, written.split("|"))
     if written.replace(".", "", 1).isdigit():
         return float(written)
     return _value(reading, written)
 
 
-def _first(reading: Reading, names: Iterable[Any]) -> float | None:
+def _first_known(reading: Reading, names: Iterable[Any]) -> float | None:
     """The value of the first of several factors that is known; None if none is."""
     return next((value for name in names if (value := _factor(reading, name)) is not None), None)
 

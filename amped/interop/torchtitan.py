@@ -34,7 +34,7 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
     accelerators that the other degrees leave, so that their number stays open.
     """
     copies = reading.number(f"{P}data_parallel_replicate_degree", "sharding_degree", 1, least=1)
-    shard_degree = _or_rest(reading, f"{P}data_parallel_shard_degree", "zero_stage")
+    shard_degree = _count_or_rest(reading, f"{P}data_parallel_shard_degree", "zero_stage")
     reshard = reading.word(f"{P}fsdp_reshard_after_forward", "zero_stage", "default")
     has_stages = reading.degree("pipeline") > 1
     stage = 0 if shard_degree == 1 else 2 if reshard == "never" or (reshard == "default" and has_stages) else 3
@@ -73,7 +73,7 @@ def read_batch(reading: Reading) -> dict[str, Any]:
     Without a pipeline, the local batch is a micro-batch. A global batch of -1 is one local batch of each replica.
     """
     local = reading.number(f"{T}local_batch_size", "microbatch_size", 8, least=1)
-    batch = _or_rest(reading, f"{T}global_batch_size", "batch_size")
+    batch = _count_or_rest(reading, f"{T}global_batch_size", "batch_size")
     microbatch = reading.number(MICRO, "microbatch_size", 1, least=1)
     has_stages = reading.degree("pipeline") > 1
     if batch == REST:
@@ -309,7 +309,7 @@ def _older_names(newer: Reading) -> Reading:
         fields[CONTEXT], places[CONTEXT] = fields.pop(LONGEST), LONGEST
     context = Reading(fields, places).number(CONTEXT, "context", least=1)
     for theirs, ours in TOKENS.items():
-        tokens = _or_rest(newer, theirs, "batch_size")
+        tokens = _count_or_rest(newer, theirs, "batch_size")
         if tokens == REST:
             fields.pop(theirs, None)  # the framework's own default
         elif context is not None:
@@ -323,7 +323,7 @@ def _older_names(newer: Reading) -> Reading:
     return Reading(fields, places)
 
 
-def _or_rest(reading: Reading, name: str, quantity: str) -> int:
+def _count_or_rest(reading: Reading, name: str, quantity: str) -> int:
     """The value of a key that is a count of at least 1, or `REST` (-1), which is also the default.
 
     Raises:

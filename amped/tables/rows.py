@@ -146,10 +146,12 @@ def _about_both(base: Row, own_columns: Mapping[str, Any], inherited: Mapping[st
         for about in ("unverified", "fitted")
     )
     sources = [*(own_columns.get("sources") or ()), *base.sources]
-    both: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
+    columns: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
     if fitted:
-        both["fitted_on"] = "; ".join(row["fitted_on"] for row in (own_columns, base.columns) if row.get("fitted_on"))
-    return both
+        columns["fitted_on"] = "; ".join(
+            row["fitted_on"] for row in (own_columns, base.columns) if row.get("fitted_on")
+        )
+    return columns
 
 
 def _with_both_peaks(columns: Mapping[str, Any], needed: Container[str]) -> Mapping[str, Any]:
@@ -171,8 +173,8 @@ def _notice_of_peak(name: str, written: Mapping[str, Any], columns: Mapping[str,
     """
     for missing, given in (SIXTEEN_BITS, SIXTEEN_BITS[::-1]):
         if missing in columns and missing not in written:
-            others = f"; peaks of other formats stay those of '{base}'" if base else ""
-            yield f"row '{name}' gives {given} alone: {missing} is {columns[missing]}, too{others}"
+            other_peaks = f"; peaks of other formats stay those of '{base}'" if base else ""
+            yield f"row '{name}' gives {given} alone: {missing} is {columns[missing]}, too{other_peaks}"
 
 
 def _notice_of_product(name: str, base: str, columns: list[str]) -> Iterator[str]:

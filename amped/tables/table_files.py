@@ -123,16 +123,18 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
         )
     named = content.get("table", path.stem)
     tables = [(named, content["rows"])] if "rows" in content else list(content.items())
-    problems = [problem for table, rows in tables for problem in _problems(table, rows)]
+    problems = [problem for table, rows in tables for problem in _table_problems(table, rows)]
     if problems or not tables:
         raise TableError(problems or "holds no table", file=str(path))
     written = dict.fromkeys(column for _, rows in tables for columns in rows.values() for column in columns)
     retired = ", ".join(column for column in written if column in aliases().retired)
     notices = [f"not used any more: {retired}"] if retired else []
-    return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, notices
+    return {
+        table: {row: _with_canonical_names(columns) for row, columns in rows.items()} for table, rows in tables
+    }, notices
 
 
-def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
+def _with_canonical_names(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a row under their canonical names, also in values that list columns."""
     return {
         canonical_column(name): [*map(canonical_column, value)] if name in OF_COLUMNS and value else value
@@ -140,7 +142,7 @@ def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _problems(table: object, rows: object) -> Iterator[Problem]:
+def _table_problems(table: object, rows: object) -> Iterator[Problem]:
     """The problems with the name and the rows of a table."""
     if not isinstance(table, str):
         yield Problem(f"the table's name {quoted(table)} is not text")

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
+from amped.base.record import dataclass
 from amped.tables.row_names import other_names, without_owner
 from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
 from amped.tables.rows import Row as Row
@@ -53,11 +54,12 @@ Link = tuple[int, str]
 LONGEST_NAME = 200
 
 
+@dataclass
 class Layer:
     """The rows of a table in one file, which lie over those of other files."""
 
-    def __init__(self, file: str, rows: Rows) -> None:
-        self.file, self.rows = file, rows
+    file: str
+    rows: Rows
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -142,16 +144,16 @@ class Tables:
         Raises:
             TableError: for an unknown row, and for rows that extend one another.
         """
-        depth = _depth(name, stack)
+        depth = _highest_layer(name, stack)
         if not depth:
             raise TableError(*self._no_row(table, name, stack, chain))
         # An alias of a row that a higher layer corrects is an alias of the correction.
         name = str(stack[depth - 1].meant(name))
-        depth = _depth(name, stack)
+        depth = _highest_layer(name, stack)
         layer, below = stack[depth - 1], stack[: depth - 1]
         name = str(layer.meant(name))
         columns, link = layer.rows[name], (depth, name)
-        base = columns.get("extends", name if _depth(name, below) else None)
+        base = columns.get("extends", name if _highest_layer(name, below) else None)
         if base is None:
             return row_alone(table, name, columns, layer.file)
         if link in chain:
@@ -189,7 +191,7 @@ class Tables:
         return layers
 
 
-def _depth(name: str, stack: list[Layer]) -> int:
+def _highest_layer(name: str, stack: list[Layer]) -> int:
     """The number (from 1) of the highest layer that has a row with this name or alias; 0 if none has."""
     layers = range(len(stack), 0, -1) if len(name) < LONGEST_NAME else ()
     return next((depth for depth in layers if stack[depth - 1].meant(name) is not None), 0)
@@ -221,7 +223,11 @@ def system_built_with(accelerator: str, tables: Tables, node_size: object = None
     """
     row = tables.row(ACCELERATORS, accelerator)
     accelerator_names = {plain(name) for name in (row.name, *row.ancestors)}
-    systems = [tables.row(SYSTEMS, system) for system, name in _built_with(tables) if plain(name) in accelerator_names]
+    systems = [
+        tables.row(SYSTEMS, system)
+        for system, name in _systems_with_accelerators(tables)
+        if plain(name) in accelerator_names
+    ]
     systems.sort(key=lambda system: node_size is not None and system.columns.get(NODE) != node_size)
     return systems[0].name if systems else None
 
@@ -235,13 +241,13 @@ def system_of_its_form(accelerator: str, tables: Tables, node_size: object = Non
     if own_system or not _form(row):
         return own_system
     form_factors = {}
-    for system, name in _built_with(tables):
+    for system, name in _systems_with_accelerators(tables):
         if tables.has(ACCELERATORS, name) and _form(other := tables.row(ACCELERATORS, name)) == _form(row):
             form_factors[system] = other.columns["form_factor"]
     return min(form_factors, key=lambda name: form_factors[name] != row.columns["form_factor"], default=None)
 
 
-def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:
+def _systems_with_accelerators(tables: Tables) -> Iterator[tuple[str, str]]:
     """Each system and the accelerator that it is built with, by the names of their rows."""
     yield from ((name, str(tables.row(SYSTEMS, name).columns.get("accelerator"))) for name in tables.names(SYSTEMS))
 

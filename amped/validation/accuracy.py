@@ -184,7 +184,7 @@ def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
     their numbers of experts are equal. All repeats of one configuration together are one run. Networks are weighted by runs.
     """
     correlations, numbers_of_runs = [], []
-    for rows_of_network in split((r for r in rows if r.times), _network).values():
+    for rows_of_network in split((r for r in rows if r.times), _network_label).values():
         # Tokens per second and accelerator, measured and predicted.
         runs = split(rows_of_network, lambda r: r.measurement.group).values()
         rates = np.array([np.mean([r.tokens / np.array(r.times) for r in repeats], axis=0) for repeats in runs]).T
@@ -194,7 +194,7 @@ def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
     return float(np.average(correlations, weights=numbers_of_runs)) if correlations else None
 
 
-def _network(r: Residual) -> str:
+def _network_label(r: Residual) -> str:
     """A label of a row's network: its numbers of parameters and experts, or its name if they are not known."""
     return f"{r.ground.number_of_parameters:.2g} {r.ground.number_of_experts:g}" if r.ground else NAMES[By.MODEL](r)
 

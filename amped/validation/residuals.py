@@ -119,8 +119,10 @@ class Residual:
     @property
     def accelerator(self) -> str:
         """The row of the accelerator, or the name in the table if there is no prediction."""
-        given = self.measurement.settings
-        return self.ground.accelerator if self.ground else str(given.get("accelerator") or given.get("system", ""))
+        settings = self.measurement.settings
+        if self.ground:
+            return self.ground.accelerator
+        return str(settings.get("accelerator") or settings.get("system", ""))
 
     @property
     def trusted(self) -> bool:
@@ -141,20 +143,21 @@ def residuals(table: str | Path | None = None, lookup_tables: LookupTables = Non
     rows = read_table(table, catalogue())
     processes = min(usable_cores(), len(rows) // FEWEST_ROWS)
     work = partial(residuals_of, lookup_tables=lookup_tables)
-    compared = chain.from_iterable(side_by_side(work, _parts(rows) if processes > 1 else [rows], processes))
+    parts = _rows_for_processes(rows) if processes > 1 else [rows]
+    compared = chain.from_iterable(side_by_side(work, parts, processes))
     return sorted(compared, key=lambda residual: residual.measurement.row.line)
 
 
-def _parts(rows: Sequence[Row]) -> list[list[Row]]:
+def _rows_for_processes(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows in parts for processes, the largest part first.
 
     A part has rows of one software that all have experts or all have none, as most configs of such a part have one structure.
     """
-    alike: dict[tuple[str, bool], list[Row]] = {}
+    rows_by_structure: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         key = str(row.settings.get("software")), "number_of_experts" in row.settings
-        alike.setdefault(key, []).append(row)
-    return sorted(alike.values(), key=len, reverse=True)
+        rows_by_structure.setdefault(key, []).append(row)
+    return sorted(rows_by_structure.values(), key=len, reverse=True)
 
 
 def validated_runs(
@@ -223,8 +226,8 @@ def _residuals_of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[
     verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
     verdict = verdict if m.compared or m.out_of_memory else NOTHING
     shared: dict[str, Any] = {
-        "fits_in_memory": fits, "ground": e.ground, "step_time": e[TIME], "tokens": tokens, "assumed": _assumed(m, e), "reason": verdict,
-        "utilization": e[CAUSAL_UTILIZATION], "fitted": _fitted(m, e),
+        "fits_in_memory": fits, "ground": e.ground, "step_time": e[TIME], "tokens": tokens, "assumed": _assumed_values(m, e), "reason": verdict,
+        "utilization": e[CAUSAL_UTILIZATION], "fitted": _is_fitted(m, e),
     }  # fmt: skip
     compared = [
         Residual(m, name, measured, predicted=fits if name == FITS else m.predicted(e, name), **shared)
@@ -237,7 +240,7 @@ def _residuals_of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[
     return [residual for residual in compared if residual not in paces[1:]], e
 
 
-def _fitted(m: Measurement, e: Estimation) -> bool:
+def _is_fitted(m: Measurement, e: Estimation) -> bool:
     """Whether coefficients were fitted to the run: the shipped ones, or those of a user's own calibration."""
     runs = own_runs(e.scenario.sources.rows[KERNELS]) if e.uses_kernels else ()
     return m.fitted or m.row.texts.get("id") in [run.id for run in runs]
@@ -256,7 +259,7 @@ def _contradiction(paces: Sequence[Residual]) -> str:
     return f"the time of a step is given more than once, and differs: {', '.join(values)}"
 
 
-def _assumed(m: Measurement, e: Estimation) -> tuple[Taken, ...]:
+def _assumed_values(m: Measurement, e: Estimation) -> tuple[Taken, ...]:
     """The values that the row leaves open: chosen ones, defaults of its software's row, and the rest of the recipe."""
     software_defaults = {
         name: Taken(name, origin.written, f"default of {origin.row.name}")

@@ -90,12 +90,12 @@ def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[st
     """
     runs, ground = validated_runs_with_values(), e.ground
     near_runs = [run for run in runs if run.ground.generation == ground.generation]
-    same = tuple(run.id for run in near_runs if run.ground.accelerator == ground.accelerator and _is_same(e, run))
+    same_runs = tuple(run.id for run in near_runs if run.ground.accelerator == ground.accelerator and _is_same(e, run))
     grades = (LAW, FAR, NEAR, MEASURED)
-    aspects = sorted(_aspects(e, runs, near_runs, bool(same)), key=lambda aspect: grades.index(aspect.grade))
+    aspects = sorted(_aspects(e, runs, near_runs, bool(same_runs)), key=lambda aspect: grades.index(aspect.grade))
     unread = [f"{name} is given, and nothing here uses it" for name in e.unread]
     return Support(
-        not_modeled=tuple(not_modeled), aspects=tuple(aspects), ignored=(*unread, *ignored), near=len(near_runs), runs=len(runs), same=same,
+        not_modeled=tuple(not_modeled), aspects=tuple(aspects), ignored=(*unread, *ignored), near=len(near_runs), runs=len(runs), same=same_runs,
     )  # fmt: skip
 
 
@@ -108,11 +108,11 @@ def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], has_same_r
         near: those on the same generation of accelerators.
         has_same_run: whether one of them is the same configuration.
     """
-    for row in _rows():
+    for row in _aspect_rows():
         value = _value(e, row["name"])
         if value in (None, row["usual"]):
             continue
-        near_count, count = (sum(_has(run, row, value) for run in group) for group in (near, runs))
+        near_count, count = (sum(_has_aspect(run, row, value) for run in group) for group in (near, runs))
         grade = (MEASURED if has_same_run else NEAR) if near_count else FAR if count else LAW
         yield Aspect(title=row["title"], name=row["name"], value=value, grade=grade, near=near_count, runs=count)
 
@@ -122,7 +122,7 @@ def _value(e: Estimation, name: str) -> Any:
     return e.choices.get(name, e[name] if name in e else e.scenario.sources.given.get(name))
 
 
-def _has(run: Run, row: Mapping[str, Any], value: Any) -> bool:
+def _has_aspect(run: Run, row: Mapping[str, Any], value: Any) -> bool:
     """Whether a run had an aspect: the same value if the row of the aspect says `same`, else any value but the usual one."""
     run_value = run.values.get(row["name"], row["usual"])
     return bool(run_value == value if row.get("same") else run_value != row["usual"])
@@ -138,7 +138,7 @@ def _is_same(e: Estimation, run: Run) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _rows() -> list[dict[str, Any]]:
+def _aspect_rows() -> list[dict[str, Any]]:
     """The rows of aspects.json: title, quantity and usual value of each aspect."""
     rows: list[dict[str, Any]] = shipped_json("validation", "aspects.json")["rows"]
     return rows
@@ -149,15 +149,15 @@ def validated_runs_with_values() -> tuple[Run, ...]:
     """The validated runs whose inputs are known well, with the values of their rows in canonical units."""
     rows = {row.texts.get("id"): row for row in read_table(None, catalogue())}
     return tuple(
-        Run(id=run.id, ground=run.ground, values=_values(rows[run.id].settings))
+        Run(id=run.id, ground=run.ground, values=_run_values(rows[run.id].settings))
         for run in validated()
         if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
     )
 
 
-def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _run_values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a run by quantity in canonical units, from its row, its network's and its software's; only those that aspects need."""
-    tables, names = user_tables(), {*(row["name"] for row in _rows()), *IDENTITY}
+    tables, names = user_tables(), {*(row["name"] for row in _aspect_rows()), *IDENTITY}
     written: dict[str, Any] = {}
     for name, table in (("software", SOFTWARE), ("model", MODELS)):
         row = str(settings.get(name))

@@ -100,11 +100,11 @@ class Row:
 
     Attributes:
         line: the number of its first line in the file, for messages.
-        texts: the filled cells of columns for people and of columns that hold one of a few words.
+        texts: the filled cells of columns for people and of columns that hold one of a few words, by column.
         settings: parameters and rows of lookup tables by name, in the form of `--set`.
         open: parameters that the source leaves open, so that amped chooses them.
-        facts: what the run did that amped does not model.
-        measured: what was measured, in SI units.
+        facts: the features of the run that amped does not model, with their values.
+        measured: the measured values by quantity, in canonical units.
     """
 
     line: int
@@ -121,7 +121,7 @@ class Row:
 
     def place(self, *columns: str) -> str:
         """The line and some columns of the row, in words for messages."""
-        return f"line {self.line}, {_columns(columns)}"
+        return f"line {self.line}, {_column_words(columns)}"
 
 
 def read_table(path: str | Path | None, quantities: Catalogue) -> list[Row]:
@@ -143,11 +143,11 @@ def read_table(path: str | Path | None, quantities: Catalogue) -> list[Row]:
     (_, heads), *lines = _lines(text, label) or [(1, [])]
     header = [_head(name, parameters) for name in heads]
     problems = [*_header_problems(header, parameters)]
-    problems += [_ragged(line, cells, header) for line, cells in lines if len(cells) != len(header)]
+    problems += [_length_problem(line, cells, header) for line, cells in lines if len(cells) != len(header)]
     rows: list[Row] = []
     if not problems:
         rows = [_row(line, [*zip(header, cells, strict=True)], parameters, problems) for line, cells in lines]
-        problems += _same_ids(rows)
+        problems += _id_problems(rows)
     if problems:
         raise ConfigError(problems, file=label)
     return rows
@@ -161,7 +161,7 @@ def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
     """
     lines, line = [], 1
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    # The library refuses a long cell without its column, so that `_take` refuses it.
+    # The library refuses a long cell without its column, so that `_read_cell` refuses it.
     earlier_limit = csv.field_size_limit(len(text) + 1)
     try:
         for cells in reader:
@@ -183,7 +183,7 @@ def shipped_cells() -> Iterator[dict[str, str]]:
 
 @lru_cache(maxsize=1)
 def other_heads() -> dict[str, dict[str, str]]:
-    """The column (and the unit of a bare number, if any) that each other spelling of a head means, as in logs, by this spelling."""
+    """For each other spelling of a head, as in logs: the column that it means, and the unit of a bare number, if it has one."""
     heads: dict[str, dict[str, str]] = shipped_json("validation", "heads.json")["heads"]
     return heads
 
@@ -213,7 +213,7 @@ def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Pro
     elif not {*columns} & {*ANSWERS}:
         yield Problem("no column says what was measured", "line 1", f"add one of {', '.join(MEASURED)}")
     for name in dict.fromkeys(filter(None, columns)):
-        where = f"line 1, {_columns([name])}"
+        where = f"line 1, {_column_words([name])}"
         if name in RESULT:
             yield Problem(f"'{name}' is a result, and no measurement is compared with it", where, NO_MEASUREMENT)
         elif name not in names:
@@ -221,22 +221,24 @@ def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Pro
             yield Problem(f"unknown column {quoted(name)}", where, hint)
     for name, times in Counter(head.written for head in header if head.column).items():
         if times > 1:
-            yield Problem(f"the column {quoted(name)} stands {times} times", f"line 1, {_columns([name])}", "keep one")
+            yield Problem(
+                f"the column {quoted(name)} stands {times} times", f"line 1, {_column_words([name])}", "keep one"
+            )
 
 
-def _columns(names: Sequence[str]) -> str:
+def _column_words(names: Sequence[str]) -> str:
     """The words `column 'a'`, or `columns 'a' and 'b'`."""
     return f"column{'s' * (len(names) > 1)} {' and '.join(map(quoted, names))}"
 
 
-def _ragged(line: int, cells: Sequence[str], header: Sequence[Head]) -> Problem:
+def _length_problem(line: int, cells: Sequence[str], header: Sequence[Head]) -> Problem:
     """The problem with a line that has more or fewer cells than the header."""
-    where = f"line {line}, {_columns([head.column for head in header[: len(cells)][-1:]])}"
+    where = f"line {line}, {_column_words([head.column for head in header[: len(cells)][-1:]])}"
     what = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
     return Problem(what, where, "put cells with commas in quotation marks")
 
 
-def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
+def _id_problems(rows: Sequence[Row]) -> Iterator[Problem]:
     """A problem for each id that several rows have."""
     for name, times in Counter(row.texts.get("id", "") for row in rows).items():
         if name and times > 1:
@@ -252,9 +254,9 @@ def _row(line: int, cells: Sequence[tuple[Head, str]], parameters: Parameters, p
         with collected(cell_problems, row.place(head.column)):
             if written := cell.strip():
                 cell_row = Row(line)
-                _take(cell_row, head, written, parameters)
+                _read_cell(cell_row, head, written, parameters)
                 _add(row, cell_row, parameters)
-    problems += cell_problems or _contradictions(row, [head.column for head, _ in cells])
+    problems += cell_problems or _row_problems(row, [head.column for head, _ in cells])
     return row
 
 
@@ -283,7 +285,7 @@ def _canonical(name: str, value: Any, parameters: Parameters) -> Any:
     return read_value(parameters[name], value) if name in parameters else value
 
 
-def _take(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
+def _read_cell(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
     """Reads one cell into the row, as its column needs.
 
     Raises:
@@ -295,19 +297,19 @@ def _take(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
     if len(cell) > LONGEST_CELL:
         raise ConfigError(f"the cell has {len(cell)} characters", f"{LONGEST_CELL} is the most; close quotation marks")
     if column in MEASURED:
-        row.measured[MEASURED[column][0]] = _measured(head, cell)
+        row.measured[MEASURED[column][0]] = _measured_value(head, cell)
     elif column in WORDS:
         row.texts[column] = _one_of(WORDS_OF_LOGS.get(cell.casefold(), cell.casefold()), WORDS[column], "word")
     elif column in TEXTS:
         row.texts[column] = cell
     elif column not in LISTS:
-        _set(row, column, cell, parameters)
+        _set_parameter(row, column, cell, parameters)
     else:
         for part in filter(None, map(str.strip, cell.split(";"))):
-            _take_part(row, column, part, parameters)
+            _read_part(row, column, part, parameters)
 
 
-def _measured(head: Head, cell: str) -> float:
+def _measured_value(head: Head, cell: str) -> float:
     """The measured value in the canonical unit of its quantity; a utilization may be in percent.
 
     Raises:
@@ -326,7 +328,7 @@ def _measured(head: Head, cell: str) -> float:
     return number
 
 
-def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None:
+def _read_part(row: Row, column: str, part: str, parameters: Parameters) -> None:
     """Reads one part of a cell of several parts into the row.
 
     Args:
@@ -348,7 +350,7 @@ def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None
     else:
         if name not in aliases().settings:
             name = _one_of(aliases().canonical(name), (*ROW_NAMES, *parameters), "parameter")
-        _set(row, name, written, parameters)
+        _set_parameter(row, name, written, parameters)
 
 
 def _fact(name: str, parameters: Parameters) -> str:
@@ -365,7 +367,7 @@ def _fact(name: str, parameters: Parameters) -> str:
     return _one_of(name, tuple(FACTS), "fact")
 
 
-def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
+def _set_parameter(row: Row, name: str, cell: str, parameters: Parameters) -> None:
     """Sets a parameter or the name of a table's row, as `--set` reads and checks it.
 
     Raises:
@@ -382,7 +384,7 @@ def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
             read_value(parameters[parameter], value)
 
 
-def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
+def _row_problems(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
     """The problems of a row as a whole: nothing measured, parameters both given and open, degrees that do not fit the accelerators.
 
     Args:
