@@ -112,7 +112,7 @@ def _arguments_of_mixed_precision(saved: Mapping[str, Any], report: Report) -> d
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """An estimated configuration as fields of Bridge's sections, by place; the fields that Bridge sets itself are left out."""
+    """An estimated configuration as fields of Bridge's sections, by place, without the arguments that Bridge lacks or derives itself."""
     out = megatron.every_field(e)
     fields, why = out.fields, out.why
     out.write("tokens of the vocabulary", padded_vocab_size=out["vocabulary_size"])

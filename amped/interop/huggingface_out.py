@@ -139,7 +139,7 @@ Carried = tuple[str, ...]
 
 
 def write_longest(out: Outgoing) -> Carried:
-    """Writes the longest sequence, which is that of the training; carries no quantity."""
+    """Writes the longest sequence, which is that of the training. The key carries no quantity of the network."""
     out.write("the longest sequence", max_position_embeddings=out["context"])
     return ()
 
@@ -179,7 +179,10 @@ def write_window(out: Outgoing) -> Carried:
 
 
 def write_windows(out: Outgoing) -> Carried:
-    """Writes the attention window and the kind of each layer. The windowed layers come first, because amped knows only their number."""
+    """Writes the attention window and the kind of each layer.
+
+    The windowed layers come first, because amped knows only their number.
+    """
     width, windowed_layers, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
     windowed_layers = windowed_layers if width else 0
     out.fields["sliding_window"], out.why["sliding_window"] = width or None, "tokens that a windowed layer attends to"

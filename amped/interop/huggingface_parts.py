@@ -39,7 +39,7 @@ def part_of(word: str, family: Mapping[str, Any]) -> str | None:
 
 
 def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a file in which each layer is one block (Nemotron-H), with each two blocks as one layer.
+    """The keys of a file whose layers are single blocks (Nemotron-H), with two blocks joined to each layer.
 
     A layer is a mixing block with a feed-forward block; if there are more of one kind, the others are marked absent. Another
     file is returned as it is.

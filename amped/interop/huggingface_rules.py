@@ -27,7 +27,10 @@ WINDOWED = ("sliding_attention", "local", "sliding", "chunked_attention")
 
 
 def read_heads(reading: Reading) -> dict[str, Any]:
-    """Reads the number of key-value heads and the width of a head, if other keys determine them."""
+    """Reads the number of key-value heads and the width of a head.
+
+    By default each query head has a key-value head, and all heads together are as wide as the residual stream.
+    """
     values, query_heads, quantity = reading.values, reading.values["attention_heads"], "key_value_heads"
     groups = values.get(quantity, query_heads)
     if reading.flag("new_decoder_architecture", quantity):
@@ -56,7 +59,7 @@ def read_latent_attention(reading: Reading) -> dict[str, Any]:
 
 
 def report_value_heads(reading: Reading) -> dict[str, Any]:
-    """Reports values that are wider or narrower than keys without latent attention, which amped cannot express. Returns no values."""
+    """Reports values whose width is not that of keys, without latent attention, as amped cannot express them. Returns no values."""
     width = reading.number("v_head_dim", "value_head_dimension")
     if reading.values.get("attention_kind") == "multi_latent" or width in (None, reading.values["head_dimension"]):
         return {}
@@ -81,7 +84,7 @@ def read_feedforward(reading: Reading) -> dict[str, Any]:
 
 
 def _adjusted_width(reading: Reading, width: int) -> dict[str, Any]:
-    """The width of the feed-forward network, as {"feedforward_dimension": n}, if the model class changes the width in the file; else empty.
+    """The width as {"feedforward_dimension": n}, if the model class changes the width in the file; else empty.
 
     RecurrentGemma takes a part of the width. LFM2 takes two thirds, times a factor, rounded up to a multiple.
 

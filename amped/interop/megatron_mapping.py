@@ -66,7 +66,9 @@ def write_precision(out: Outgoing) -> None:
 
 
 def read_gradients(reading: Reading) -> dict[str, Any]:
-    """Reads the bits in which gradients are added up: 32 unless a bf16 sum is asked for, or matrix products are fp16.
+    """Reads the bits in which gradients are added up.
+
+    They are 16 if a bf16 sum is asked for, or if matrix products are fp16 and no fp32 sum is asked for; else 32.
 
     Source: Megatron-LM adds up gradients of bf16 in fp32 (megatron/training/arguments.py).
     """

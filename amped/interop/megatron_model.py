@@ -182,7 +182,7 @@ def write_windows(out: Outgoing) -> None:
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:
-    """Reads the number and the places of layers that are mixtures of experts, the width and capacity of an expert, and how tokens travel.
+    """Reads which layers are mixtures of experts, the width and the capacity of an expert, and how tokens travel to experts.
 
     Empty for a dense network.
     """

@@ -63,13 +63,16 @@ def read_simumax_batch(reading: Reading) -> dict[str, Any]:
 
 
 def read_simumax_precision(reading: Reading) -> dict[str, Any]:
-    """Reads the format of matrix products: fp8 if it is switched on, else `dtype`."""
+    """Reads the format of matrix products: `dtype`, or fp8 if that is switched on too."""
     number_format, has_fp8 = reading.word("dtype", "matrix_precision"), reading.flag("fp8", "matrix_precision")
     return {"matrix_precision": "fp8" if has_fp8 and number_format else number_format or None}
 
 
 def read_simumax_recomputation(reading: Reading) -> dict[str, Any]:
-    """Reads which activations the backward pass computes again: whole layers, attention, or norms."""
+    """Reads which activations the backward pass computes again: all or some whole layers, or attention and norms.
+
+    A feed-forward network that is computed again by itself is reported as not supported.
+    """
     quantity = "activation_recomputation"
     is_enabled, kind = reading.flag("enable_recompute", quantity), reading.word("recompute_granularity", quantity, "")
     layers = reading.number("recompute_layer_num", "number_of_recomputed_layers", 0)

@@ -385,7 +385,10 @@ def shipped(out: Outgoing, model: str) -> dict[str, Any]:
 
 
 def _kind(network: Mapping[str, Any]) -> tuple[bool, ...]:
-    """The properties that tell kinds of networks apart, the most important first: experts, latent attention, sinks, norms of queries and keys."""
+    """The properties that tell kinds of networks apart, the most important first.
+
+    They are experts, latent attention, sinks, and norms of queries and keys.
+    """
     latent = network.get("attention_kind") == "multi_latent"
     sinks, norms = (bool(network.get(name)) for name in ("attention_sinks", "query_key_norm"))
     return (network.get("number_of_experts") or 1) > 1, latent, sinks, norms

@@ -65,7 +65,7 @@ class Row:
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """The columns whose values no source confirms that somebody has read."""
+        """The columns whose values are not confirmed by a source that somebody has read."""
         return tuple(self.columns.get("unverified") or ())
 
     @property

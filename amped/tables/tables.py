@@ -63,7 +63,7 @@ class Layer:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The name of each row by its names and aliases in lower case; a name wins over an alias."""
+        """The name of each row by its names and aliases, without case, spaces and hyphens; a name is preferred to an alias."""
         return {plain(alias): name for alias, name in _aliases(self.rows).items()} | {plain(n): n for n in self.rows}
 
     def meant(self, name: str) -> str | None:

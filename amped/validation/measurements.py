@@ -81,7 +81,7 @@ class Measurement:
 
     @property
     def source(self) -> str:
-        """The publication or person that measured."""
+        """The publication or the person that the measurement comes from."""
         return self.row.texts.get("source", "")
 
     @property

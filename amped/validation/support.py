@@ -156,7 +156,10 @@ def validated_runs_with_values() -> tuple[Run, ...]:
 
 
 def _run_values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a run by quantity in canonical units, from its row, its network's and its software's; only those that aspects need."""
+    """The values of a run by quantity, in canonical units; only those that aspects and IDENTITY need.
+
+    They come from the row of the run, and from the rows of its network and its software.
+    """
     tables, names = user_tables(), {*(row["name"] for row in _aspect_rows()), *IDENTITY}
     written: dict[str, Any] = {}
     for name, table in (("software", SOFTWARE), ("model", MODELS)):
