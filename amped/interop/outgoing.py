@@ -69,7 +69,7 @@ def heading(out: Outgoing, version: str, e: Estimation) -> list[str]:
 
 
 def run_line(out: Outgoing, program: str) -> str:
-    """The comment line with the command that starts the file; `what` is the program with its arguments."""
+    """The comment line with the command that starts the file; `program` is the program with its arguments."""
     on_every_server = f"; on every server, with {HEAD} the name of the first" if servers(out)[0] > 1 else ""
     return f"# run{on_every_server}: {torchrun(out)} {program}"
 
