@@ -79,13 +79,13 @@ def estimate(
     Raises:
         AmpedError: with all problems, and what to do about them.
     """
-    return estimated(_asked(config, overrides, lookup_tables, formulas), Estimate)
+    return estimated(_scenario(config, overrides, lookup_tables, formulas), Estimate)
 
 
-def _asked(
+def _scenario(
     config: ConfigSource | None, overrides: Mapping[str, object], tables: LookupTables, formulas: Formulas
 ) -> Scenario:
-    """What a call describes: as the command line has it, rows without a config leave the rest to the chooser."""
+    """The scenario that a call describes. Without a config, the chooser fills in all that is not given, as on the command line."""
     return Asking(config, overrides, tables, formulas).completed()
 
 
@@ -98,17 +98,17 @@ def explain(
     formulas: Formulas = None,
     **overrides: object,
 ) -> Explanation:
-    """The tree of formulas that leads to one value; the arguments are those of `estimate`.
+    """The tree of formulas that leads to one value.
 
     Args:
         name: the name of the quantity, or a word for it.
         config: as in `estimate`.
-        inside: whether the tree has the names too that a chapter keeps to itself.
+        inside: whether the tree also has the quantities that only their own chapter uses.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
         overrides: as in `estimate`.
     """
-    return explained(_asked(config, overrides, lookup_tables, formulas), name, inside)
+    return explained(_scenario(config, overrides, lookup_tables, formulas), name, inside)
 
 
 def explore(
@@ -146,8 +146,8 @@ def explore(
         formulas: as in `estimate`.
         overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
     """
-    wishes = (where,) if isinstance(where, str) else tuple(where)
-    options = Options(top, space, wishes, objective, largest, pareto, tuple(each))
+    limits = (where,) if isinstance(where, str) else tuple(where)
+    options = Options(top, space, limits, objective, largest, pareto, tuple(each))
     asked, sweeps = Asking(config, overrides, lookup_tables, formulas).searched(vary or {})
     with opened(Spread(workers=workers, warm_up=load)) as engine:
         return explored(asked, options, sweeps, Run(engine or ALONE.engine, Path(resume) if resume else None))
@@ -167,14 +167,14 @@ def sensitivity(
 
     Args:
         config: as in `estimate`; the first value of a list is the configuration's own, and the others are tried.
-        of: the result; any quantity that is a number.
+        of: the name of the result; any quantity that is a number.
         kinds: kinds of parameters: mapping, system, accelerator, model, experiment.
         step: the share by which continuous parameters are varied, down and up.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
         overrides: as in `estimate`; the values of a list are tried.
     """
-    return analyzed(_asked(config, overrides, lookup_tables, formulas), of, kinds, step)
+    return analyzed(_scenario(config, overrides, lookup_tables, formulas), of, kinds, step)
 
 
 def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> float:  # noqa: N802 (AMPeD's name)

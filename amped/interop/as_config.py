@@ -15,17 +15,19 @@ from amped.theory.language.quantity import CATEGORIES, MAPPING, NETWORK
 
 
 def as_config(imported: Imported, model: str | Imported | None = None) -> dict[str, Any]:
-    """The config with every value of the file, in the sections where the catalogue lists them.
+    """A config of amped with every value of an imported file, in the sections where the catalogue lists the quantities.
+
+    Each parameter says which key it comes from. What amped cannot express stands under `not_modeled`, if there is anything.
 
     Args:
         imported: the file.
-        model: the network where the file says none: a row of the table, or a config.json.
+        model: the network, if the file has none: the name of a row of the table, or an imported config.json.
     """
     sections: dict[str, dict[str, Any]] = {category: {"parameters": {}} for category in CATEGORIES}
     if imported.software:
-        sections[MAPPING] = {**_row(SOFTWARE, imported.software), **sections[MAPPING]}
+        sections[MAPPING] = {**_row_reference(SOFTWARE, imported.software), **sections[MAPPING]}
     if isinstance(model, str):
-        sections[NETWORK] = {**_row(MODELS, model), **sections[NETWORK]}
+        sections[NETWORK] = {**_row_reference(MODELS, model), **sections[NETWORK]}
     files = [file for file in (model, imported) if isinstance(file, Imported)]
     for file in files:
         for name, value in file.values.items():
@@ -33,10 +35,10 @@ def as_config(imported: Imported, model: str | Imported | None = None) -> dict[s
             sections[catalogue()[name].category or MAPPING]["parameters"][name] = entry
     about = printable(f"{imported.name}; imported by amped from {imported.source}")
     entries = (entry for file in files for entry in file.report.not_modeled())
-    missing = [entry for entry in entries if model is None or entry["what"] != str(NO_SIZES)]
-    return {"$schema": schema_uri(), "description": about} | ({KEY: missing} if missing else {}) | sections
+    not_modeled = [entry for entry in entries if model is None or entry["what"] != str(NO_SIZES)]
+    return {"$schema": schema_uri(), "description": about} | ({KEY: not_modeled} if not_modeled else {}) | sections
 
 
-def _row(table: str, name: str) -> dict[str, Any]:
-    """A row of a table, as a category of a config names it."""
-    return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": name}}
+def _row_reference(table: str, row: str) -> dict[str, Any]:
+    """The reference to a row of a lookup table, in the form that a section of a config has."""
+    return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": row}}

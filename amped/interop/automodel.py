@@ -14,7 +14,11 @@ D = "distributed."
 
 
 def read_sharding(reading: Reading) -> dict[str, Any]:
-    """FSDP2 over all replicas, or over those of one copy."""
+    """Reads the ZeRO stage, the number of accelerators and the sharding degree from the keys of `distributed`.
+
+    FSDP2 shards weights, gradients and states (ZeRO 3) over all replicas, or over those of one of `dp_replicate_size` copies.
+    DDP shards nothing. Without `dp_size`, the number of accelerators stays open.
+    """
     replicas = reading.number(f"{D}dp_size", "number_of_accelerators", least=1)
     copies = reading.number(f"{D}dp_replicate_size", "sharding_degree", 1, least=1)
     target = reading.word(f"{D}_target_", "zero_stage", "fsdp2")
@@ -31,7 +35,10 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
 
 
 def write_sharding(out: Outgoing) -> None:
-    """FSDP2 over all replicas, or over those of one copy; or replicas without shards."""
+    """Writes FSDP2 over all replicas or over those of one copy, or DDP without ZeRO.
+
+    FSDP2 always shards weights too, so that ZeRO 1 and 2 are reported as lost.
+    """
     stage, replicas = out["zero_stage"], out["data_parallel_degree"]
     shard = int(out["sharding_degree"]) if stage and "sharding_degree" in out.given else replicas
     why = "replicas share out weights, gradients and states" if stage else "replicas are whole"
@@ -45,20 +52,20 @@ def write_sharding(out: Outgoing) -> None:
 
 
 def read_precision(reading: Reading) -> dict[str, Any]:
-    """bf16 unless the file says another format."""
-    fp8 = reading.flag("fp8.enabled", "matrix_precision")
-    form = reading.word("model.torch_dtype", "matrix_precision", "bf16")
-    return {"matrix_precision": "fp8" if fp8 else "fp32" if "32" in form else "bf16"}
+    """Reads the format of matrix products: fp8 if it is enabled, else fp32 or bf16 by `torch_dtype` (by default bf16)."""
+    has_fp8 = reading.flag("fp8.enabled", "matrix_precision")
+    torch_format = reading.word("model.torch_dtype", "matrix_precision", "bf16")
+    return {"matrix_precision": "fp8" if has_fp8 else "fp32" if "32" in torch_format else "bf16"}
 
 
 def write_precision(out: Outgoing) -> None:
-    """bf16, fp32 or fp8."""
-    form = out["matrix_precision"]
-    out.write("format of products", "model.", torch_dtype="fp32" if form in ("fp32", "tf32") else "bf16")
-    if form == "fp8":
+    """Writes the format of matrix products as fp32 or bf16, and fp8 as a section. Reports any other format as lost."""
+    number_format = out["matrix_precision"]
+    out.write("format of products", "model.", torch_dtype="fp32" if number_format in ("fp32", "tf32") else "bf16")
+    if number_format == "fp8":
         out.write("products in fp8", "fp8.", enabled=True)
-    elif form not in ("bf16", "fp32"):
-        out.lose("matrix_precision", f"{form} has no key here")
+    elif number_format not in ("bf16", "fp32"):
+        out.lose("matrix_precision", f"{number_format} has no key here")
 
 
 RULES = {
@@ -72,7 +79,7 @@ def read(text: str, file: str) -> Imported:
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """A configuration in AutoModel's keys."""
+    """The mapping of an estimated configuration as AutoModel's keys; the network has none and is reported as lost."""
     out = written(e, FORM, RULES)
     if out["number_of_experts"] <= 1:
         out.fields.pop(f"{D}ep_size", None)
@@ -81,6 +88,6 @@ def fields_of(e: Estimation) -> Outgoing:
 
 
 def write(e: Estimation) -> str:
-    """AutoModel's YAML, each key with its reason."""
+    """The text of an AutoModel YAML; each key has its reason as a comment."""
     out = fields_of(e)
     return as_yaml(out, [*heading(out, VERSION, e), run_line(out, "(AutoModel's recipe) --config THIS_FILE")])

@@ -22,21 +22,24 @@ OF_MEGATRON = ("model", "ddp", "optimizer", "comm_overlap")
 
 @lru_cache(maxsize=1)
 def places() -> Mapping[str, str]:
-    """For each argument of Megatron-LM its place in Bridge's sections; a minus means the opposite."""
+    """The place of each argument of Megatron-LM in Bridge's sections, such as "model.num_layers", by the argument's name.
+
+    A minus before a place says that the field is the opposite of the switch.
+    """
     sections, arguments = table(FORM)["sections"], table(megatron.FORM)["arguments"]
-    fields = {
+    places_by_home = {
         name: f"{sections[row['home']]}.{row.get('field', name)}"
         for name, row in arguments.items()
         if row["home"] in sections
     }
-    return {**fields, **table(FORM)["places"]}
+    return {**places_by_home, **table(FORM)["places"]}
 
 
 def read(text: str, file: str) -> Imported:
-    """The training of a saved YAML.
+    """The training that a saved YAML of Megatron-Bridge describes.
 
     Raises:
-        FileError: for another file.
+        FileError: if the file has no section `model`.
     """
     saved = flat(parse_yaml(text))
     if not any(key.startswith("model.") for key in saved):
@@ -47,59 +50,69 @@ def read(text: str, file: str) -> Imported:
 
 
 def _arguments(saved: Mapping[str, Any]) -> Reading:
-    """The arguments of Megatron-LM that a saved config has, and what follows from them; the rest is told."""
-    names = {place.lstrip("-"): (name, place.startswith("-")) for name, place in places().items()}
-    arguments, keys, rest, report = dict[str, Any](), dict[str, str](), list[str](), Report()
+    """The arguments of Megatron-LM that a saved config has, with those of its preset and those that follow from others.
+
+    Keys that are no arguments are reported.
+    """
+    arguments_by_place = {place.lstrip("-"): (name, place.startswith("-")) for name, place in places().items()}
+    arguments, keys, other_keys, report = dict[str, Any](), dict[str, str](), list[str](), Report()
     for key, value in saved.items():
-        name, opposite = names.get(key, ("", False))
+        name, is_opposite = arguments_by_place.get(key, ("", False))
         if name and value is not None:
-            arguments[name] = not value if opposite and isinstance(value, bool) else _plain(value)
+            arguments[name] = not value if is_opposite and isinstance(value, bool) else _without_module(value)
             keys[name] = key
         elif key.split(".")[0] in OF_MEGATRON and value is not None and not key.endswith("_target_"):
-            arguments.setdefault(key.rpartition(".")[2], _plain(value))
+            arguments.setdefault(key.rpartition(".")[2], _without_module(value))
         else:
-            rest.append(key)
-    arguments |= _preset(saved, report)
+            other_keys.append(key)
+    arguments |= _arguments_of_mixed_precision(saved, report)
     if arguments.get("accumulate_allreduce_grads_in_fp32") is False:
         arguments["grad_reduce_in_bf16"] = True
     if arguments.get("num_query_groups"):
         arguments["group_query_attention"] = True
-    _tell_rest(rest, saved, report)
+    _report_other_keys(other_keys, saved, report)
     return Reading(arguments, keys, report=report)
 
 
-def _tell_rest(rest: list[str], saved: Mapping[str, Any], report: Report) -> None:
-    """What is no argument of Megatron-LM: an adapter, which changes what is trained; the rest costs nothing."""
-    frozen = [key for key in rest if key.partition(".")[0] == "peft" and saved[key] is not None]
-    if frozen:
+def _report_other_keys(keys: list[str], saved: Mapping[str, Any], report: Report) -> None:
+    """Reports the keys that are no arguments of Megatron-LM.
+
+    An adapter (`peft`) changes what is trained, so that it is not supported. The others cost nothing and are ignored.
+    """
+    adapter_keys = [key for key in keys if key.partition(".")[0] == "peft" and saved[key] is not None]
+    if adapter_keys:
         report.unsupported.append(
-            ReportLine(", ".join(frozen), "LoRA: most weights are frozen, which amped does not model")
+            ReportLine(", ".join(adapter_keys), "LoRA: most weights are frozen, which amped does not model")
         )
-    others = [key for key in rest if key not in frozen]
-    if others:
-        report.ignored.append(ReportLine(", ".join(others), "data, logs, checkpoints, the learning rate, or not set"))
+    ignored = [key for key in keys if key not in adapter_keys]
+    if ignored:
+        report.ignored.append(ReportLine(", ".join(ignored), "data, logs, checkpoints, the learning rate, or not set"))
 
 
-def _plain(value: Any) -> Any:
-    """A value of the file; a dtype loses the name of its module."""
+def _without_module(value: Any) -> Any:
+    """A value of the file; a data type loses the name of its module: torch.bfloat16 becomes bfloat16."""
     return value.rpartition(".")[2] if isinstance(value, str) and value.startswith("torch.") else value
 
 
-def _preset(saved: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """What a preset of mixed precision sets, or the section that says it."""
+def _arguments_of_mixed_precision(saved: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """Megatron's arguments from `mixed_precision`, by name.
+
+    If that is the name of a preset, those of the preset; an unknown name gives none, and a line in the report. Else the values
+    that are written out in the saved config.
+    """
     name = saved.get("mixed_precision")
     if not isinstance(name, str):
-        fields: dict[str, str] = table(FORM)["mixed_precision"]
-        return {argument: saved[key] for key, argument in fields.items() if saved.get(key) is not None}
-    presets = (preset for pattern, preset in table(FORM)["presets"] if re.search(pattern, name))
-    preset: dict[str, Any] | None = next(presets, None)
+        arguments_by_key: dict[str, str] = table(FORM)["mixed_precision"]
+        return {argument: saved[key] for key, argument in arguments_by_key.items() if saved.get(key) is not None}
+    matching = (preset for pattern, preset in table(FORM)["presets"] if re.search(pattern, name))
+    preset: dict[str, Any] | None = next(matching, None)
     if preset is None:
         report.unsupported.append(ReportLine("mixed_precision", f"{name} is no preset that amped knows"))
     return preset or {}
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """A configuration in Bridge's sections."""
+    """An estimated configuration as fields of Bridge's sections, by place, without the arguments that Bridge lacks or derives itself."""
     out = megatron.every_field(e)
     fields, why = out.fields, out.why
     out.write("tokens of the vocabulary", padded_vocab_size=out["vocabulary_size"])

@@ -24,7 +24,11 @@ BATCH = {"batch_size": "train_batch_size", "microbatch_size": "train_micro_batch
 
 
 def read_batch(reading: Reading) -> dict[str, Any]:
-    """Sequences of a step and of a micro-batch; what is "auto" stands in the arguments of the program."""
+    """Reads the sequences of a step and of a micro-batch, and the micro-batches of a step, from DeepSpeed's three keys.
+
+    "auto" means that the program's arguments say the number; the report then asks for it. If all three are given, the third
+    follows from the others and is left out.
+    """
     sizes = {}
     for name, key in BATCH.items():
         reading.refuse_section((key,))
@@ -38,34 +42,38 @@ def read_batch(reading: Reading) -> dict[str, Any]:
 
 
 def write_batch(out: Outgoing) -> None:
-    """The three numbers of a batch, which must agree."""
-    whole, micro = out["batch_size"], out["microbatch_size"]
-    out.write("sequences of a step, of a micro-batch, and micro-batches of a step", train_batch_size=whole, train_micro_batch_size_per_gpu=micro,
-              gradient_accumulation_steps=whole // (micro * out["data_parallel_degree"]))  # fmt: skip
+    """Writes the sequences of a step and of a micro-batch, and the micro-batches of a step (gradient accumulation)."""
+    batch, microbatch = out["batch_size"], out["microbatch_size"]
+    out.write("sequences of a step, of a micro-batch, and micro-batches of a step", train_batch_size=batch, train_micro_batch_size_per_gpu=microbatch,
+              gradient_accumulation_steps=batch // (microbatch * out["data_parallel_degree"]))  # fmt: skip
 
 
 def read_precision(reading: Reading) -> dict[str, Any]:
-    """bf16, fp16 or fp32."""
-    keys = {form: f"{form}.enabled" for form in ("bf16", "fp16")}
-    for form, key in keys.items():
+    """Reads the format of matrix products: that of `bf16` and `fp16` which is enabled, else fp32.
+
+    "auto" means that the program's arguments say it; then that format is taken, with a line in the report.
+    """
+    keys = {number_format: f"{number_format}.enabled" for number_format in ("bf16", "fp16")}
+    for number_format, key in keys.items():
         if reading.raw.get(key) == AUTO:
-            for other in keys.values():
-                reading.get(other, "matrix_precision")
-            reading.defaulted(key, f"auto: the program says it; {form} is taken")
-            return {"matrix_precision": form}
+            for section_key in keys.values():
+                reading.get(section_key, "matrix_precision")
+            reading.defaulted(key, f"auto: the program says it; {number_format} is taken")
+            return {"matrix_precision": number_format}
         if reading.flag(key, "matrix_precision"):
-            return {"matrix_precision": form}
+            return {"matrix_precision": number_format}
     return {"matrix_precision": "fp32"}
 
 
 def write_precision(out: Outgoing) -> None:
-    """bf16, fp16 or fp32."""
-    form = out["matrix_precision"]
-    if form not in ("fp32", "tf32"):
-        out.write("format of products", "fp16." if form == "fp16" else "bf16.", enabled=True)
-    if form not in ("bf16", "fp16", "fp32"):
+    """Writes bf16 or fp16 as enabled, and nothing for fp32. Reports formats below 16 bits and tf32 as lost."""
+    number_format = out["matrix_precision"]
+    if number_format not in ("fp32", "tf32"):
+        out.write("format of products", "fp16." if number_format == "fp16" else "bf16.", enabled=True)
+    if number_format not in ("bf16", "fp16", "fp32"):
         out.lose(
-            "matrix_precision", f"{form} is set in the program (Transformer Engine, PyTorch), not in DeepSpeed's file"
+            "matrix_precision",
+            f"{number_format} is set in the program (Transformer Engine, PyTorch), not in DeepSpeed's file",
         )
 
 
@@ -73,23 +81,26 @@ BITS_OF_FORMAT = {"fp32": 32, "bf16": 16, "fp16": 16}
 
 
 def read_gradients(reading: Reading) -> dict[str, Any]:
-    """The format in which gradients are added up."""
+    """Reads the bits of the format in which gradients are added up; empty if the file does not say it."""
     key = "data_types.grad_accum_dtype"
-    form = reading.word(key, "gradient_precision")
-    if form is not None and form not in BITS_OF_FORMAT:
-        reading.unsupported(key, f"{form}, read as fp32")
-    return {"gradient_precision": BITS_OF_FORMAT.get(form, 32)} if form else {}
+    number_format = reading.word(key, "gradient_precision")
+    if number_format is not None and number_format not in BITS_OF_FORMAT:
+        reading.unsupported(key, f"{number_format}, read as fp32")
+    return {"gradient_precision": BITS_OF_FORMAT.get(number_format, 32)} if number_format else {}
 
 
 def write_gradients(out: Outgoing) -> None:
-    """The format in which gradients are added up."""
-    wide = out["gradient_precision"] >= 4
+    """Writes the format in which gradients are added up: fp32, or the 16-bit format of matrix products."""
+    is_fp32 = out["gradient_precision"] >= 4
     half = "fp16" if out["matrix_precision"] == "fp16" else "bf16"
-    out.write("gradients are added up in this format", "data_types.", grad_accum_dtype="fp32" if wide else half)
+    out.write("gradients are added up in this format", "data_types.", grad_accum_dtype="fp32" if is_fp32 else half)
 
 
 def read_offload(reading: Reading) -> dict[str, Any]:
-    """What the host keeps."""
+    """Reads the shares of optimizer states and of weights that the host keeps, from 0 to 1.
+
+    A disk (device nvme) is read as the memory of the host, with a line in the report.
+    """
     shares = {}
     for key, name in (("offload_optimizer", "optimizer_offload"), ("offload_param", "weight_offload")):
         device, share = reading.word(f"{Z}{key}.device", name, "none"), reading.share(f"{Z}{key}.ratio", name, 1.0)
@@ -100,7 +111,7 @@ def read_offload(reading: Reading) -> dict[str, Any]:
 
 
 def write_offload(out: Outgoing) -> None:
-    """What the host keeps."""
+    """Writes the offload of optimizer states (any share) and of weights (all or none; else reported as lost)."""
     if share := out["optimizer_offload"]:
         out.write("the host keeps the optimizer's states", f"{Z}offload_optimizer.", device="cpu", ratio=share)
     if out["weight_offload"] == 1:
@@ -110,13 +121,13 @@ def write_offload(out: Outgoing) -> None:
 
 
 def read_sequence(reading: Reading) -> dict[str, Any]:
-    """Ulysses: an all-to-all turns shares of the sequence into shares of the heads."""
+    """Reads DeepSpeed-Ulysses as context parallelism by an all-to-all; empty if sequences are not split."""
     degree = reading.number("sequence_parallel_size", "context_parallel_degree", 1, least=1)
     return {"context_parallel_degree": degree, "context_parallel_kind": "all_to_all"} if degree > 1 else {}
 
 
 def write_sequence(out: Outgoing) -> None:
-    """Ulysses."""
+    """Writes context parallelism as the degree of DeepSpeed-Ulysses. Reports any kind but the all-to-all as lost."""
     degree, kind = out["context_parallel_degree"], out["context_parallel_kind"]
     if degree == 1:
         out.idle.add("context_parallel_kind")
@@ -129,7 +140,10 @@ def write_sequence(out: Outgoing) -> None:
 
 
 def read_sharding(reading: Reading) -> dict[str, Any]:
-    """MiCS: replicas share out their states in groups, and each group has a copy."""
+    """Reads the sharding degree from MiCS: replicas share out their states in groups, and each group has a copy.
+
+    DeepSpeed reads the key only at ZeRO 3. At another stage it is reported as not supported.
+    """
     key = f"{Z}mics_shard_size"
     if reading.get(key, "sharding_degree", NO_GROUPS) == NO_GROUPS:
         return {}
@@ -141,25 +155,25 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
 
 
 def write_sharding(out: Outgoing) -> None:
-    """MiCS, where groups of replicas have copies."""
-    stage, shard = out["zero_stage"], int(out["sharding_degree"])
-    if "sharding_degree" not in out.given or not stage or shard == out["data_parallel_degree"]:
+    """Writes the sharding degree as MiCS if groups of replicas have copies. Reports it as lost below ZeRO 3."""
+    stage, degree = out["zero_stage"], int(out["sharding_degree"])
+    if "sharding_degree" not in out.given or not stage or degree == out["data_parallel_degree"]:
         out.idle.add("sharding_degree")
     elif stage == 3:
-        out.write("replicas that share out their states; each such group has a copy", Z, mics_shard_size=shard)
+        out.write("replicas that share out their states; each such group has a copy", Z, mics_shard_size=degree)
     else:
-        out.lose("sharding_degree", f"{shard}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
+        out.lose("sharding_degree", f"{degree}: DeepSpeed has groups of replicas (MiCS) at ZeRO 3 alone")
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:
-    """Shares of the experts."""
-    on = reading.flag("expert_parallel.enabled", "expert_parallel_degree")
+    """Reads the expert-parallel degree from DeepSpeed's `expert_parallel` section; empty if experts are not split."""
+    is_enabled = reading.flag("expert_parallel.enabled", "expert_parallel_degree")
     degree = reading.number("expert_parallel.autoep_size", "expert_parallel_degree", 1, least=1)
-    return {"expert_parallel_degree": degree, "expert_tensor_parallel_degree": 1} if on and degree > 1 else {}
+    return {"expert_parallel_degree": degree, "expert_tensor_parallel_degree": 1} if is_enabled and degree > 1 else {}
 
 
 def write_experts(out: Outgoing) -> None:
-    """Shares of the experts."""
+    """Writes DeepSpeed's `expert_parallel` section (enabled, autoep_size), if the network has several experts and they are split."""
     degree = out["expert_parallel_degree"]
     if out["number_of_experts"] > 1 and degree > 1:
         why = "accelerators that each hold a share of the experts"
@@ -174,14 +188,21 @@ RULES = {
 
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
-    """The training of a DeepSpeed JSON. Its row of software has the attention of 2021; programs of today have a fused one."""
+    """The training that a DeepSpeed JSON describes, with fused attention.
+
+    The row of software that is taken has the attention kernels of 2021, but the program decides, and programs of today have a
+    fused attention.
+    """
     training = read_sections(FORM, Reading(flat(raw)), file, RULES, SOFTWARE)
     training.report.defaulted.append(ReportLine("flash_attention", "the program says it; a fused attention is taken"))
     return replace(training, values={**training.values, "flash_attention": True})
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """A configuration in DeepSpeed's keys."""
+    """The mapping of an estimated configuration as DeepSpeed's keys.
+
+    The network, its sequence length and the number of accelerators have no keys, and are reported as lost.
+    """
     out = written(e, FORM, RULES)
     what = "the network, its sequence length and the number of accelerators are in the program and the launcher"
     out.lose("model", what)
@@ -189,5 +210,5 @@ def fields_of(e: Estimation) -> Outgoing:
 
 
 def write(e: Estimation) -> str:
-    """DeepSpeed's JSON."""
+    """The text of a DeepSpeed JSON, with its reasons under keys that DeepSpeed does not read."""
     return as_json(fields_of(e), f"{VERSION}, written by amped: {e.scenario.title}")

@@ -15,11 +15,11 @@ class Target(NamedTuple):
     """A format that amped writes.
 
     Attributes:
-        title: what is written, in words.
-        suffix: the end of its files' names.
-        table: the column of fields.json.
-        write: the text for a configuration.
-        fields: its fields, and what the format cannot express.
+        title: the kind of file and the version of the framework, for people.
+        suffix: the end of its files' names, such as ".yaml".
+        table: the name of the format in the rows of fields.json.
+        write: the text of the file for an estimated configuration.
+        fields: the fields of the file, with what the format cannot express.
     """
 
     title: str
@@ -56,10 +56,10 @@ TARGETS = {
 
 
 def target(name: str) -> Target:
-    """A format by its name.
+    """The format of a name that `--for` takes.
 
     Raises:
-        ConfigError: for another name.
+        ConfigError: for an unknown name, with the nearest one.
     """
     if name not in TARGETS:
         what = f"--for {quoted(name)} is no format that amped writes"

@@ -12,15 +12,14 @@ from amped.interop.fields import fields, plain_values, table
 from amped.interop.huggingface_parts import as_plain
 from amped.interop.huggingface_rules import RULES
 from amped.interop.huggingface_sizes import (
-    beside_towers,
     sections,
-    told_size,
+    size_in_words,
     tower,
-    unknown_keys,
     unknown_network,
+    with_key_bounds,
 )
 from amped.interop.records import Imported, Reading, Report, ReportLine
-from amped.interop.rest import tell_rest
+from amped.interop.rest import report_unread_keys
 from amped.interop.sizes import is_size
 
 FORM = "huggingface"
@@ -33,71 +32,87 @@ COMMON = "llama"
 
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
-    """The network of a config.json.
+    """The network that a config.json describes.
 
     Raises:
-        ConfigError: for a key with a wrong value, or if it has no layers.
+        ConfigError: for a key with a wrong value.
+        FileError: if a size of the layers is missing.
     """
     report = Report()
     network = _language_model(raw, report)
-    kind = str(network.get("model_type") or raw.get("model_type") or "")
-    implied = _family_of(kind, network, report)
-    reading = Reading(as_plain(network, implied), values=dict(implied.get("facts", {})), report=report, family=implied)
-    values, origins = reading.values, dict.fromkeys(reading.values, f"model_type {kind}")
+    model_type = str(network.get("model_type") or raw.get("model_type") or "")
+    record = _family_of(model_type, network, report)
+    reading = Reading(as_plain(network, record), values=dict(record.get("facts", {})), report=report, family=record)
+    values, origins = reading.values, dict.fromkeys(reading.values, f"model_type {model_type}")
     for name, key, value in plain_values(FORM, reading):
         values[name], origins[name] = value, key
-    _refuse_without_layers(values, file, kind, raw)
+    _refuse_without_layers(values, file, model_type, raw)
     for rule in RULES:
-        values |= (of_rule := rule(reading))
-        origins = dict.fromkeys(of_rule, "a rule") | origins
+        values |= (rule_values := rule(reading))
+        origins = dict.fromkeys(rule_values, "a rule") | origins
     reading.values = {name: value for name, value in values.items() if value is not None}
     reading.refuse_wrong(origins)
-    _tell_unknown(kind, reading)
-    report.used += [ReportLine(key, into) for key, into in reading.taken.items()]
-    return Imported(FORM, file, _title(raw, network, file), reading.values, origins, report)
+    _report_unknown(model_type, reading)
+    report.used += [ReportLine(key, quantities) for key, quantities in reading.taken.items()]
+    name = _network_name(raw, network, file)
+    return Imported(source=FORM, file=file, name=name, values=reading.values, origins=origins, report=report)
 
 
 def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
-    """The part of the file that is about the language model; towers beside it are told."""
+    """The section of the file that describes the language model, flat. Towers and keys beside that section are reported."""
     towers, width = [key for key, _ in sections(raw) if key not in NESTED], _width(raw)
     report.unsupported += [tower(key, raw[key], width) for key in towers]
     for key in NESTED:
         if isinstance(raw.get(key), Mapping):
-            outer = {name: value for name, value in raw.items() if name not in (key, *towers)}
-            shared = {name: outer.pop(name) for name in ("tie_word_embeddings",) if name in outer}
-            _tell_outer(
-                {name: value for name, value in outer.items() if name not in raw[key]}, bool(towers), width, report
+            outer_keys = {name: value for name, value in raw.items() if name not in (key, *towers)}
+            shared = {name: outer_keys.pop(name) for name in ("tie_word_embeddings",) if name in outer_keys}
+            _report_outer_keys(
+                {name: value for name, value in outer_keys.items() if name not in raw[key]}, bool(towers), width, report
             )
             report.used.append(ReportLine(key, "the language model"))
             return _language_model({**shared, **raw[key]}, report)
     return {name: value for name, value in raw.items() if name not in towers}
 
 
-def _tell_outer(outer: Mapping[str, Any], has_towers: bool, width: float, report: Report) -> None:
-    """Tells the keys beside the section of the language model: with a tower they are about what joins both."""
-    patches = {name: outer[name] for name in PATCHES if not has_towers and name in outer}
-    if patches:
-        section = {**patches, "hidden_size": width, "num_hidden_layers": 0}
-        report.unsupported.append(tower(", ".join(patches), section, width))
-    joint = Reading({name: value for name, value in outer.items() if name not in patches})
-    tell_rest("keys", joint)
-    beside = Reading(outer, values={"dimensionality": width})
-    report.unsupported += [beside_towers(beside, line) if has_towers else line for line in joint.report.unsupported]
-    report.ignored += joint.report.ignored
+def _report_outer_keys(outer: Mapping[str, Any], has_towers: bool, width: float, report: Report) -> None:
+    """Reports the keys that stand beside the section of the language model.
+
+    Args:
+        outer: those keys with their values.
+        has_towers: whether the file has sections of towers; then unknown keys are about the projector between both.
+        width: the width of the language model; 0 if it is not known.
+        report: where they are reported.
+    """
+    patch_keys = {name: outer[name] for name in PATCHES if not has_towers and name in outer}
+    if patch_keys:
+        section = {**patch_keys, "hidden_size": width, "num_hidden_layers": 0}
+        report.unsupported.append(tower(", ".join(patch_keys), section, width))
+    other_keys = Reading({name: value for name, value in outer.items() if name not in patch_keys})
+    report_unread_keys("keys", other_keys)
+    sized = Reading(outer, values={"dimensionality": width})
+    report.unsupported += [
+        with_key_bounds(sized, line, "key_of_a_projector") if has_towers else line
+        for line in other_keys.report.unsupported
+    ]
+    report.ignored += other_keys.report.ignored
 
 
 def _width(raw: Mapping[str, Any]) -> float:
-    """The width of the language model of a file, where it is said plainly; else 0."""
-    inner = next((raw[key] for key in NESTED if isinstance(raw.get(key), Mapping)), raw)
-    width = next((inner[key] for key in fields(FORM)["dimensionality"].keys if inner.get(key) is not None), 0)
+    """The width of the residual stream of the language model, or 0.0 if no key gives it as a number."""
+    model = next((raw[key] for key in NESTED if isinstance(raw.get(key), Mapping)), raw)
+    width = next((model[key] for key in fields(FORM)["dimensionality"].keys if model.get(key) is not None), 0)
     return float(width) if is_size(width) else 0.0
 
 
 @lru_cache(maxsize=512)
-def family(kind: str) -> Mapping[str, Any]:
-    """What a model_type implies, with what it extends. The record of networks like Llama for an unknown one."""
+def family(model_type: str) -> Mapping[str, Any]:
+    """The record of a model_type, merged with the records that it is like.
+
+    A record holds `facts` (values by quantity), `keys` (other names of keys), words, ignored keys, layers and parts. An unknown
+    model_type has the record of networks like Llama.
+    """
     rows = table("families")["rows"]
-    row: dict[str, Any] = rows.get(kind, rows[COMMON])
+    row: dict[str, Any] = rows.get(model_type, rows[COMMON])
     if "like" not in row:
         return row
     base = family(row["like"])
@@ -108,40 +123,51 @@ def family(kind: str) -> Mapping[str, Any]:
     return {**base, **row, **merged, **lists}
 
 
-def _family_of(kind: str, raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
-    """The record of a model_type, with what amped cannot express of each such network."""
-    record = family(kind)
-    size = told_size(raw) if "unsupported" in record else ""
-    report.unsupported += [ReportLine(f"model_type {kind}", what + size) for what in record.get("unsupported", ())]
+def _family_of(model_type: str, raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]:
+    """The record of a model_type; what amped cannot express in each such network is reported."""
+    record = family(model_type)
+    size = size_in_words(raw) if "unsupported" in record else ""
+    key = f"model_type {model_type}"
+    report.unsupported += [ReportLine(key, what + size) for what in record.get("unsupported", ())]
     return record
 
 
-def _tell_unknown(kind: str, reading: Reading) -> None:
-    """Tells a model_type that amped does not know, with the bound that its sizes give, and the keys that nothing takes."""
-    rest, families, report = Report(), table("families")["rows"], reading.report
-    if kind not in families:
-        like = did_you_mean(kind, families) if kind else ""
-        what = f"{quoted(kind)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
-        report.unsupported.append(unknown_network(reading, "model_type", f"{what} {like}".strip()))
-    tell_rest("keys", replace(reading, report=rest))
+def _report_unknown(model_type: str, reading: Reading) -> None:
+    """Reports a model_type that amped does not know, with a bound from the network's sizes, and all keys that no quantity takes."""
+    unread_keys, families, report = Report(), table("families")["rows"], reading.report
+    if model_type not in families:
+        hint = did_you_mean(model_type, families) if model_type else ""
+        what = (
+            f"{quoted(model_type)} is not known to amped: read as a network like Llama's (gated, RMS norm, no biases)"
+        )
+        report.unsupported.append(unknown_network(reading, "model_type", f"{what} {hint}".strip()))
+    report_unread_keys("keys", replace(reading, report=unread_keys))
     report.unsupported += (
-        rest.unsupported if kind in families else [unknown_keys(reading, line) for line in rest.unsupported]
+        unread_keys.unsupported
+        if model_type in families
+        else [with_key_bounds(reading, line, "unknown_key") for line in unread_keys.unsupported]
     )
-    report.ignored += rest.ignored
+    report.ignored += unread_keys.ignored
 
 
-def _refuse_without_layers(values: Mapping[str, Any], file: str, kind: str, raw: Mapping[str, Any]) -> None:
-    """Refuses a file without the sizes of a transformer."""
-    lacking = [name for name in ("layers", "dimensionality", "attention_heads") if name not in values]
-    if lacking:
-        what = f"has no {', '.join(lacking)}" + (f" (model_type {kind!r})" if kind else ", and no model_type")
-        reasons = "; ".join(family(kind).get("unsupported", ()))
-        what += (f": {reasons}; amped cannot read it as a language model" if reasons else "") + told_size(raw)
-        names = f"a config.json has {' or '.join(fields(FORM)[lacking[0]].keys)}"
+def _refuse_without_layers(values: Mapping[str, Any], file: str, model_type: str, raw: Mapping[str, Any]) -> None:
+    """Refuses a file without the sizes of a transformer.
+
+    Raises:
+        FileError: with the missing sizes, and the reason if amped knows that the model_type is no language model.
+    """
+    missing = [name for name in ("layers", "dimensionality", "attention_heads") if name not in values]
+    if missing:
+        what = f"has no {', '.join(missing)}" + (
+            f" (model_type {model_type!r})" if model_type else ", and no model_type"
+        )
+        reasons = "; ".join(family(model_type).get("unsupported", ()))
+        what += (f": {reasons}; amped cannot read it as a language model" if reasons else "") + size_in_words(raw)
+        names = f"a config.json has {' or '.join(fields(FORM)[missing[0]].keys)}"
         raise FileError(what, "amped models layers of attention and feed-forward networks" if reasons else names, file)
 
 
-def _title(raw: Mapping[str, Any], network: Mapping[str, Any], file: str) -> str:
-    """What to call the network: the name in the file, else the file."""
+def _network_name(raw: Mapping[str, Any], network: Mapping[str, Any], file: str) -> str:
+    """The name of the network in the file, or the path of the file if there is none."""
     name = raw.get("_name_or_path") or network.get("_name_or_path")
     return name if isinstance(name, str) and name else file

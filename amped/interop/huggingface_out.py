@@ -37,48 +37,61 @@ FOLLOWING = {
 
 
 @lru_cache(maxsize=32)
-def class_of(kind: str) -> Mapping[str, Any]:
-    """The record of a class, with what it extends."""
-    row: dict[str, Any] = table(FORM)["classes"][kind]
+def class_of(model_type: str) -> Mapping[str, Any]:
+    """The record of one class of transformers, merged with the record that it is like.
+
+    It holds the architecture, the keys by quantity, the rules, and what kind of network the class needs.
+    """
+    row: dict[str, Any] = table(FORM)["classes"][model_type]
     base = class_of(row["like"]) if "like" in row else {"keys": {}}
     keys = {name: key for name, key in {**base["keys"], **row.get("keys", {})}.items() if key is not None}
-    return {"needs": "", **base, **row, "keys": keys, "model_type": kind}
+    return {"needs": "", **base, **row, "keys": keys, "model_type": model_type}
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """The network of a configuration in the keys of the class that loses least."""
+    """The network of an estimated configuration as keys of a config.json, in the class that loses the fewest quantities.
+
+    Only classes with the same needs (latent attention, experts) are tried.
+    """
     network = outgoing(e)
-    kinds = {"latent": network["attention_kind"] == "multi_latent", "experts": network["number_of_experts"] > 1}
-    needs = ", ".join(kind for kind, has in kinds.items() if has)
+    properties = {"latent": network["attention_kind"] == "multi_latent", "experts": network["number_of_experts"] > 1}
+    needs = ", ".join(name for name, is_so in properties.items() if is_so)
     rows = [row for kind in table(FORM)["classes"] if (row := class_of(kind))["needs"] == needs]
     out = min((_in_class(network, row) for row in rows), key=lambda written: len(written.lost))
     out.lose("the training", "the sequence, the batch and the mapping: config.json has the network alone")
-    said = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
+    skipped_names = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
     for name, origin in e.scenario.sources.origins.items():
-        if e.scenario.catalogue[name].category == NETWORK and name not in said and not is_default(e, name, out):
+        is_of_network = e.scenario.catalogue[name].category == NETWORK
+        if is_of_network and name not in skipped_names and not is_default(e, name, out):
             out.lose(name, f"{origin.written} has no key here")
     return out
 
 
 def _in_class(network: Outgoing, row: Mapping[str, Any]) -> Outgoing:
-    """The network in the keys of one class, with what it loses there."""
-    out, implied = Outgoing(network.values, network.given), family(row["model_type"])["facts"]
+    """The network as keys of one class. A quantity whose value differs from the class's own, and that no key carries, is lost.
+
+    Args:
+        network: the quantities of the network.
+        row: the record of the class.
+    """
+    out, class_facts = Outgoing(network.values, network.given), family(row["model_type"])["facts"]
     out.write("the class of the network", architectures=[row["architecture"]], model_type=row["model_type"])
     out.write("how weights are stored", dtype=STORED.get(out["matrix_precision"], "bfloat16"))
     for name, key in row["keys"].items():
         _write_key(out, name, key)
     for name, keys in row.get("copies", {}).items():
         out.write(fields(FORM)[name].why, **dict.fromkeys(keys, out[name]))
-    done = {*row["keys"], *(name for rule in row["rules"] for name in RULES[rule](out))}
+    carried = {*row["keys"], *(name for rule in row["rules"] for name in RULES[rule](out))}
     for name in _compared():
-        usual = implied.get(name, _usual(name, out))
-        if name not in done and not _idle(name, out) and not _same(out.values.get(name), usual):
-            out.lose(name, f"{out.values.get(name)}: {row['architecture']} has {usual}")
+        usual = class_facts.get(name, _usual(name, out))
+        value = out.values.get(name)
+        if name not in carried and not _has_no_effect(name, out) and not _is_usual(value, usual):
+            out.lose(name, f"{value}: {row['architecture']} has {usual}")
     return out
 
 
 def _write_key(out: Outgoing, name: str, key: str) -> None:
-    """One quantity under its key, which may have another quantity already."""
+    """Writes one quantity under its key; if the key has the different value of another quantity already, the quantity is lost."""
     value = out.values.get(name)
     if key in out.fields and out.fields[key] != (value or False):
         out.lose(name, f"{value}: '{key}' says {out.fields[key]} for both")
@@ -88,13 +101,13 @@ def _write_key(out: Outgoing, name: str, key: str) -> None:
 
 @lru_cache(maxsize=1)
 def _compared() -> tuple[str, ...]:
-    """What a class may imply: all that config.json or a class can say of a network."""
-    implied = {name for row in table("families")["rows"].values() for name in row.get("facts", {})}
-    return tuple(sorted({*fields(FORM), *implied} - {"attention_kind"}))
+    """The quantities that a key of config.json, or a class by itself, determines."""
+    class_facts = {name for row in table("families")["rows"].values() for name in row.get("facts", {})}
+    return tuple(sorted({*fields(FORM), *class_facts} - {"attention_kind"}))
 
 
 def _usual(name: str, out: Outgoing) -> Any:
-    """What a network has where nothing is said."""
+    """The value that a network has without a key: that of another quantity, or the default of amped."""
     if name in FOLLOWING:
         return out[FOLLOWING[name]]
     if name == "head_dimension":
@@ -102,49 +115,50 @@ def _usual(name: str, out: Outgoing) -> Any:
     return default_of(name)
 
 
-def _idle(name: str, out: Outgoing) -> bool:
-    """Whether a quantity says nothing about this network."""
-    experts = out["number_of_experts"] > 1
-    idle: dict[str, bool] = {
-        **dict.fromkeys(OF_EXPERTS, not experts),
+def _has_no_effect(name: str, out: Outgoing) -> bool:
+    """Whether a quantity has no effect in this network."""
+    has_experts = out["number_of_experts"] > 1
+    has_no_effect: dict[str, bool] = {
+        **dict.fromkeys(OF_EXPERTS, not has_experts),
         **dict.fromkeys(LATENT, out["attention_kind"] != "multi_latent"),
         "position_table": out["positions"] != "learned",
         "relative_position_tables": out["positions"] != "relative_bias",
-        "mlp_bias": experts and out["number_of_MoE_layers"] == out["layers"],
+        "mlp_bias": has_experts and out["number_of_MoE_layers"] == out["layers"],
     }
-    return idle.get(name, False)
+    return has_no_effect.get(name, False)
 
 
-def _same(value: Any, usual: Any) -> bool:
+def _is_usual(value: Any, usual: Any) -> bool:
+    """Whether a value equals the usual one; all of None, 0 and false are equal."""
     return value == usual or not (value or usual)
 
 
-# --- rules: what they write, and the quantities that they say ---------------------------------------------------------
+# --- rules: each writes keys and returns the names of the quantities that they carry -----------------------------------
 
-Said = tuple[str, ...]
+Carried = tuple[str, ...]
 
 
-def longest(out: Outgoing) -> Said:
-    """The longest sequence: at least that of the training."""
+def write_longest(out: Outgoing) -> Carried:
+    """Writes the longest sequence, which is that of the training. The key carries no quantity of the network."""
     out.write("the longest sequence", max_position_embeddings=out["context"])
     return ()
 
 
-def learned(out: Outgoing) -> Said:
-    """The rows of the table of positions."""
+def write_learned(out: Outgoing) -> Carried:
+    """Writes the number of rows of the position table."""
     out.write("rows of the position table", n_positions=out["position_table"] or out["context"])
     return ("position_table",)
 
 
-def four_times(out: Outgoing) -> Said:
-    """A feed-forward network four times as wide as the residual stream."""
+def write_four_times(out: Outgoing) -> Carried:
+    """Writes nothing: in this class the feed-forward network is 4 times as wide as the residual stream. Other widths are lost."""
     if out["feedforward_dimension"] != 4 * out["dimensionality"]:
         out.lose("feedforward_dimension", f"{out['feedforward_dimension']}: the class has 4 times hidden size")
     return ("feedforward_dimension",)
 
 
-def latent(out: Outgoing) -> Said:
-    """The part of a head that is not rotated; a query latent vector of 0 is none."""
+def write_latent(out: Outgoing) -> Carried:
+    """Writes the part of a head that is not rotated, and null for a query without a latent vector."""
     out.write(
         "part of a head that is not rotated",
         qk_nope_head_dim=out["head_dimension"] - out["rotary_head_dimension"],
@@ -154,30 +168,34 @@ def latent(out: Outgoing) -> Said:
     return ("head_dimension", "key_value_heads")
 
 
-def window(out: Outgoing) -> Said:
-    """One window for all layers, or none."""
-    width, number = out["attention_window"], out["number_of_windowed_layers"]
-    out.fields["sliding_window"] = width if number else None
+def write_window(out: Outgoing) -> Carried:
+    """Writes one attention window for all layers, or null for none; a window in some layers is lost."""
+    width, windowed_layers = out["attention_window"], out["number_of_windowed_layers"]
+    out.fields["sliding_window"] = width if windowed_layers else None
     out.why["sliding_window"] = "tokens that a layer attends to"
-    if number and number != out["layers"]:
-        out.lose("number_of_windowed_layers", f"{number}: the class has a window in all layers or in none")
+    if windowed_layers and windowed_layers != out["layers"]:
+        out.lose("number_of_windowed_layers", f"{windowed_layers}: the class has a window in all layers or in none")
     return WINDOWS
 
 
-def windows(out: Outgoing) -> Said:
-    """The kind of attention of each layer: amped knows the number of windowed layers, not their places."""
-    width, number, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
-    number = number if width else 0
+def write_windows(out: Outgoing) -> Carried:
+    """Writes the attention window and the kind of each layer.
+
+    The windowed layers come first, because amped knows only their number.
+    """
+    width, windowed_layers, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
+    windowed_layers = windowed_layers if width else 0
     out.fields["sliding_window"], out.why["sliding_window"] = width or None, "tokens that a windowed layer attends to"
-    out.write("whether layers have a window", use_sliding_window=bool(number))
+    out.write("whether layers have a window", use_sliding_window=bool(windowed_layers))
     out.write(
-        f"{number} of {layers} layers have a window", layer_types=[WINDOWED[0]] * number + [FULL[0]] * (layers - number)
+        f"{windowed_layers} of {layers} layers have a window",
+        layer_types=[WINDOWED[0]] * windowed_layers + [FULL[0]] * (layers - windowed_layers),
     )
     return WINDOWS
 
 
-def only_experts(out: Outgoing) -> Said:
-    """Mixtures in all layers; the width of a dense network says nothing."""
+def write_only_experts(out: Outgoing) -> Carried:
+    """Writes nothing: in this class all layers are mixtures of experts. Dense layers are lost."""
     marks = mixture_marks(out)
     if sum(marks) < len(marks):
         for name in (*PLACES, "feedforward_dimension"):
@@ -186,16 +204,16 @@ def only_experts(out: Outgoing) -> Said:
     return (*PLACES, "feedforward_dimension")
 
 
-def dense_layers(out: Outgoing) -> Said:
-    """The layers that are no mixtures, one by one."""
+def write_dense_layers(out: Outgoing) -> Carried:
+    """Writes the indices of the layers that are no mixtures of experts."""
     marks = mixture_marks(out)
     dense = [layer for layer, mark in enumerate(marks) if not mark]
     out.write("layers that are no mixtures", decoder_sparse_step=1, mlp_only_layers=dense)
     return PLACES
 
 
-def dense_start(out: Outgoing) -> Said:
-    """Dense layers before the mixtures."""
+def write_dense_start(out: Outgoing) -> Carried:
+    """Writes the number of dense layers before the first mixture; dense layers after it are lost."""
     marks = mixture_marks(out)
     dense = marks.index(1) if 1 in marks else len(marks)
     out.write("dense layers before the mixtures", first_k_dense_replace=dense)
@@ -205,8 +223,8 @@ def dense_start(out: Outgoing) -> Said:
     return PLACES
 
 
-def shared(out: Outgoing) -> Said:
-    """Shared experts, as wide as the others."""
+def write_shared(out: Outgoing) -> Carried:
+    """Writes the number of shared experts, each as wide as the other experts; another width is rounded up and lost."""
     width, expert = out["shared_experts_feedforward_dimension"], out["expert_feedforward_dimension"]
     out.write("experts that every token visits", n_shared_experts=-(-width // expert))
     if width % expert:
@@ -214,12 +232,12 @@ def shared(out: Outgoing) -> Said:
     return ("number_of_shared_experts", "shared_experts_feedforward_dimension")
 
 
-RULES: Mapping[str, Callable[[Outgoing], Said]] = {
-    "longest": longest, "learned": learned, "four_times": four_times, "latent": latent, "window": window,
-    "windows": windows, "only_experts": only_experts, "dense_layers": dense_layers, "dense_start": dense_start, "shared": shared,
+RULES: Mapping[str, Callable[[Outgoing], Carried]] = {
+    "longest": write_longest, "learned": write_learned, "four_times": write_four_times, "latent": write_latent, "window": write_window,
+    "windows": write_windows, "only_experts": write_only_experts, "dense_layers": write_dense_layers, "dense_start": write_dense_start, "shared": write_shared,
 }  # fmt: skip
 
 
 def write(e: Estimation) -> str:
-    """A config.json."""
+    """The text of a config.json."""
     return as_json(fields_of(e), f"config.json of {VERSION}, written by amped: {e.scenario.title}")

@@ -22,88 +22,118 @@ FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "abse
 
 @lru_cache(maxsize=1)
 def rows() -> dict[str, dict[str, Any]]:
-    """The parts by name, each with what it takes from the row that it is like."""
+    """The parts that amped does not model, by name, each merged with the row that it is like."""
     table_rows: dict[str, dict[str, Any]] = table("not_modeled")["rows"]
     return {name: {**table_rows.get(row.get("like", ""), {}), **row} for name, row in table_rows.items()}
 
 
 def part_of(word: str, family: Mapping[str, Any]) -> str | None:
-    """The part that a word in a list of layers names: in this family, or in all of them."""
-    reading: str | None = family.get("layers", {}).get(word)
-    return reading or next((name for name, row in rows().items() if word in row.get("words", ())), None)
+    """The name of the part that a word in a list of layers means in this family or in all families; None for no part.
+
+    Args:
+        word: such as "mamba".
+        family: the record of the model_type.
+    """
+    name_in_family: str | None = family.get("layers", {}).get(word)
+    return name_in_family or next((name for name, row in rows().items() if word in row.get("words", ())), None)
 
 
 def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A file whose layers are each one block (Nemotron-H), with each mixing block and a feed-forward block as one layer."""
+    """The keys of a file whose layers are single blocks (Nemotron-H), with two blocks joined to each layer.
+
+    A layer is a mixing block with a feed-forward block; if there are more of one kind, the others are marked absent. Another
+    file is returned as it is.
+    """
     letters: Mapping[str, str] = family.get("blocks", {})
-    listed = next((raw[key] for key in ("layers_block_type", "hybrid_override_pattern") if raw.get(key)), None)
-    if not letters or not isinstance(listed, str | list) or not all(isinstance(word, str) for word in listed):
+    block_list = next((raw[key] for key in ("layers_block_type", "hybrid_override_pattern") if raw.get(key)), None)
+    if not letters or not isinstance(block_list, str | list) or not all(isinstance(word, str) for word in block_list):
         return raw
-    kinds = [letters.get(word, word) for word in listed]
-    blocks = [kind for kind in kinds if kind in FEEDFORWARDS]
+    kinds = [letters.get(word, word) for word in block_list]
+    feedforwards = [kind for kind in kinds if kind in FEEDFORWARDS]
     mixers = [kind for kind in kinds if kind not in FEEDFORWARDS]
-    number = max(len(mixers), len(blocks))
+    number = max(len(mixers), len(feedforwards))
     return {
         **raw, "num_hidden_layers": number, "layer_types": mixers + ["absent_attention"] * (number - len(mixers)),
-        "mlp_layer_types": blocks + ["absent_feedforward"] * (number - len(blocks)),
+        "mlp_layer_types": feedforwards + ["absent_feedforward"] * (number - len(feedforwards)),
     }  # fmt: skip
 
 
 def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A file with the sections that say more of the same layers taken in, and a width for each layer as one where all are the same."""
+    """The keys of a file without its inner sections: those that describe the same layers are merged into it.
+
+    A list of equal widths becomes one width, and single blocks are joined to layers.
+    """
     merged = dict(raw)
     for key in family.get("merged", ()):
-        inner = merged.pop(key, None)
-        if isinstance(inner, Mapping):
-            merged |= {name: value for name, value in inner.items() if merged.get(name) is None}
+        section = merged.pop(key, None)
+        if isinstance(section, Mapping):
+            merged |= {name: value for name, value in section.items() if merged.get(name) is None}
     widths = merged.get("intermediate_size")
     if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
         merged["intermediate_size"] = widths[0]
     return as_blocks(merged, family)
 
 
-def tell_layers(reading: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
-    """Tells the words of a list of layers that are not usual, with the size of their part, or of what stands for unknown ones."""
+def report_layers(reading: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
+    """Reports the layers whose kind is not usual, each kind with the size of its part.
+
+    Args:
+        reading: the file.
+        key: the key of the list.
+        words: the kind of each layer.
+        usual: the kinds that amped models.
+        unknown: the part whose size bounds a kind that no part has.
+    """
     for word, number in Counter(word for word in words if word not in usual).items():
-        before = f"{number} of {len(words)} layers are {word}: "
-        tell_part(reading, part_of(word, reading.family) or unknown, key, number, before)
+        prefix = f"{number} of {len(words)} layers are {word}: "
+        report_part(reading, part_of(word, reading.family) or unknown, key, number, prefix)
 
 
-def tell_parts(reading: Reading, words: Sequence[str]) -> None:
-    """Tells the parts that all layers of a family have; one that the file's own list of layers names is told already."""
-    named = {part_of(word, reading.family) for word in words}
+def report_parts(reading: Reading, words: Sequence[str]) -> None:
+    """Reports the parts that all networks of the family have, except those that the kinds of layers (`words`) name."""
+    reported = {part_of(word, reading.family) for word in words}
     for name in reading.family.get("parts", ()):
-        if name not in named and (layers := number_of_layers(reading, rows()[name])):
-            tell_part(reading, name, f"model_type {reading.raw.get('model_type', '')}".strip(), layers)
+        if name not in reported and (layers := number_of_layers(reading, rows()[name])):
+            report_part(reading, name, f"model_type {reading.raw.get('model_type', '')}".strip(), layers)
 
 
 def number_of_layers(reading: Reading, row: Mapping[str, Any]) -> float:
-    """In how many layers a part is: in all, or in as many as the file says; in none where it does not say it."""
+    """The number of layers with a part: all, or the number in the file; 0 if the file does not give it or switches it off."""
     if "if" in row and reading.raw.get(row["if"]) is not True:
         return 0.0
     return (sum_of(reading, row["in"]) or 0.0) if "in" in row else float(reading.values["layers"])
 
 
-def tell_part(reading: Reading, name: str, key: str, layers: float, before: str = "") -> None:
-    """Tells one part in some layers, with its sizes; a size that the file does not give leaves it without a bound."""
+def report_part(reading: Reading, name: str, key: str, layers: float, prefix: str = "") -> None:
+    """Reports one part that amped does not model, with its sizes in all its layers.
+
+    If the file lacks a key that a size needs, the part is reported without a bound.
+
+    Args:
+        reading: the file.
+        name: the row of the part.
+        key: the key that shows that the network has the part.
+        layers: the number of layers with the part.
+        prefix: the words before the description of the part.
+    """
     row = rows()[name]
-    what, keys = before + row["what"], re.compile(row.get("keys") or "$^")
+    what, keys = prefix + row["what"], re.compile(row.get("keys") or "$^")
     for name_of_key in reading.raw:
         if keys.fullmatch(name_of_key) and name_of_key not in reading.taken:
             reading.get(name_of_key, INTO)
     sizes = {size: sum_of(reading, row.get(size, ())) for size in SIZES if size != "layers"}
-    once = sum_of(reading, row.get("once", ()))
-    if None in (*sizes.values(), once):
+    fixed_parameters = sum_of(reading, row.get("once", ()))
+    if None in (*sizes.values(), fixed_parameters):
         reading.unsupported(key, f"{what}; the file does not say its sizes")
         return
     numbers: dict[str, Any] = {size: (value or 0.0) * layers for size, value in sizes.items()}
-    numbers["parameters"] += once or 0.0
+    numbers["parameters"] += fixed_parameters or 0.0
     entry = NotModeled(f"{key}: {what}", row["touches"], layers if row["touches"] else 0, **numbers)
     reading.report.unsupported.append(ReportLine(key, what, entry))
 
 
 def mixtures(reading: Reading, kinds: Sequence[str]) -> list[bool]:
-    """For each layer whether it is a mixture of experts; a kind that amped does not know is one, and is told."""
+    """For each layer, whether it is a mixture of experts. A kind that amped does not know counts as one, and is reported."""
     usual = {kind for kind in FEEDFORWARDS if part_of(kind, reading.family) is None}
-    tell_layers(reading, "mlp_layer_types", kinds, usual, "unknown_feedforward")
+    report_layers(reading, "mlp_layer_types", kinds, usual, "unknown_feedforward")
     return [FEEDFORWARDS.get(kind, True) for kind in kinds]

@@ -1,6 +1,6 @@
 """What several keys of a config.json say together, a function for each topic.
 
-A rule takes the file as far as it is read, and gives further values; a value of None takes one away.
+A rule takes the file with the values so far and returns further values by quantity; None removes a value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import as_pattern
-from amped.interop.huggingface_parts import mixtures, tell_layers, tell_part, tell_parts
+from amped.interop.huggingface_parts import mixtures, report_layers, report_part, report_parts
 from amped.interop.records import Reading, whole
 
 Reader = Callable[[Reading], dict[str, Any]]
@@ -26,47 +26,56 @@ FULL = ("full_attention", "global", "full", "attention")
 WINDOWED = ("sliding_attention", "local", "sliding", "chunked_attention")
 
 
-def heads(reading: Reading) -> dict[str, Any]:
-    """Key heads and the width of a head, where they follow from other keys."""
-    values, count, into = reading.values, reading.values["attention_heads"], "key_value_heads"
-    groups = values.get(into, count)
-    if reading.flag("new_decoder_architecture", into):
-        groups = reading.number("num_kv_heads", into, count)
-    elif reading.flag("multi_query", into):
+def read_heads(reading: Reading) -> dict[str, Any]:
+    """Reads the number of key-value heads and the width of a head.
+
+    By default each query head has a key-value head, and all heads together are as wide as the residual stream.
+    """
+    values, query_heads, quantity = reading.values, reading.values["attention_heads"], "key_value_heads"
+    groups = values.get(quantity, query_heads)
+    if reading.flag("new_decoder_architecture", quantity):
+        groups = reading.number("num_kv_heads", quantity, query_heads)
+    elif reading.flag("multi_query", quantity):
         groups = 1
-    return {into: groups, "head_dimension": values.get("head_dimension", values["dimensionality"] // count)}
+    return {quantity: groups, "head_dimension": values.get("head_dimension", values["dimensionality"] // query_heads)}
 
 
-def latent_attention(reading: Reading) -> dict[str, Any]:
-    """The widths of multi-head latent attention, which config.json gives without and with the rotary part apart."""
+def read_latent_attention(reading: Reading) -> dict[str, Any]:
+    """Reads the widths of multi-head latent attention; None for its quantities if the network has none.
+
+    config.json gives the rotary part of a head apart from the rest; amped's width of a head is the sum.
+    """
     if reading.values.get("key_value_latent_dimension") is None:
         return {"attention_kind": None, "query_latent_dimension": None}
-    rotary = reading.needed("qk_rope_head_dim", "rotary_head_dimension")
-    plain = reading.needed("qk_nope_head_dim", "head_dimension")
+    rotary_width = reading.needed("qk_rope_head_dim", "rotary_head_dimension")
+    unrotated_width = reading.needed("qk_nope_head_dim", "head_dimension")
     reading.number("head_dim", "head_dimension")
     return {
-        "attention_kind": "multi_latent", "rotary_head_dimension": rotary, "head_dimension": plain + rotary,
-        "value_head_dimension": reading.number("v_head_dim", "value_head_dimension", plain),
+        "attention_kind": "multi_latent", "rotary_head_dimension": rotary_width, "head_dimension": unrotated_width + rotary_width,
+        "value_head_dimension": reading.number("v_head_dim", "value_head_dimension", unrotated_width),
         "query_latent_dimension": reading.values.get("query_latent_dimension") or 0,
         "key_value_heads": reading.values["attention_heads"],
     }  # fmt: skip
 
 
-def value_heads(reading: Reading) -> dict[str, Any]:
-    """A width of values of its own without latent attention, which amped cannot express."""
+def report_value_heads(reading: Reading) -> dict[str, Any]:
+    """Reports values whose width is not that of keys, without latent attention, as amped cannot express them. Returns no values."""
     width = reading.number("v_head_dim", "value_head_dimension")
     if reading.values.get("attention_kind") == "multi_latent" or width in (None, reading.values["head_dimension"]):
         return {}
-    before = f"values of {width} beside keys of {reading.values['head_dimension']} without latent attention: "
-    tell_part(reading, "other_values", "v_head_dim", reading.values["layers"], before)
+    prefix = f"values of {width} beside keys of {reading.values['head_dimension']} without latent attention: "
+    report_part(reading, "other_values", "v_head_dim", reading.values["layers"], prefix)
     return {}
 
 
-def feedforward(reading: Reading) -> dict[str, Any]:
-    """The width of the dense feed-forward network where it is not given: four times the residual stream."""
+def read_feedforward(reading: Reading) -> dict[str, Any]:
+    """Reads the width of the dense feed-forward network.
+
+    If the file gives no width, it is the width of the residual stream times a ratio in the file, or times four.
+    """
     width = reading.values.get("feedforward_dimension")
     if width is not None:
-        return _adjusted(reading, int(width))
+        return _adjusted_width(reading, int(width))
     names = ("expansion_ratio", "intermediate_multiple_size")
     ratio = _first_number(reading, names, "feedforward_dimension", least=1) or 4
     if not reading.values.get("expert_feedforward_dimension"):
@@ -74,8 +83,14 @@ def feedforward(reading: Reading) -> dict[str, Any]:
     return {"feedforward_dimension": ratio * reading.values["dimensionality"]}
 
 
-def _adjusted(reading: Reading, width: int) -> dict[str, Any]:
-    """The width that a class makes of the one in the file: a part of it (RecurrentGemma), or two thirds, rounded up (LFM2)."""
+def _adjusted_width(reading: Reading, width: int) -> dict[str, Any]:
+    """The width as {"feedforward_dimension": n}, if the model class changes the width in the file; else empty.
+
+    RecurrentGemma takes a part of the width. LFM2 takes two thirds, times a factor, rounded up to a multiple.
+
+    Raises:
+        ConfigError: for a factor that is not a number above 0.
+    """
     if divisor := reading.family.get("feedforward_divisor"):
         return {"feedforward_dimension": width // divisor}
     if not reading.flag("block_auto_adjust_ff_dim", "feedforward_dimension"):
@@ -90,31 +105,37 @@ def _adjusted(reading: Reading, width: int) -> dict[str, Any]:
     return {"feedforward_dimension": -(-int(factor * (2 * width // 3)) // multiple) * multiple}
 
 
-def positions(reading: Reading) -> dict[str, Any]:
-    """The table of learned positions, and the tokens of a sequence in training."""
+def read_positions(reading: Reading) -> dict[str, Any]:
+    """Reads the kind of positions, the rows of a table of learned positions, and the tokens of a sequence in training.
+
+    config.json gives only the longest sequence. The sequence in training is that one, but at most 4096 tokens; the report says so.
+    """
     longest = _first_number(reading, LONGEST, "context", least=1)
-    patches = _patches(reading)
-    context = patches.get("context", min(longest or SEQUENCE, SEQUENCE))
-    values = {"context": context, **patches}
+    patch_values = _values_of_patches(reading)
+    context = patch_values.get("context", min(longest or SEQUENCE, SEQUENCE))
+    values = {"context": context, **patch_values}
     if not reading.flag("learned_pos_emb", "positions", True) or reading.flag("alibi", "positions"):
         values["positions"] = "alibi"
-    if patches:
+    if patch_values:
         return values
     if reading.values.get("positions") == "learned" and "position_table" not in reading.values:
         values["position_table"] = (longest or SEQUENCE) + int(reading.family.get("position_offset", 0))
-    what = f"config.json says only the longest, {longest:,}" if longest else "config.json does not say it"
-    reading.defaulted("context", f"{context:,} tokens of a sequence in training; {what} (--seq changes it)")
+    reason = f"config.json says only the longest, {longest:,}" if longest else "config.json does not say it"
+    reading.defaulted("context", f"{context:,} tokens of a sequence in training; {reason} (--seq changes it)")
     return values
 
 
-def _first_number(reading: Reading, names: tuple[str, ...], into: str, least: int = 0) -> int | None:
-    """The number of the first of some keys that has a value."""
-    key = reading.first(names, into)
-    return reading.number(key[0], into, least=least) if key else None
+def _first_number(reading: Reading, names: tuple[str, ...], quantity: str, least: int = 0) -> int | None:
+    """The whole number of the first of some keys that has a value; None if none has. Refuses a number below `least`."""
+    key = reading.first(names, quantity)
+    return reading.number(key[0], quantity, least=least) if key else None
 
 
-def _patches(reading: Reading) -> dict[str, Any]:
-    """The patches of an image, where the network takes one."""
+def _values_of_patches(reading: Reading) -> dict[str, Any]:
+    """The tokens of an image (its patches and one class token) and the values of a patch, by quantity.
+
+    Empty if the network takes no image.
+    """
     size, patch = reading.number("image_size", "context"), reading.number("patch_size", "patch_values")
     if not size or not patch:
         return {}
@@ -123,12 +144,15 @@ def _patches(reading: Reading) -> dict[str, Any]:
     return {"context": tokens, "position_table": tokens, "patch_values": patch * patch * channels}
 
 
-def windows(reading: Reading) -> dict[str, Any]:
-    """How many layers attend in a window; kinds of layers that amped has not are told."""
+def read_windows(reading: Reading) -> dict[str, Any]:
+    """Reads the width of the attention window and the number of layers with a window; empty if no layer has one.
+
+    Kinds of attention that amped does not model are reported.
+    """
     layers = int(reading.values["layers"])
     kinds = [reading.family.get("words", {}).get(kind, kind) for kind in _kinds_of_attention(reading, layers)]
-    tell_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
-    tell_parts(reading, kinds)
+    report_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
+    report_parts(reading, kinds)
     widths = [reading.number(name, "attention_window") for name in WIDTHS if reading.raw.get(name) not in (None, False)]
     width = next(filter(None, widths), None)
     if not width or not reading.flag("use_sliding_window", "attention_window", True):
@@ -136,70 +160,87 @@ def windows(reading: Reading) -> dict[str, Any]:
     chunked = kinds.count("chunked_attention")
     if chunked and reading.values["context"] > width:
         reading.unsupported("attention_chunk_size", f"{chunked} layers attend in chunks of {width:,}, read as windows")
-    number = sum(kind in WINDOWED for kind in kinds) if kinds else _windowed(reading, layers)
-    return {"attention_window": width, "number_of_windowed_layers": number} if number else {}
+    windowed_layers = sum(kind in WINDOWED for kind in kinds) if kinds else _number_of_windowed_layers(reading, layers)
+    return {"attention_window": width, "number_of_windowed_layers": windowed_layers} if windowed_layers else {}
 
 
-def heads_of_layers(reading: Reading) -> dict[str, Any]:
-    """Tells layers whose heads have other widths or numbers than the usual ones, with the largest ratio of both."""
-    usual = reading.values["attention_heads"]
-    numbers = reading.counts("num_attention_heads_per_layer", "not_modeled")
-    ratios = [number / usual for number in numbers if number != usual]
+def report_heads_of_layers(reading: Reading) -> dict[str, Any]:
+    """Reports layers whose number or width of heads is not the usual one, with the largest ratio to it. Returns no values."""
+    usual_heads = reading.values["attention_heads"]
+    head_counts = reading.counts("num_attention_heads_per_layer", "not_modeled")
+    ratios = [heads / usual_heads for heads in head_counts if heads != usual_heads]
     layers = reading.get("per_layer_config", "not_modeled", {})
     if isinstance(layers, Mapping):
         ratios += [max(_ratios(reading, row), default=1.0) for row in layers.values() if isinstance(row, Mapping)]
     if ratios:
-        key = "num_attention_heads_per_layer" if numbers else "per_layer_config"
-        tell_part(replace(reading, values={**reading.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
+        key = "num_attention_heads_per_layer" if head_counts else "per_layer_config"
+        report_part(replace(reading, values={**reading.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
     return {}
 
 
 def _ratios(reading: Reading, layer: Mapping[str, Any]) -> Iterator[float]:
-    """Each number of a layer over the usual one; a number without a usual one counts as it is."""
+    """The ratio of each number of a layer to the network's number, at least 1.0.
+
+    Args:
+        reading: the file, with the network's numbers; a number that it does not have counts as 1.
+        layer: the keys of one layer with their values.
+    """
     for name, value in layer.items():
-        usual = reading.raw.get(name) or 1
-        if all(isinstance(number, int | float) and number > 0 for number in (usual, value)):
-            yield max(value / usual, 1.0)
+        network_value = reading.raw.get(name) or 1
+        if all(isinstance(number, int | float) and number > 0 for number in (network_value, value)):
+            yield max(value / network_value, 1.0)
 
 
 def _kinds_of_attention(reading: Reading, layers: int) -> list[str]:
-    """The kind of attention of each layer, if the file lists them, or says them by the places of those with attention."""
+    """The kind of attention of each layer, such as "full_attention", as words of the file.
+
+    The file lists the kinds, or gives places, an interval or groups. Empty if it has none of these.
+    """
     places = reading.family.get("places", {})
     for name in ("layer_types", "attention_layers", "layers_block_type"):
-        listed = reading.words(name, "number_of_windowed_layers") if name in reading.raw else None
-        if listed:
+        kinds = reading.words(name, "number_of_windowed_layers") if name in reading.raw else None
+        if kinds:
             reading.get("attention_types", "number_of_windowed_layers")
-            return listed[:layers]
+            return kinds[:layers]
     if places:
-        return _placed(reading, places, layers)
+        return _kinds_from_places(reading, places, layers)
     interval = reading.number("full_attention_interval", "number_of_windowed_layers")
     if interval:
         return ["linear_attention" if (layer + 1) % interval else "full_attention" for layer in range(layers)]
-    return _repeated(reading, layers)
+    return _kinds_from_groups(reading, layers)
 
 
-def _placed(reading: Reading, places: Mapping[str, str], layers: int) -> list[str]:
-    """The kind of each layer where a family says which have attention: by a list, a period with an offset, or a pattern."""
-    into = "number_of_windowed_layers"
+def _kinds_from_places(reading: Reading, places: Mapping[str, str], layers: int) -> list[str]:
+    """The kind of each layer in a family whose keys say which layers have attention.
+
+    Args:
+        reading: the file.
+        places: the names of these keys: `pattern` (kinds that repeat), `period` and `offset`, or `listed` (indices of layers); and
+            `otherwise`, the kind of all other layers.
+        layers: the number of layers.
+    """
+    quantity = "number_of_windowed_layers"
     if "pattern" in places:
-        pattern = reading.words(places["pattern"], into)
+        pattern = reading.words(places["pattern"], quantity)
         return [pattern[layer % len(pattern)] for layer in range(layers)] if pattern else []
     if "period" in places:
-        period = reading.number(places["period"], into, least=1)
-        offset = reading.number(places["offset"], into)
-        attending: Container[int] = (
+        period = reading.number(places["period"], quantity, least=1)
+        offset = reading.number(places["offset"], quantity)
+        attention_layers: Container[int] = (
             range(offset, layers, period) if period and offset is not None and offset < period else ()
         )
     else:
-        attending = reading.counts(places["listed"], into)
-    return [FULL[0] if layer in attending else places.get("otherwise", "") for layer in range(layers)]
+        attention_layers = reading.counts(places["listed"], quantity)
+    return [FULL[0] if layer in attention_layers else places.get("otherwise", "") for layer in range(layers)]
 
 
-def _repeated(reading: Reading, layers: int) -> list[str]:
-    """The kind of attention of each layer as groups of kinds, with how often each group comes: [[["global", "local"], 12]].
+def _kinds_from_groups(reading: Reading, layers: int) -> list[str]:
+    """The kind of attention of each layer from groups of kinds with a number of repeats, such as [[["global", "local"], 12]].
+
+    Empty if the file has no groups.
 
     Raises:
-        ConfigError: for another value.
+        ConfigError: for a group in another form.
     """
     name, layer_kinds = "attention_types", list[str]()
     groups = reading.get(name, "number_of_windowed_layers", [])
@@ -213,18 +254,25 @@ def _repeated(reading: Reading, layers: int) -> list[str]:
     return layer_kinds[:layers]
 
 
-def _windowed(reading: Reading, layers: int) -> int:
-    """Layers with a window where the file gives a period, or the first layer that has one; else all."""
-    into = "number_of_windowed_layers"
-    period = reading.number("sliding_window_pattern", into) or reading.number("_sliding_window_pattern", into)
+def _number_of_windowed_layers(reading: Reading, layers: int) -> int:
+    """The number of layers with a sliding window.
+
+    With a period p, every p-th layer attends to all tokens and the others have a window. With `max_window_layers`, the layers
+    from that one on have a window. Else all have.
+    """
+    quantity = "number_of_windowed_layers"
+    period = reading.number("sliding_window_pattern", quantity) or reading.number("_sliding_window_pattern", quantity)
     if period:
         return layers - layers // period
-    first = reading.number("max_window_layers", into) if "use_sliding_window" in reading.raw else None
+    first = reading.number("max_window_layers", quantity) if "use_sliding_window" in reading.raw else None
     return max(layers - (first or 0), 0)
 
 
-def mixture(reading: Reading) -> dict[str, Any]:
-    """Which layers are mixtures of experts, and their widths; a network with at most one expert is dense."""
+def read_mixture(reading: Reading) -> dict[str, Any]:
+    """Reads the number and the places of layers that are mixtures of experts, and the width of an expert.
+
+    For a network with at most one expert every quantity of experts is None.
+    """
     experts = reading.values.get("number_of_experts") or 0
     if experts <= 1 or reading.raw.get("is_moe") is False:
         return dict.fromkeys((*EXPERTS, "expert_bias", "router_bias", "gated_experts"))
@@ -252,81 +300,84 @@ STEPS = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step
 
 
 def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
-    """For each layer whether it is a mixture of experts."""
-    into = "number_of_MoE_layers"
-    kinds, indices = reading.words("mlp_layer_types", into), reading.counts("moe_layers", into)
-    dense = reading.number("first_k_dense_replace", into) or reading.number("num_dense_layers", into) or 0
+    """For each layer, whether it is a mixture of experts. The first key of the file that says it decides."""
+    quantity = "number_of_MoE_layers"
+    kinds, indices = reading.words("mlp_layer_types", quantity), reading.counts("moe_layers", quantity)
+    dense_start = reading.number("first_k_dense_replace", quantity) or reading.number("num_dense_layers", quantity) or 0
     if kinds:
         return mixtures(reading, kinds[:layers])
     if indices:
-        reading.number("interleave_moe_layer_step", into)
+        reading.number("interleave_moe_layer_step", quantity)
         return [layer in indices for layer in range(layers)]
     if isinstance(reading.raw.get("moe_layer_freq"), list):
-        return [bool(mark) for mark in reading.counts("moe_layer_freq", into)[:layers]]
+        return [bool(mark) for mark in reading.counts("moe_layer_freq", quantity)[:layers]]
     if "expert_layer_period" in reading.raw:
-        period = reading.number("expert_layer_period", into, 1, least=1)
-        return [layer % period == reading.number("expert_layer_offset", into, 0) for layer in range(layers)]
-    frequency = reading.number("moe_layer_freq", into, 1, least=1)
-    step = next(filter(None, (reading.number(name, into) for name in STEPS)), 1)
-    start, end = reading.number("moe_layer_start_index", into, 0), reading.number("moe_layer_end_index", into)
-    only_dense = reading.counts("mlp_only_layers", into)
+        period = reading.number("expert_layer_period", quantity, 1, least=1)
+        return [layer % period == reading.number("expert_layer_offset", quantity, 0) for layer in range(layers)]
+    frequency = reading.number("moe_layer_freq", quantity, 1, least=1)
+    step = next(filter(None, (reading.number(name, quantity) for name in STEPS)), 1)
+    start, end = reading.number("moe_layer_start_index", quantity, 0), reading.number("moe_layer_end_index", quantity)
+    dense_indices = reading.counts("mlp_only_layers", quantity)
     return [
-        max(dense, start) <= layer <= (layers if end is None else end)
-        and layer not in only_dense
+        max(dense_start, start) <= layer <= (layers if end is None else end)
+        and layer not in dense_indices
         and layer % frequency == 0
         and (layer + 1) % step == 0
         for layer in range(layers)
     ]
 
 
-def ties(reading: Reading) -> dict[str, Any]:
-    """Whether the output head shares the embedding; what config.json leaves out is true in transformers."""
+def read_ties(reading: Reading) -> dict[str, Any]:
+    """Reads whether the output head shares the embedding: true, the default of transformers, if config.json does not say it."""
     if "tied_embeddings" in reading.values:
         return {}
     reading.defaulted("tied_embeddings", "true, the default of transformers")
     return {"tied_embeddings": True}
 
 
-def parallel_blocks(reading: Reading) -> dict[str, Any]:
-    """Attention and feed-forward network beside one another (Falcon, GPT-J) share a norm."""
+def read_parallel_blocks(reading: Reading) -> dict[str, Any]:
+    """Reads the number of norms of a layer in which attention and feed-forward network run in parallel (Falcon, GPT-J)."""
     if reading.flag("new_decoder_architecture", "norms_per_layer"):
         return {"norms_per_layer": reading.number("num_ln_in_parallel_attn", "norms_per_layer", 2)}
     return {"norms_per_layer": 1} if reading.flag("parallel_attn", "norms_per_layer") else {}
 
 
-def biases_off(reading: Reading) -> dict[str, Any]:
-    """MPT says biases by their absence."""
+def read_biases(reading: Reading) -> dict[str, Any]:
+    """Reads that all products have biases, if the file sets `no_bias` to false (MPT); else empty."""
     if not reading.flag("no_bias", "mlp_bias", True):
         return {"query_key_value_bias": True, "attention_output_bias": True, "mlp_bias": True, "norm_vectors": 2}
     return {}
 
 
-def norms_behind(reading: Reading) -> dict[str, Any]:
-    """Norms behind the blocks, and none behind the last layer (OPT 350M)."""
+def read_norms(reading: Reading) -> dict[str, Any]:
+    """Reads whether norms follow the blocks, and whether there is a final norm (OPT); empty for norms before the blocks."""
     if not reading.flag("do_layer_norm_before", "norm_position", True):
         return {"norm_position": "post", "final_norm": False}
     return {"final_norm": False} if reading.flag("_remove_final_layer_norm", "final_norm") else {}
 
 
-def two_stacks(reading: Reading) -> dict[str, Any]:
-    """The layers of an encoder and a decoder together (T5); those of the decoder also attend to the encoder."""
+def read_two_stacks(reading: Reading) -> dict[str, Any]:
+    """Reads the layers of encoder and decoder together, and those of the decoder, which also attend to the encoder (T5).
+
+    Empty for a network of one stack.
+    """
     if reading.values.get("number_of_stacks") != 2:
         return {}
     if reading.raw.get("is_encoder_decoder") is False:
         reading.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
     layers = int(reading.values["layers"])
-    decoder = _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
-    kind = reading.word("feed_forward_proj", "gated_mlp", "")
-    gated = reading.flag("is_gated_act", "gated_mlp") or kind.startswith("gated")
-    return {"layers": layers + decoder, "cross_attention_layers": decoder, "gated_mlp": gated}
+    decoders = _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
+    projection = reading.word("feed_forward_proj", "gated_mlp", "")
+    gated = reading.flag("is_gated_act", "gated_mlp") or projection.startswith("gated")
+    return {"layers": layers + decoders, "cross_attention_layers": decoders, "gated_mlp": gated}
 
 
-def plain_width(reading: Reading) -> dict[str, Any]:
-    """The width of word embeddings, unless it is that of the layers."""
+def read_embedding_width(reading: Reading) -> dict[str, Any]:
+    """Reads the width of word embeddings; None if it is that of the layers."""
     width = reading.values.get("embedding_dimension")
     return {"embedding_dimension": None if width == reading.values["dimensionality"] else width}
 
 
 RULES: tuple[Reader, ...] = (
-    two_stacks, norms_behind, heads, latent_attention, value_heads, feedforward, positions, windows, heads_of_layers, mixture, ties, parallel_blocks, biases_off, plain_width,
+    read_two_stacks, read_norms, read_heads, read_latent_attention, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width,
 )  # fmt: skip

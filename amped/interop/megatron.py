@@ -26,32 +26,32 @@ LEAST_SIZES = ("layers", "dimensionality", "attention_heads")
 
 @lru_cache(maxsize=1)
 def _by_flag() -> Mapping[str, tuple[str, bool]]:
-    """For each flag with a name of its own, the argument and whether the flag switches it on."""
+    """By flag, for flags that are not the name of their argument: the argument, and the value that the flag gives to a switch."""
     rows = table(FORM)["arguments"]
-    return {row["flag"]: (name, not row.get("off")) for name, row in rows.items() if "flag" in row}
+    return {row["flag"]: (argument, not row.get("off")) for argument, row in rows.items() if "flag" in row}
 
 
 def flag_of(name: str) -> str:
-    """The flag of an argument."""
+    """The flag of an argument by the argument's name: --num-layers for num_layers."""
     return str(table(FORM)["arguments"].get(name, {}).get("flag", "--" + name.replace("_", "-")))
 
 
 def is_log(text: str) -> bool:
-    """Whether a text has the block of arguments that Megatron-LM prints."""
+    """Whether a text has the block of arguments that Megatron-LM prints (at least FEWEST_OF_A_LOG lines of it)."""
     return "num_layers" in text and sum(1 for flag in arguments_of_log(text[:400_000]) if flag.name) >= FEWEST_OF_A_LOG
 
 
 def read(text: str, file: str) -> Imported:
-    """The training of a launch script, an argument list, or the block of arguments of a log.
+    """The training that a launch script, an argument list, or the block of arguments in a log describes.
 
     Raises:
-        FileError, ConfigError: with the line.
+        FileError, ConfigError: with the line, for a missing launch or a wrong value.
     """
     if is_log(text):
         flags = {flag.name: flag for flag in arguments_of_log(text)}
-        raw = {name: value for name, flag in flags.items() if (value := _from_log(flag)) is not None}
+        arguments_by_name = {name: value for name, flag in flags.items() if (value := _logged_value(flag)) is not None}
         places = {name: f"line {flag.line}: {name}" for name, flag in flags.items()}
-        return imported(Reading(raw, places), file, "an argument of its default in a log")
+        return imported(Reading(arguments_by_name, places), file, "an argument of its default in a log")
     script = script_of(text, LAUNCH)
     if not script.flags:
         raise FileError(
@@ -64,19 +64,23 @@ def read(text: str, file: str) -> Imported:
     return imported(reading, file)
 
 
-def _from_log(flag: Flag) -> Any:
-    """The value of a line of a log."""
+def _logged_value(flag: Flag) -> Any:
+    """The value in a line of a log; None if the log prints None or nothing."""
     word = flag.words[0]
     return None if word in ("None", "") else setting(word)
 
 
 def _arguments(script: Script) -> Reading:
-    """The arguments of a script by name, with their lines; a flag that stands twice must say the same."""
+    """The arguments of a script by name, each with its line.
+
+    Raises:
+        FileError: if a flag stands twice with different values.
+    """
     values: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for flag in (*script.launcher, *script.flags):
-        name, on = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
-        value = _value(flag, name, on)
+        name, switched_to = _by_flag().get(flag.name, (flag.name[2:].replace("-", "_"), True))
+        value = _flag_value(flag, name, switched_to)
         if name in values and values[name] != value and flag in script.flags:
             what = f"{flag.name} is {value!r}, and {values[name]!r} in line {lines[name]}"
             raise FileError(Problem(what, f"line {flag.line}", "keep one"))
@@ -84,29 +88,50 @@ def _arguments(script: Script) -> Reading:
     return Reading(values, {name: f"line {line}: {flag_of(name)}" for name, line in lines.items()})
 
 
-def _value(flag: Flag, name: str, on: bool) -> Any:
-    """The value of a flag: a switch, one value, or several words as text."""
+def _flag_value(flag: Flag, name: str, switched_to: bool) -> Any:
+    """The value that a flag gives to an argument.
+
+    `switched_to` if the flag has no value, else the one word as a value, else all words as text.
+
+    Raises:
+        FileError: if a known argument takes its value from a shell command or an unknown variable, as amped runs neither.
+    """
     if name in table(FORM)["arguments"] or name in LAUNCHED:
         refuse_command(flag)
     if name in table(FORM)["switches"] or not flag.words:
-        return on
+        return switched_to
     return setting(flag.words[0]) if len(flag.words) == 1 else " ".join(flag.words)
 
 
 def imported(
     reading: Reading, file: str, unknown: str | None = None, software: str = SOFTWARE, source: str = FORM
 ) -> Imported:
-    """The training of Megatron-LM's arguments by name."""
+    """The training that Megatron-LM's arguments describe.
+
+    Args:
+        reading: the arguments by name.
+        file: the file that they come from.
+        unknown: why an unknown argument is ignored; None: an unknown argument is reported as something that may cost.
+        software: the row of software.
+        source: the format of the file.
+    """
     origins = read_keys(
-        FORM, reading, RULES, shown=flag_of, about="arguments about", check=_refuse_without_sizes, unknown=unknown
+        FORM, reading, RULES, key_in_file=flag_of, about="arguments about", check=_refuse_without_sizes, unknown=unknown
     )
-    return Imported(source, file, file, reading.values, origins, reading.report, software)
+    return Imported(
+        source=source, file=file, name=file, values=reading.values, origins=origins, report=reading.report, software=software
+    )  # fmt: skip
 
 
 def _refuse_without_sizes(values: Mapping[str, Any]) -> None:
-    lacking = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
-    if lacking:
-        raise FileError(Problem(f"has no {', '.join(lacking)}", "line 1"))
+    """Refuses arguments without the sizes of a network.
+
+    Raises:
+        FileError: with the flags that are missing.
+    """
+    missing = [flag_of(fields(FORM)[name].keys[0]) for name in LEAST_SIZES if name not in values]
+    if missing:
+        raise FileError(Problem(f"has no {', '.join(missing)}", "line 1"))
 
 
 # --- out -------------------------------------------------------------------------------------------------------------
@@ -115,36 +140,36 @@ LAUNCHED = ("nnodes", "nproc_per_node")
 
 
 def fields_of(e: Estimation) -> Outgoing:
-    """A configuration as Megatron-LM's arguments by name, without switches that are off."""
+    """An estimated configuration as Megatron-LM's arguments by name, without switches that are off."""
     out = every_field(e)
     out.fields = {name: value for name, value in out.fields.items() if not _is_off(name, value)}
     return out
 
 
 def every_field(e: Estimation) -> Outgoing:
-    """A configuration as Megatron-LM's arguments by name, with switches that are off."""
+    """An estimated configuration as Megatron-LM's arguments by name, also with switches that are off."""
     out = written(e, FORM, RULES)
     _drop_refused_switches(out)
-    out.fields = {name: value for name, value in out.fields.items() if not _is_idle(name, out)}
+    out.fields = {name: value for name, value in out.fields.items() if not _is_degree_without_effect(name, out)}
     if out["number_of_experts"] <= 1:
         out.idle |= {"expert_parallel_degree", "expert_tensor_parallel_degree"}
     return out
 
 
-# Degrees that are 1 where no flag says them; those of experts are without a meaning in a dense network.
+# Degrees that are 1 without a flag, each with whether it is about experts.
 DEGREES = {"context_parallel_size": False, "expert_model_parallel_size": True, "expert_tensor_parallel_size": True}
 
 
-def _is_idle(name: str, out: Outgoing) -> bool:
-    """Whether an argument says nothing about this configuration."""
+def _is_degree_without_effect(name: str, out: Outgoing) -> bool:
+    """Whether an argument is a degree without effect: a degree of 1, or one of experts in a dense network."""
     if name not in DEGREES:
         return False
-    dense = out["number_of_experts"] <= 1
-    return (DEGREES[name] and dense) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
+    is_dense = out["number_of_experts"] <= 1
+    return (DEGREES[name] and is_dense) or (out.fields[name] == 1 and name != "expert_tensor_parallel_size")
 
 
 def _is_off(name: str, value: Any) -> bool:
-    """Whether a switch is as it is without its flag."""
+    """Whether a switch has the value that it has without its flag; false for an argument that is no switch."""
     if name not in table(FORM)["switches"]:
         return False
     return bool(value) if table(FORM)["arguments"][name].get("off") else not value
@@ -155,7 +180,11 @@ OF_TENSORS = {"sequence_parallel": "sequence_parallel", "tp_comm_overlap": "over
 
 
 def _drop_refused_switches(out: Outgoing) -> None:
-    """Takes away what Megatron-LM refuses without tensor parallelism, where it does nothing, or without its companion."""
+    """Switches off what Megatron-LM refuses.
+
+    Without tensor parallelism its two switches have no effect. The overlap of its messages needs sequence parallelism; without
+    it, the overlap is reported as lost.
+    """
     if out["tensor_parallel_degree"] == 1:
         for argument, name in OF_TENSORS.items():
             if out.fields.get(argument):
@@ -167,10 +196,10 @@ def _drop_refused_switches(out: Outgoing) -> None:
 
 
 def write(e: Estimation) -> str:
-    """A launch script: the flags with their reasons, what cannot be expressed first; no paths of data."""
+    """The text of a launch script: first what cannot be expressed, then the flags with their reasons. It has no paths of data."""
     out = fields_of(e)
-    ready = [HEAD_IS_YOURS] if out.fields["nnodes"] > 1 else []
-    return "\n".join([*heading(out, VERSION, e), *ready, *arguments(out), f"{torchrun(out)} {PROGRAM}", ""])
+    head_line = [HEAD_IS_YOURS] if out.fields["nnodes"] > 1 else []
+    return "\n".join([*heading(out, VERSION, e), *head_line, *arguments(out), f"{torchrun(out)} {PROGRAM}", ""])
 
 
 # The start of the program with the arguments of a script.
@@ -178,25 +207,25 @@ PROGRAM = 'pretrain_gpt.py "${ARGS[@]}"'
 
 
 def arguments(out: Outgoing) -> list[str]:
-    """The lines of a script that set the environment and the arguments, each with its reason."""
+    """The lines of a script that set the environment and the array ARGS, each flag with its reason."""
     flags = [(_written_flag(name, value), out.why[name]) for name, value in out.fields.items() if name not in LAUNCHED]
-    demanded = table(FORM)["of_the_program"]
-    flags += [(row["flag"], row["why"]) for row in demanded if row.get("with", "nnodes") in out.fields]
+    program_flags = table(FORM)["of_the_program"]
+    flags += [(row["flag"], row["why"]) for row in program_flags if row.get("with", "nnodes") in out.fields]
     width = max(len(flag) for flag, _ in flags)
     return [*environment(out), "ARGS=(", *(f"  {flag:<{width}}  # {why}" for flag, why in flags), ")"]
 
 
 def environment(out: Outgoing) -> list[str]:
-    """The environment that tensor or context parallelism needs before Blackwell; Megatron-FSDP refuses it."""
-    parallel = out["tensor_parallel_degree"] > 1 or out["context_parallel_degree"] > 1
+    """The line that sets CUDA_DEVICE_MAX_CONNECTIONS for tensor or context parallelism; empty otherwise, and for Megatron-FSDP."""
+    is_parallel = out["tensor_parallel_degree"] > 1 or out["context_parallel_degree"] > 1
     if "use_megatron_fsdp" in out.fields:
         return []
     why = "messages start in order, beside products (not needed from Blackwell on)"
-    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {why}"] if parallel else []
+    return [f"export CUDA_DEVICE_MAX_CONNECTIONS=1  # {why}"] if is_parallel else []
 
 
 def _written_flag(name: str, value: Any) -> str:
-    """A flag as it is typed."""
+    """A flag as it is typed: a switch alone, any other with its value, which is in quotes if the shell needs them."""
     if name in table(FORM)["switches"]:
         return flag_of(name)
     is_plain = all(letter.isalnum() or letter in "._-+, " for letter in str(value))

@@ -7,7 +7,7 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import Layout
-from amped.interop.outgoing import OF_A_HOST, Outgoing, Rule, servers
+from amped.interop.outgoing import ACCELERATORS_PER_HOST, Outgoing, Rule, servers
 from amped.interop.records import Reading
 
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
@@ -27,8 +27,8 @@ MODULES = {
 
 
 def read_precision(reading: Reading) -> dict[str, Any]:
-    """The format of matrix products."""
-    half = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
+    """Reads the format of matrix products: fp4, fp8 (with what has scales: tensors or blocks), bf16, fp16 or fp32."""
+    plain_format = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
     recipe = reading.word("fp8_recipe", "fp8_scaling", "delayed")
     if reading.word("fp4", "matrix_precision"):
         reading.word("fp4_recipe", "matrix_precision")
@@ -37,64 +37,73 @@ def read_precision(reading: Reading) -> dict[str, Any]:
         if recipe not in SCALED:
             reading.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
         return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
-    return {"matrix_precision": half}
+    return {"matrix_precision": plain_format}
 
 
 def _written_format(out: Outgoing) -> str:
-    """The format of products that is written: experts are not shared out in fp16."""
-    form, shared_out = out["matrix_precision"], out["expert_parallel_degree"] > 1
-    return "bf16" if form == "fp16" and shared_out and out["number_of_experts"] > 1 else form
+    """The format of matrix products that is written: bf16 instead of fp16 if experts are split, else amped's."""
+    number_format, splits_experts = out["matrix_precision"], out["expert_parallel_degree"] > 1
+    return "bf16" if number_format == "fp16" and splits_experts and out["number_of_experts"] > 1 else number_format
 
 
 def write_precision(out: Outgoing) -> None:
-    """The format of matrix products, with its recipe."""
-    form = _written_format(out)
-    if form != out["matrix_precision"]:
+    """Writes the format of matrix products with its recipe. Reports tf32, and fp16 with split experts, as lost."""
+    number_format = _written_format(out)
+    if number_format != out["matrix_precision"]:
         out.lose("matrix_precision", "fp16: Megatron-LM shares out experts in bf16 only, which is written")
-    if form == "fp4":
+    if number_format == "fp4":
         out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
-    elif form == "fp8":
+    elif number_format == "fp8":
         out.write("products in fp8, the rest in bf16", bf16=True, fp8="hybrid")
         if out["fp8_scaling"] == "blocks":
             out.write("blocks have scales (mxfp8 on Blackwell)", fp8_recipe="blockwise")
         else:
             out.write("tensors have scales", fp8_recipe="tensorwise")
-    elif form in ("bf16", "fp16"):
-        out.write("format of products", **{form: True})
-    elif form == "tf32":
+    elif number_format in ("bf16", "fp16"):
+        out.write("format of products", **{number_format: True})
+    elif number_format == "tf32":
         out.lose("matrix_precision", "tf32 is a setting of PyTorch, not an argument")
 
 
 def read_gradients(reading: Reading) -> dict[str, Any]:
-    """Gradients in fp32 unless bf16 is asked for: megatron/training/arguments.py accumulates those of bf16 in fp32."""
-    into = "gradient_precision"
-    narrow = reading.flag("grad_reduce_in_bf16", into) or _format(reading, "main_grads_dtype", into) in ("bf16", "fp16")
-    half = reading.values.get("matrix_precision") == "fp16"
-    wide = reading.flag("accumulate_allreduce_grads_in_fp32", into) or not half
-    return {"gradient_precision": 16 if narrow or not wide else 32}
+    """Reads the bits in which gradients are added up.
+
+    They are 16 if a bf16 sum is asked for, or if matrix products are fp16 and no fp32 sum is asked for; else 32.
+
+    Source: Megatron-LM adds up gradients of bf16 in fp32 (megatron/training/arguments.py).
+    """
+    quantity = "gradient_precision"
+    main_format = _number_format(reading, "main_grads_dtype", quantity)
+    is_16_bit = reading.flag("grad_reduce_in_bf16", quantity) or main_format in ("bf16", "fp16")
+    is_fp16 = reading.values.get("matrix_precision") == "fp16"
+    is_32_bit = reading.flag("accumulate_allreduce_grads_in_fp32", quantity) or not is_fp16
+    return {"gradient_precision": 16 if is_16_bit or not is_32_bit else 32}
 
 
 def write_gradients(out: Outgoing) -> None:
-    """The format in which gradients are added up."""
+    """Writes whether gradients are added up in fp32 or bf16."""
     if out["gradient_precision"] >= 4:
         out.write("gradients are added up in fp32", accumulate_allreduce_grads_in_fp32=True)
     elif _written_format(out) != "fp16":
         out.write("gradients are added up in bf16", grad_reduce_in_bf16=True)
 
 
-def _format(reading: Reading, name: str, into: str) -> str:
-    """A format of numbers, by Megatron-LM's name of it or by torch's."""
-    word = reading.word(name, into, "fp32").removeprefix("torch.")
+def _number_format(reading: Reading, name: str, quantity: str) -> str:
+    """The format of numbers in an argument, fp32 by default; Megatron-LM's and torch's names are both read."""
+    word = reading.word(name, quantity, "fp32").removeprefix("torch.")
     return OF_TORCH.get(word, word)
 
 
 def read_states(reading: Reading) -> dict[str, Any]:
-    """The format of the optimizer's two states."""
-    into = "optimizer_state_precision"
-    precise = reading.flag("use_precision_aware_optimizer", into)
+    """Reads the bits of a state of the optimizer: 32 unless the optimizer is aware of precision.
+
+    amped has one format of both states; different formats, and weights below fp32, are reported as not supported.
+    """
+    quantity = "optimizer_state_precision"
+    has_formats = reading.flag("use_precision_aware_optimizer", quantity)
     formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
-    mean, square, weights = (_format(reading, name, into) for name in formats)
-    if not precise:
+    mean, square, weights = (_number_format(reading, name, quantity) for name in formats)
+    if not has_formats:
         return {"optimizer_state_precision": 32}
     if mean != square or weights != "fp32":
         what = f"states in {mean} and {square} with weights in {weights}: amped has one format of states"
@@ -103,22 +112,22 @@ def read_states(reading: Reading) -> dict[str, Any]:
 
 
 def _states_have_a_format(out: Outgoing) -> bool:
-    """Whether Megatron-LM lets the format of states be chosen: it is an Adam whose states replicas share out."""
+    """Whether Megatron-LM takes a format of optimizer states: only for Adam with states that replicas share (ZeRO)."""
     return out["optimizer"] != "sgd" and bool(out["zero_stage"])
 
 
 def write_states(out: Outgoing) -> None:
-    """States that are narrower than fp32."""
-    form = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
-    if form and not _states_have_a_format(out):
-        out.lose("optimizer_state_precision", f"{form}: only Adam with shared states (ZeRO 1) has states below fp32")
-    elif form:
-        why = f"the optimizer's states are {form}"
-        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=form, exp_avg_sq_dtype=form)
+    """Writes the format of optimizer states below fp32, or reports it as lost if Megatron-LM takes none."""
+    states = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
+    if states and not _states_have_a_format(out):
+        out.lose("optimizer_state_precision", f"{states}: only Adam with shared states (ZeRO 1) has states below fp32")
+    elif states:
+        why = f"the optimizer's states are {states}"
+        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=states, exp_avg_sq_dtype=states)
 
 
 def read_steps(reading: Reading) -> dict[str, Any]:
-    """The steps of the training: told themselves, or the sequences of the training over those of a batch."""
+    """Reads the number of training steps: given itself, or the sequences of the training divided by those of a batch."""
     steps = reading.number("train_iters", "number_of_steps")
     samples, batch = reading.number("train_samples", "number_of_steps"), reading.values.get("batch_size")
     if steps is None and samples and batch:
@@ -127,21 +136,22 @@ def read_steps(reading: Reading) -> dict[str, Any]:
 
 
 def write_steps(out: Outgoing) -> None:
-    """The steps of the training."""
+    """Writes the number of training steps."""
     out.write("steps of the training", train_iters=round(out["number_of_steps"] or 0) or None)
 
 
 def read_offload(reading: Reading) -> dict[str, Any]:
-    """What the host keeps."""
-    on = reading.flag("optimizer_cpu_offload", "optimizer_offload")
+    """Reads the shares of optimizer states and of activations that the host keeps, from 0 to 1."""
+    is_offloaded = reading.flag("optimizer_cpu_offload", "optimizer_offload")
     share = reading.share("optimizer_offload_fraction", "optimizer_offload", 1.0)
     layers = reading.number("cpu_offloading_num_layers", "activation_offload", 0)
-    stage = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
-    return {"optimizer_offload": share if on else 0.0, "activation_offload": min(layers / stage, 1.0) or None}
+    stage_layers = int(reading.values.get("layers", 1)) / reading.degree("pipeline")
+    share = share if is_offloaded else 0.0
+    return {"optimizer_offload": share, "activation_offload": min(layers / stage_layers, 1.0) or None}
 
 
 def write_offload(out: Outgoing) -> None:
-    """What the host keeps: a share of the states, whole layers of activations."""
+    """Writes the share of optimizer states and the layers of activations that the host keeps. Part of a layer is lost."""
     share = out["optimizer_offload"]
     if share and not _states_have_a_format(out):
         out.lose("optimizer_offload", "Megatron-LM offloads the states of Adam where replicas share them (ZeRO 1)")
@@ -155,35 +165,43 @@ def write_offload(out: Outgoing) -> None:
             out.lose("activation_offload", f"{share:g} of {stage:g} layers is no whole number of layers")
 
 
+# For each quantity the arguments that give it: of torchrun, of srun and #SBATCH.
 STARTED = (
     (("nnodes", "nodes"), "number_of_accelerators"),
     (("nproc_per_node", "gpus_per_node", "ntasks_per_node"), "number_of_accelerators_per_node"),
 )
 
 
-def _first(reading: Reading, names: tuple[str, ...], into: str) -> int | None:
-    """The first number of some arguments; all of them are noted as used."""
-    return next((number for number in [reading.number(name, into) for name in names] if number), None)
+def _first_number(reading: Reading, names: tuple[str, ...], quantity: str) -> int | None:
+    """The first number above 0 of some arguments; None if there is none. All of them are marked as used."""
+    return next((number for number in [reading.number(name, quantity) for name in names] if number), None)
 
 
 def read_machine(reading: Reading) -> dict[str, Any]:
-    """Servers and accelerators, as torchrun, #SBATCH or a log say them."""
-    nodes, accelerators = (_first(reading, names, into) for names, into in STARTED)
-    world = reading.number("world_size", "number_of_accelerators")
-    several = nodes is not None and nodes > 1  # one server may have more than train
+    """Reads the number of accelerators and of accelerators per node, from torchrun, #SBATCH lines or a log.
+
+    A single server may have more accelerators than train, so that its size stays open.
+    """
+    nodes, accelerators = (_first_number(reading, names, quantity) for names, quantity in STARTED)
+    world_size = reading.number("world_size", "number_of_accelerators")
+    has_several_nodes = nodes is not None and nodes > 1  # one server may have more than train
     return {
-        "number_of_accelerators": world or (nodes * accelerators if nodes and accelerators else None),
-        "number_of_accelerators_per_node": accelerators if several else None,
+        "number_of_accelerators": world_size or (nodes * accelerators if nodes and accelerators else None),
+        "number_of_accelerators_per_node": accelerators if has_several_nodes else None,
     }
 
 
 def write_machine(out: Outgoing) -> None:
-    """What torchrun gets: equally many accelerators on every server."""
+    """Writes torchrun's --nnodes and --nproc-per-node, with equally many accelerators on every server.
+
+    Reports the node size as lost if that differs.
+    """
     nodes, accelerators = servers(out)
     out.write("servers", nnodes=nodes)
     out.write("accelerators of a server", nproc_per_node=accelerators)
-    if OF_A_HOST in out.values:
-        out.idle.add("number_of_accelerators_per_node")  # the rack's, which no program is told
+    if ACCELERATORS_PER_HOST in out.values:
+        # A node of this system is a rack of several hosts. torchrun counts hosts, so the size of the rack has no argument.
+        out.idle.add("number_of_accelerators_per_node")
     elif accelerators != out["number_of_accelerators_per_node"] and nodes > 1:
         out.lose("number_of_accelerators_per_node", f"equally many, {accelerators}, start on each of {nodes} servers")
 
@@ -194,59 +212,64 @@ GROUP = "microbatch_group_size_per_vp_stage"
 
 
 def read_stages(reading: Reading) -> dict[str, Any]:
-    """How the layers lie on the stages."""
-    stages, into = reading.degree("pipeline"), "virtual_pipeline_stages"
+    """Reads how layers are distributed over pipeline stages: a layout, the chunks of a stage, and layers of the first and last stage.
+
+    With a layout the number of chunks follows from it.
+    """
+    stages, quantity = reading.degree("pipeline"), "virtual_pipeline_stages"
     layout = reading.word("pipeline_model_parallel_layout", "pipeline_layout")
-    chunks = reading.number("num_virtual_stages_per_pipeline_rank", into) or reading.number(
-        "virtual_pipeline_model_parallel_size", into
+    chunks = reading.number("num_virtual_stages_per_pipeline_rank", quantity) or reading.number(
+        "virtual_pipeline_model_parallel_size", quantity
     )
-    layers = reading.number("num_layers_per_virtual_pipeline_stage", into)
+    layers = reading.number("num_layers_per_virtual_pipeline_stage", quantity)
     chunks = chunks or (int(reading.values.get("layers", 1)) // (stages * layers) if layers else None)
-    layout = layout or _ends_as_layers(reading, stages * (chunks or 1))
+    layout = layout or _layout_with_ends(reading, stages * (chunks or 1))
     if reading.raw.get(GROUP) == stages:
         reading.get(GROUP, "pipeline_parallel_degree")  # so many if nobody says it
-    ends = {f"number_of_{end}_stage_layers": f"decoder_{end}_pipeline_num_layers" for end in ("first", "last")}
+    arguments_of_ends = {
+        f"number_of_{end}_stage_layers": f"decoder_{end}_pipeline_num_layers" for end in ("first", "last")
+    }
     return {
         "pipeline_layout": layout or None,
-        into: (_chunks_of(layout, stages) if layout else chunks) or None,
-        **{name: reading.number(argument, name) or None for name, argument in ends.items()},
+        quantity: (_chunks_of(layout, stages) if layout else chunks) or None,
+        **{name: reading.number(argument, name) or None for name, argument in arguments_of_ends.items()},
     }
 
 
 def _chunks_of(layout: str, stages: int) -> int | None:
-    """The chunks of a stage in a layout of letters; None for a layout that is refused later."""
+    """The number of chunks of a stage in a layout of letters; None for a wrong layout, which another place refuses."""
     with suppress(ValueError):
         return len(Layout(layout).chunks) // stages or None
     return None
 
 
-def _ends_as_layers(reading: Reading, parts: int) -> str | None:
-    """The layout in letters where the split counts the embedding or the output head as a layer; None where it counts neither.
+def _layout_with_ends(reading: Reading, parts: int) -> str | None:
+    """The layout in letters if the split counts the embedding or the output head as a layer; None if it counts neither.
 
     Args:
         reading: the file.
         parts: the chunks of layers of all stages together.
     """
-    first, last = (reading.flag(name, "pipeline_layout") for name in ENDS)
+    counts_embedding, counts_head = (reading.flag(name, "pipeline_layout") for name in ENDS)
     layers = int(reading.values.get("layers", 1))
-    size, rest = divmod(layers + first + last, parts)
-    if parts == 1 or not (first or last):
+    layers_per_chunk, remainder = divmod(layers + counts_embedding + counts_head, parts)
+    if parts == 1 or not (counts_embedding or counts_head):
         return None
-    if rest:
+    if remainder:
         reading.unsupported(f"--{ENDS[0].replace('_', '-')}", f"{layers} layers and the ends do not divide by {parts}")
         return None
-    chunks = ["t" * size] * parts
-    chunks[0] = "E" + chunks[0][first:]
-    chunks[-1] = chunks[-1][last:] + "L"
+    chunks = ["t" * layers_per_chunk] * parts
+    chunks[0] = "E" + chunks[0][counts_embedding:]
+    chunks[-1] = chunks[-1][counts_head:] + "L"
     return "|".join(chunks)
 
 
 def write_stages(out: Outgoing) -> None:
-    """How the layers lie on the stages: an even split, first and last stages of their own, or a layout."""
+    """Writes how layers are distributed over stages: a layout, or even chunks with own numbers for the first and last stage."""
     layout, chunks = out["pipeline_layout"], out["virtual_pipeline_stages"]
     if layout and out["pipeline_parallel_degree"] > 1:
         why = "layers of each stage: E embedding, t layer, m module for further tokens, L output head"
-        text = _letters(Layout(layout), out["multi_token_prediction_layers"])
+        text = _in_letters(Layout(layout), out["multi_token_prediction_layers"])
         out.write(why, pipeline_model_parallel_layout=text)
         return
     if chunks > 1:
@@ -256,8 +279,8 @@ def write_stages(out: Outgoing) -> None:
             out.write(f"layers of the {end} stage", f"decoder_{end}_", pipeline_num_layers=out[name])
 
 
-def _letters(layout: Layout, modules: int) -> str:
-    """A layout in Megatron-LM's letters."""
+def _in_letters(layout: Layout, modules: int) -> str:
+    """A layout in Megatron-LM's letters; a layout of numbers is converted, with `modules` modules for further tokens before L."""
     if layout.in_letters:
         return str(layout)
     stages = ["t*" + str(int(stage[0][0])) if stage[0][0] else "" for stage in layout.counts]
@@ -265,7 +288,7 @@ def _letters(layout: Layout, modules: int) -> str:
 
 
 def read_context(reading: Reading) -> dict[str, Any]:
-    """How keys and values travel."""
+    """Reads the kind of context parallelism: how keys and values are exchanged. Mixed or unknown kinds are read as a ring."""
     kinds = reading.words("cp_comm_type", "context_parallel_kind", "p2p")
     if len(set(kinds)) != 1 or kinds[0] not in KINDS:
         reading.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
@@ -274,7 +297,7 @@ def read_context(reading: Reading) -> dict[str, Any]:
 
 
 def write_context(out: Outgoing) -> None:
-    """How keys and values travel."""
+    """Writes how context parallelism exchanges keys and values, if sequences are split."""
     if out["context_parallel_degree"] > 1:
         kind = {amped: theirs for theirs, amped in KINDS.items()}[out["context_parallel_kind"]]
         out.write("how keys and values travel", cp_comm_type=kind)
@@ -283,10 +306,17 @@ def write_context(out: Outgoing) -> None:
 
 
 def read_sharding(reading: Reading) -> dict[str, Any]:
-    """What replicas share out."""
+    """Reads the ZeRO stage and the sharding degree.
+
+    The distributed optimizer is ZeRO 1. Megatron-FSDP names its stage by a strategy. Several instances of the distributed
+    optimizer give the sharding degree.
+
+    Raises:
+        ConfigError: for an unknown strategy of Megatron-FSDP.
+    """
     stage = int(reading.flag("use_distributed_optimizer", "zero_stage"))
     instances = reading.number("num_distributed_optimizer_instances", "zero_stage", 1, least=1)
-    degree = _of_one_instance(reading, instances) if instances > 1 else None
+    degree = _replicas_per_instance(reading, instances) if instances > 1 else None
     strategy = reading.word("data_parallel_sharding_strategy", "zero_stage", "optim_grads_params")
     if reading.flag("use_megatron_fsdp", "zero_stage"):
         if strategy not in SHARDED:
@@ -296,18 +326,21 @@ def read_sharding(reading: Reading) -> dict[str, Any]:
     return {"zero_stage": stage, "sharding_degree": degree}
 
 
-def _of_one_instance(reading: Reading, instances: int) -> int | None:
-    """The replicas of one instance of the distributed optimizer; told where the file does not say how many there are."""
-    world, replica = reading.values.get("number_of_accelerators"), reading.accelerators_of_a_replica
-    if world and world % (replica * instances) == 0:
-        return int(world) // replica // instances
+def _replicas_per_instance(reading: Reading, instances: int) -> int | None:
+    """The number of replicas that one instance of the distributed optimizer has.
+
+    None, with a line in the report, if the file does not say how many replicas there are.
+    """
+    total, per_replica = reading.values.get("number_of_accelerators"), reading.accelerators_of_a_replica
+    if total and total % (per_replica * instances) == 0:
+        return int(total) // per_replica // instances
     what = f"{instances}: give --set sharding_degree=N, the replicas of one instance"
     reading.unsupported("--num-distributed-optimizer-instances", what)
     return None
 
 
 def write_sharding(out: Outgoing) -> None:
-    """What replicas share out: the distributed optimizer is ZeRO 1, Megatron-FSDP 2 and 3."""
+    """Writes ZeRO 1 as the distributed optimizer, and ZeRO 2 and 3 as strategies of Megatron-FSDP."""
     stage = out["zero_stage"]
     if stage == 1:
         out.write("replicas share the optimizer's states (ZeRO 1)", use_distributed_optimizer=True)
@@ -319,22 +352,24 @@ def write_sharding(out: Outgoing) -> None:
 
 
 def read_recomputation(reading: Reading) -> dict[str, Any]:
-    """What the backward pass computes again."""
-    into = "activation_recomputation"
-    method = reading.word("recompute_method", into)
-    number = reading.number("recompute_num_layers", "number_of_recomputed_layers")
-    short = "selective" if reading.flag("recompute_activations", into) else None
-    granularity = reading.word("recompute_granularity", into) or short
-    modules = reading.words("recompute_modules", into, "core_attn")
+    """Reads which activations the backward pass computes again: none, whole layers, some layers (block), or modules."""
+    quantity = "activation_recomputation"
+    method = reading.word("recompute_method", quantity)
+    layers = reading.number("recompute_num_layers", "number_of_recomputed_layers")
+    implied_granularity = "selective" if reading.flag("recompute_activations", quantity) else None
+    granularity = reading.word("recompute_granularity", quantity) or implied_granularity
+    modules = reading.words("recompute_modules", quantity, "core_attn")
+    if granularity == "full" and method == "block":
+        return {quantity: "block", "number_of_recomputed_layers": layers or 1}
     if granularity == "full":
-        return {into: "block", "number_of_recomputed_layers": number or 1} if method == "block" else {into: "full"}
+        return {quantity: "full"}
     if granularity != "selective":
-        return {into: "none"}
-    strange = [name for name in modules if name not in (*MODULES, "core_attn")]
-    if strange:
-        reading.unsupported("--recompute-modules", f"{', '.join(strange)}: amped does not compute these modules again")
+        return {quantity: "none"}
+    unknown = [name for name in modules if name not in (*MODULES, "core_attn")]
+    if unknown:
+        reading.unsupported("--recompute-modules", f"{', '.join(unknown)}: amped does not compute these modules again")
     recomputed = {MODULES[name]: True for name in modules if name in MODULES}
-    return {into: "selective" if "core_attn" in modules else "none", **recomputed}
+    return {quantity: "selective" if "core_attn" in modules else "none", **recomputed}
 
 
 # What other frameworks compute again, and Megatron does not.
@@ -345,12 +380,15 @@ OF_OTHERS = {
 
 
 def write_recomputation(out: Outgoing) -> None:
-    """What the backward pass computes again."""
+    """Writes which activations the backward pass computes again.
+
+    Kinds that only other frameworks have, and modules beside whole layers, are reported as lost.
+    """
     kind, why = out["activation_recomputation"], "activations that the backward pass computes again"
     modules = [theirs for theirs, name in MODULES.items() if out[name]]
     if kind in ("full", "block"):
-        method, number = ("uniform", 1) if kind == "full" else ("block", out["number_of_recomputed_layers"])
-        out.write(why, recompute_granularity="full", recompute_method=method, recompute_num_layers=number)
+        method, layers = ("uniform", 1) if kind == "full" else ("block", out["number_of_recomputed_layers"])
+        out.write(why, recompute_granularity="full", recompute_method=method, recompute_num_layers=layers)
         for name in modules:
             out.lose(MODULES[name], "single modules are not computed again beside whole layers")
     elif kind == "selective" or modules:
@@ -364,34 +402,37 @@ def write_recomputation(out: Outgoing) -> None:
 
 
 def read_overlap(reading: Reading) -> dict[str, Any]:
-    """What travels beside computation."""
-    reduce, gather = (
+    """Reads whether the messages of data parallelism and of the pipeline overlap computation (the latter needs chunks)."""
+    reduces, gathers = (
         reading.flag(name, "overlap_data_communication") for name in ("overlap_grad_reduce", "overlap_param_gather")
     )
-    if reduce and not gather and reading.values.get("zero_stage"):
+    if reduces and not gathers and reading.values.get("zero_stage"):
         reading.unsupported(
             "--overlap-grad-reduce", "gradients alone travel beside computation; amped overlaps weights too"
         )
-    chunks = reading.values.get("virtual_pipeline_stages", 1) > 1 or reading.values.get("pipeline_layout")
-    over = reading.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
-    return {"overlap_data_communication": reduce, "overlap_pipeline_communication": bool(over and chunks)}
+    has_chunks = reading.values.get("virtual_pipeline_stages", 1) > 1 or reading.values.get("pipeline_layout")
+    is_overlapped = reading.flag("overlap_p2p_comm", "overlap_pipeline_communication", True)
+    return {"overlap_data_communication": reduces, "overlap_pipeline_communication": bool(is_overlapped and has_chunks)}
 
 
 def write_overlap(out: Outgoing) -> None:
-    """What travels beside computation; Megatron-LM overlaps the pipeline's messages where stages have chunks."""
+    """Writes which messages overlap computation.
+
+    Megatron-LM overlaps the messages of the pipeline if stages have several chunks; any other choice is reported as lost.
+    """
     if out["overlap_data_communication"]:
-        gather = True if out["zero_stage"] else None
+        overlaps_weights = True if out["zero_stage"] else None
         why = "gradients and weights travel beside computation"
-        out.write(why, overlap_grad_reduce=True, overlap_param_gather=gather)
+        out.write(why, overlap_grad_reduce=True, overlap_param_gather=overlaps_weights)
     stages, name = out["pipeline_parallel_degree"], "overlap_pipeline_communication"
-    chunks = out["virtual_pipeline_stages"] > 1
+    has_chunks = out["virtual_pipeline_stages"] > 1
     if stages == 1:
         out.idle.add(name)
-    elif out[name] and not chunks:
+    elif out[name] and not has_chunks:
         out.lose(name, "Megatron-LM overlaps the pipeline's messages only with several chunks a stage")
-    elif chunks and not out[name] and stages == 2:
+    elif has_chunks and not out[name] and stages == 2:
         out.lose(name, "Megatron-LM waits for messages of chunks from 3 stages on")
-    elif chunks and not out[name]:
+    elif has_chunks and not out[name]:
         out.write("the pipeline's messages are waited for", overlap_p2p_comm=False)
 
 
@@ -411,22 +452,25 @@ SCOPES = {
 
 
 def read_graphs(reading: Reading) -> dict[str, Any]:
-    """What the host launches as one CUDA graph: with a switch and without a scope, each layer."""
-    into = "cuda_graph_scope"
-    on = [reading.flag(name, into) for name in ("enable_cuda_graph", "external_cuda_graph")]
-    implementation = reading.word("cuda_graph_impl", into, "none")
-    words = reading.words("cuda_graph_scope", into)
-    if not any(on) and implementation in ("none", "None"):
-        return {into: "none"}
+    """Reads what the host launches as one CUDA graph: "none", "layer", "router", "router_alone" or "step".
+
+    A switch without a scope means each layer. A scope that amped does not have is read as none, with a line in the report.
+    """
+    quantity = "cuda_graph_scope"
+    switches = [reading.flag(name, quantity) for name in ("enable_cuda_graph", "external_cuda_graph")]
+    implementation = reading.word("cuda_graph_impl", quantity, "none")
+    words = reading.words("cuda_graph_scope", quantity)
+    if not any(switches) and implementation in ("none", "None"):
+        return {quantity: "none"}
     scope = next((name for modules, name in GRAPHS if modules.issuperset(words)), "none") if words else "layer"
     if scope == "none":
         what = f"{' '.join(words)}: amped has no graph of these modules alone; read as none"
         reading.unsupported("--cuda-graph-scope", what)
-    return {into: scope}
+    return {quantity: scope}
 
 
 def write_graphs(out: Outgoing) -> None:
-    """Captured graphs: of a layer, of its parts, or of the whole step."""
+    """Writes the scope of CUDA graphs: a layer, parts of a layer, or the whole step; nothing without graphs."""
     scope = out["cuda_graph_scope"]
     if scope != "none":
         out.write("what the host launches as one CUDA graph", cuda_graph_scope=SCOPES.get(scope),

@@ -15,19 +15,22 @@ DIVISIBLE_BY = 128
 
 
 def read_heads(reading: Reading) -> dict[str, Any]:
-    """Key heads and the width of a head; with latent attention its part that is not rotated is given."""
+    """Reads the number of key-value heads and the width of a head.
+
+    With latent attention the file gives the part of a head that is not rotated; amped's width is the sum of both parts.
+    """
     if reading.values.get("attention_kind") == "multi_latent":
-        plain = reading.number("qk_head_dim", "head_dimension", 128)
-        width = plain + reading.values["rotary_head_dimension"]
+        unrotated_width = reading.number("qk_head_dim", "head_dimension", 128)
+        width = unrotated_width + reading.values["rotary_head_dimension"]
         return {"key_value_heads": int(reading.values.get("attention_heads", 1)), "head_dimension": width}
     groups = reading.number("num_query_groups", "key_value_heads")
-    grouped = reading.flag("group_query_attention", "key_value_heads")
+    is_grouped = reading.flag("group_query_attention", "key_value_heads")
     width = reading.number("kv_channels", "head_dimension")
-    return {"key_value_heads": groups or None if grouped else None, "head_dimension": width or None}
+    return {"key_value_heads": groups or None if is_grouped else None, "head_dimension": width or None}
 
 
 def write_heads(out: Outgoing) -> None:
-    """The same in Megatron-LM's arguments."""
+    """Writes grouped-query attention and the width of a head; with latent attention the part that is not rotated."""
     groups, heads, width = out["key_value_heads"], out["attention_heads"], out["head_dimension"]
     if out["attention_kind"] == "multi_latent":
         out.write("part of a head that is not rotated", qk_head_dim=width - out["rotary_head_dimension"])
@@ -39,22 +42,26 @@ def write_heads(out: Outgoing) -> None:
 
 
 def read_vocabulary(reading: Reading) -> dict[str, Any]:
-    """The tokens of the vocabulary with their padding."""
-    into = "vocabulary_size"
-    padded, plain = (reading.number(name, into) for name in ("padded_vocab_size", "vocab_size"))
+    """Reads the padded size of the vocabulary as {"vocabulary_size": n}.
+
+    It is `padded_vocab_size`, or `vocab_size` rounded up to a multiple of the divisor times the tensor-parallel degree. Empty,
+    with a line in the report, if the file gives neither.
+    """
+    quantity = "vocabulary_size"
+    padded, size = (reading.number(name, quantity) for name in ("padded_vocab_size", "vocab_size"))
     if padded:
-        return {into: padded}
-    if not plain:
+        return {quantity: padded}
+    if not size:
         what = "the tokenizer says it, which amped does not read; give --set vocabulary_size=N"
         reading.unsupported("--vocab-size", what)
         return {}
-    plain += reading.get("tokenizer_type", into) == "NullTokenizer"  # it adds a token for the end of a text
-    unit = (reading.number("make_vocab_size_divisible_by", into) or DIVISIBLE_BY) * reading.degree("tensor")
-    return {into: -(-plain // unit) * unit}
+    size += reading.get("tokenizer_type", quantity) == "NullTokenizer"  # it adds a token for the end of a text
+    multiple = (reading.number("make_vocab_size_divisible_by", quantity) or DIVISIBLE_BY) * reading.degree("tensor")
+    return {quantity: -(-size // multiple) * multiple}
 
 
 def write_vocabulary(out: Outgoing) -> None:
-    """The vocabulary without a tokenizer of anybody's own, and random data."""
+    """Writes the size of the vocabulary with a dummy tokenizer (which adds one token) and random data."""
     size, tensor = out["vocabulary_size"], out["tensor_parallel_degree"]
     why = "no tokenizer and random data: replace them by your own"
     out.write(why, tokenizer_type="NullTokenizer", vocab_size=size - 1, mock_data=True)
@@ -68,21 +75,21 @@ OTHER_BIASES = ("attention_output_bias", "mlp_bias")
 
 
 def read_biases(reading: Reading) -> dict[str, Any]:
-    """Biases of all products, or those of queries, keys and values alone."""
-    of_all = reading.flag("add_bias_linear", "mlp_bias", True)
-    of_queries = reading.flag("add_qkv_bias", "query_key_value_bias")
-    return {"mlp_bias": of_all, "attention_output_bias": of_all, "query_key_value_bias": of_all or of_queries}
+    """Reads whether matrix products have biases: all, those of queries, keys and values alone, or none."""
+    has_all = reading.flag("add_bias_linear", "mlp_bias", True)
+    has_qkv = reading.flag("add_qkv_bias", "query_key_value_bias")
+    return {"mlp_bias": has_all, "attention_output_bias": has_all, "query_key_value_bias": has_all or has_qkv}
 
 
 def write_biases(out: Outgoing) -> None:
-    """Megatron-LM has biases everywhere, nowhere, or at queries, keys and values."""
-    of_queries, *others = (bool(out[name]) for name in ("query_key_value_bias", *OTHER_BIASES))
-    if all(others) and of_queries:
+    """Writes biases of all products, of none, or of queries, keys and values; reports any other combination as lost."""
+    has_query_key_value, *has_others = (bool(out[name]) for name in ("query_key_value_bias", *OTHER_BIASES))
+    if all(has_others) and has_query_key_value:
         return
     out.write("no biases of the products", add_bias_linear=False)
-    if of_queries:
+    if has_query_key_value:
         out.write("biases of queries, keys and values", add_qkv_bias=True)
-    if any(others):
+    if any(has_others):
         for name in OTHER_BIASES:
             out.lose(name, "Megatron-LM has all biases of products, none, or those of queries, keys and values")
 
@@ -91,7 +98,7 @@ ROTATED = ("rope", "yarn", "mrope")
 
 
 def read_positions(reading: Reading) -> dict[str, Any]:
-    """How positions are told, and the table of learned ones."""
+    """Reads the kind of positions and the rows of the table of learned positions. An unknown kind is read as rope."""
     kind = reading.word("position_embedding_type", "positions", "learned_absolute")
     longest = reading.number("max_position_embeddings", "position_table")
     if kind == "learned_absolute":
@@ -102,18 +109,18 @@ def read_positions(reading: Reading) -> dict[str, Any]:
 
 
 def write_positions(out: Outgoing) -> None:
-    """Rotations or a learned table; Megatron-LM wants the longest sequence in either case."""
+    """Writes the kind of positions (rope or a learned table), and the longest sequence, which Megatron-LM needs for both."""
     kind = out["positions"]
     if kind not in ("rope", "learned"):
         out.lose("positions", f"{kind} has no argument in pretrain_gpt.py; written as rope")
-    learned = kind == "learned"
-    out.write("how positions are told", position_embedding_type="learned_absolute" if learned else "rope")
-    table = out["position_table"] if learned else 0
+    is_learned = kind == "learned"
+    out.write("how positions are told", position_embedding_type="learned_absolute" if is_learned else "rope")
+    table = out["position_table"] if is_learned else 0
     out.write("longest sequence", max_position_embeddings=table or out["context"])
 
 
 def read_dropout(reading: Reading) -> dict[str, Any]:
-    """One rate of dropout; Megatron-LM has one behind blocks and one in attention."""
+    """Reads the rate of dropout behind blocks. Another rate in attention is reported, because amped has one rate."""
     hidden, attention = (reading.share(f"{place}_dropout", "dropout", 0.1) for place in ("hidden", "attention"))
     if hidden != attention:
         what = f"{attention:g} beside --hidden-dropout {hidden:g}; amped has one rate, {hidden:g}"
@@ -122,29 +129,35 @@ def read_dropout(reading: Reading) -> dict[str, Any]:
 
 
 def write_dropout(out: Outgoing) -> None:
-    """Both rates."""
+    """Writes the rate of dropout twice: behind blocks, and in attention."""
     out.write("dropout", hidden_dropout=out["dropout"], attention_dropout=out["dropout"])
 
 
 def read_windows(reading: Reading) -> dict[str, Any]:
-    """The window, and how many layers have it: every layer but each N-th, or those of a list."""
-    window, into = reading.get("window_size", "attention_window"), "number_of_windowed_layers"
-    layers = number = int(reading.values["layers"])
-    skipped, place = reading.get("window_attn_skip_freq", into), reading.place("window_attn_skip_freq")
+    """Reads the width of the attention window and the number of layers with a window; empty if there is none.
+
+    All layers have a window but every N-th one, or those that a list of zeros and ones marks with 1.
+    """
+    window, quantity = reading.get("window_size", "attention_window"), "number_of_windowed_layers"
+    layers = windowed_layers = int(reading.values["layers"])
+    skipped, place = reading.get("window_attn_skip_freq", quantity), reading.place("window_attn_skip_freq")
     if skipped:
-        marks = listed(skipped, place)
-        number = sum(marks[:layers]) if isinstance(marks, list) else layers - layers // whole(marks, place, least=1)
+        marks = number_or_marks(skipped, place)
+        if isinstance(marks, list):
+            windowed_layers = sum(marks[:layers])
+        else:
+            windowed_layers = layers - layers // whole(marks, place, least=1)
     if window in (None, 0, ""):
         return {}
-    left = _left(window, reading.place("window_size"))
-    return {"attention_window": left + 1, into: number} if left is not None else {}
+    left = _earlier_tokens(window, reading.place("window_size"))
+    return {"attention_window": left + 1, quantity: windowed_layers} if left is not None else {}
 
 
-def _left(window: Any, place: str) -> int | None:
-    """The tokens before a token that it attends to, of a pair like 4095,0 or (4095, 0); None where -1 says all.
+def _earlier_tokens(window: Any, place: str) -> int | None:
+    """The number of earlier tokens that a token attends to, from a pair such as 4095,0 or (4095, 0); None if -1 says all.
 
     Raises:
-        ConfigError: for another value.
+        ConfigError: for a value that is no pair of whole numbers.
     """
     words = window if isinstance(window, list) else str(window).strip("()[] ").replace(",", " ").split()
     try:
@@ -155,21 +168,24 @@ def _left(window: Any, place: str) -> int | None:
 
 
 def write_windows(out: Outgoing) -> None:
-    """The window without the token itself; which layers have it is not known beyond their number."""
-    window, number, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
-    if not window or not number:
+    """Writes the attention window without the token itself. The places of windowed layers are a guess: amped knows their number."""
+    window, windowed, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
+    if not window or not windowed:
         return
-    out.write(f"{number} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
-    whole_layers = layers - number
-    if whole_layers and layers % whole_layers == 0:
-        out.write("each of these layers attends to all tokens", window_attn_skip_freq=layers // whole_layers)
-    elif whole_layers:
+    out.write(f"{windowed} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
+    full_layers = layers - windowed
+    if full_layers and layers % full_layers == 0:
+        out.write("each of these layers attends to all tokens", window_attn_skip_freq=layers // full_layers)
+    elif full_layers:
         why = "amped knows the number of such layers, not their places"
-        out.write(why, window_attn_skip_freq=f"([1]*{number}+[0]*{whole_layers})")
+        out.write(why, window_attn_skip_freq=f"([1]*{windowed}+[0]*{full_layers})")
 
 
 def read_experts(reading: Reading) -> dict[str, Any]:
-    """Which layers are mixtures, the width of an expert, and how tokens travel."""
+    """Reads which layers are mixtures of experts, the width and the capacity of an expert, and how tokens travel to experts.
+
+    Empty for a dense network.
+    """
     values, width = reading.values, "expert_feedforward_dimension"
     if "number_of_experts" not in values:
         return {}
@@ -181,21 +197,24 @@ def read_experts(reading: Reading) -> dict[str, Any]:
         width: values.get(width, values.get("feedforward_dimension")),
         "number_of_MoE_layers": sum(marks),
         "mixture_layer_pattern": as_pattern(marks) if 0 < sum(marks) < layers else None,
-        "expert_capacity_factor": _capacity(reading),
-        "deduplicated_dispatch": _travels_once(reading),
+        "expert_capacity_factor": _expert_capacity(reading),
+        "deduplicated_dispatch": _is_dispatched_once(reading),
     }
 
 
-def _travels_once(reading: Reading) -> bool:
-    """Whether a token travels once to an accelerator; that all tokens are gathered is told, as amped has no such dispatch."""
+def _is_dispatched_once(reading: Reading) -> bool:
+    """Whether a token is sent once to each accelerator, not once to each of its experts.
+
+    A dispatcher that gathers all tokens is reported and read as an all-to-all, as amped has no such dispatcher.
+    """
     kind = reading.word("moe_token_dispatcher_type", "deduplicated_dispatch")
     if kind == "allgather":
         reading.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
     return reading.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
 
 
-def _capacity(reading: Reading) -> float:
-    """The places of an expert as a multiple of its mean load; 0 where each token finds one, which a negative number says, too."""
+def _expert_capacity(reading: Reading) -> float:
+    """The tokens that an expert can take as a multiple of its mean load; 0.0 for no limit, which a negative number means too."""
     name = "expert_capacity_factor"
     factor = reading.get(f"moe_{name}", name, 0)
     has_no_limit = isinstance(factor, int | float) and factor < 0
@@ -203,8 +222,8 @@ def _capacity(reading: Reading) -> float:
 
 
 def _mixture_layers(frequency: Any, place: str, layers: int) -> list[int]:
-    """For each layer 1 if it is a mixture: every N-th from the first, or those of a list."""
-    marks = listed(frequency, place)
+    """For each layer 1 if it is a mixture of experts, else 0: every N-th layer from the first, or those that a list marks."""
+    marks = number_or_marks(frequency, place)
     if isinstance(marks, list):
         return marks[:layers]
     period = whole(marks, place, least=1)
@@ -212,7 +231,7 @@ def _mixture_layers(frequency: Any, place: str, layers: int) -> list[int]:
 
 
 def write_experts(out: Outgoing) -> None:
-    """Which layers are mixtures, and how tokens travel."""
+    """Writes which layers are mixtures of experts, the capacity of an expert, and how tokens travel; nothing if dense."""
     if out["number_of_experts"] <= 1:
         return
     if out["matrix_precision"] not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
@@ -230,25 +249,28 @@ def write_experts(out: Outgoing) -> None:
 
 
 def mixture_marks(out: Outgoing) -> list[int]:
-    """For each layer 1 if it is a mixture: as the pattern says, else the last layers, as amped assumes."""
-    layers, number, pattern = (out[name] for name in ("layers", "number_of_MoE_layers", "mixture_layer_pattern"))
+    """For each layer 1 if it is a mixture of experts, else 0.
+
+    Without a pattern the last layers are the mixtures, as amped assumes; the report then says that their places are not known.
+    """
+    layers, mixtures, pattern = (out[name] for name in ("layers", "number_of_MoE_layers", "mixture_layer_pattern"))
     marks = Pattern(pattern).of(layers) if pattern else None
     if marks:
         return [int(mark) for mark in marks]
-    if 0 < number < layers:
-        what = f"amped knows that {number} of {layers} layers are mixtures, not which; the last ones are written"
+    if 0 < mixtures < layers:
+        what = f"amped knows that {mixtures} of {layers} layers are mixtures, not which; the last ones are written"
         out.lose("mixture_layer_pattern", what)
-    return [0] * (layers - number) + [1] * number
+    return [0] * (layers - mixtures) + [1] * mixtures
 
 
-def listed(written: Any, place: str) -> int | list[int]:
-    """A number, or a list of zeros and ones like ([0]*3+[1]*58), which is read and not evaluated.
+def number_or_marks(written: Any, place: str) -> int | list[int]:
+    """A number, or a list of zeros and ones, from text such as ([0]*3+[1]*58). The text is parsed and never evaluated.
 
     Raises:
-        ConfigError: for another text.
+        ConfigError: for any other text.
     """
     try:
-        value: int | list[int] = _value(ast.parse(str(written), mode="eval").body)
+        value: int | list[int] = _parsed_value(ast.parse(str(written), mode="eval").body)
         if isinstance(value, list) and not set(value) <= {0, 1}:
             raise ValueError(value)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
@@ -257,25 +279,25 @@ def listed(written: Any, place: str) -> int | list[int]:
     return value
 
 
-def _value(node: ast.expr) -> Any:
-    """The value of numbers, lists, sums of lists and repetitions of them.
+def _parsed_value(node: ast.expr) -> Any:
+    """The value of a parsed expression: a whole number, a list, a sum of lists, or a list times a number.
 
     Raises:
-        ValueError: for anything else, or a list that is too long.
+        ValueError: for any other expression, or a list that is too long.
     """
     match node:
         case ast.Constant(value=int(number)) if abs(number) < LONGEST:
             return int(number)
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return [int(_value(part)) for part in parts]
+            return [int(_parsed_value(part)) for part in parts]
         case ast.BinOp(op=ast.Mult()):
-            marks, times = _value(node.left), _value(node.right)
+            marks, times = _parsed_value(node.left), _parsed_value(node.right)
             if isinstance(marks, list) and isinstance(times, int) and 0 <= len(marks) * times < LONGEST:
                 return marks * times
         case ast.BinOp(op=ast.Add()):
-            marks, more = _value(node.left), _value(node.right)
-            if isinstance(marks, list) and isinstance(more, list):
-                return marks + more
+            marks, further_marks = _parsed_value(node.left), _parsed_value(node.right)
+            if isinstance(marks, list) and isinstance(further_marks, list):
+                return marks + further_marks
     raise ValueError(ast.dump(node)[:40])
 
 

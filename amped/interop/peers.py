@@ -12,26 +12,32 @@ from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, read_sections
 
 
-def simumax_heads(reading: Reading) -> dict[str, Any]:
-    """The width of a head, and latent attention."""
+def read_simumax_heads(reading: Reading) -> dict[str, Any]:
+    """Reads the width of a head; with latent attention, also the widths of latent vectors and of the rotary part."""
     if not reading.values.get("layers"):
         return {}
-    latent = reading.number("kv_lora_rank", "key_value_latent_dimension", 0)
+    latent_width = reading.number("kv_lora_rank", "key_value_latent_dimension", 0)
     width = reading.number("head_size", "head_dimension")
     reading.word("attention_type", "attention_kind")
-    if not latent:
+    if not latent_width:
         return {"head_dimension": width}
-    plain = reading.needed("qk_head_dim", "head_dimension")
-    rotary = reading.needed("qk_pos_emb_head_dim", "rotary_head_dimension")
+    unrotated_width = reading.needed("qk_head_dim", "head_dimension")
+    rotary_width = reading.needed("qk_pos_emb_head_dim", "rotary_head_dimension")
     return {
-        "attention_kind": "multi_latent", "head_dimension": plain + rotary, "rotary_head_dimension": rotary,
-        "value_head_dimension": reading.number("v_head_dim", "value_head_dimension"), "key_value_latent_dimension": latent,
+        "attention_kind": "multi_latent", "head_dimension": unrotated_width + rotary_width, "rotary_head_dimension": rotary_width,
+        "value_head_dimension": reading.number("v_head_dim", "value_head_dimension"), "key_value_latent_dimension": latent_width,
         "query_latent_dimension": reading.number("q_lora_rank", "query_latent_dimension", 0),
     }  # fmt: skip
 
 
-def simumax_experts(reading: Reading) -> dict[str, Any]:
-    """Mixtures of experts behind some dense layers."""
+def read_simumax_experts(reading: Reading) -> dict[str, Any]:
+    """Reads the layers that are mixtures of experts, which follow the dense layers, and the width of an expert.
+
+    Empty for a dense network.
+
+    Raises:
+        ConfigError: for more dense layers than layers.
+    """
     dense = reading.number("dense_layers", "number_of_MoE_layers", 0)
     values, width = reading.values, "expert_feedforward_dimension"
     if not {"number_of_experts", "layers"} <= values.keys():
@@ -46,57 +52,61 @@ def simumax_experts(reading: Reading) -> dict[str, Any]:
     }
 
 
-def simumax_batch(reading: Reading) -> dict[str, Any]:
-    """The sequences of a step: those of a micro-batch, for every micro-batch and replica."""
-    number, micro = reading.number("micro_batch_num", "batch_size"), reading.values.get("microbatch_size")
-    if not number or not micro or not reading.values.get("number_of_accelerators"):
+def read_simumax_batch(reading: Reading) -> dict[str, Any]:
+    """Reads the sequences of a step: micro-batch size times micro-batches times replicas; empty if one of them is missing."""
+    microbatches = reading.number("micro_batch_num", "batch_size")
+    microbatch_size = reading.values.get("microbatch_size")
+    if not microbatches or not microbatch_size or not reading.values.get("number_of_accelerators"):
         return {}
     replicas = int(reading.values["number_of_accelerators"]) // reading.accelerators_of_a_replica
-    return {"batch_size": number * int(micro) * max(replicas, 1)}
+    return {"batch_size": microbatches * int(microbatch_size) * max(replicas, 1)}
 
 
-def simumax_precision(reading: Reading) -> dict[str, Any]:
-    """The format of products."""
-    form, fp8 = reading.word("dtype", "matrix_precision"), reading.flag("fp8", "matrix_precision")
-    return {"matrix_precision": "fp8" if fp8 and form else form or None}
+def read_simumax_precision(reading: Reading) -> dict[str, Any]:
+    """Reads the format of matrix products: `dtype`, or fp8 if that is switched on too."""
+    number_format, has_fp8 = reading.word("dtype", "matrix_precision"), reading.flag("fp8", "matrix_precision")
+    return {"matrix_precision": "fp8" if has_fp8 and number_format else number_format or None}
 
 
-def simumax_recomputation(reading: Reading) -> dict[str, Any]:
-    """Whole layers, attention, or norms."""
-    into = "activation_recomputation"
-    on, kind = reading.flag("enable_recompute", into), reading.word("recompute_granularity", into, "")
-    layers, parts = reading.number("recompute_layer_num", "number_of_recomputed_layers", 0), {}
-    for name in ("attn_recompute", "mla_rms_recompute", "mlp_recompute", "mlp_rms_recompute"):
-        parts[name] = reading.flag(name, into)
-    if not on:
-        return {into: "none"} if "enable_recompute" in reading.taken else {}
+def read_simumax_recomputation(reading: Reading) -> dict[str, Any]:
+    """Reads which activations the backward pass computes again: all or some whole layers, or attention and norms.
+
+    A feed-forward network that is computed again by itself is reported as not supported.
+    """
+    quantity = "activation_recomputation"
+    is_enabled, kind = reading.flag("enable_recompute", quantity), reading.word("recompute_granularity", quantity, "")
+    layers = reading.number("recompute_layer_num", "number_of_recomputed_layers", 0)
+    switches = ("attn_recompute", "mla_rms_recompute", "mlp_recompute", "mlp_rms_recompute")
+    parts = {name: reading.flag(name, quantity) for name in switches}
+    if not is_enabled:
+        return {quantity: "none"} if "enable_recompute" in reading.taken else {}
     if "full" in kind:
-        return {into: "block", "number_of_recomputed_layers": layers} if layers else {into: "full"}
+        return {quantity: "block", "number_of_recomputed_layers": layers} if layers else {quantity: "full"}
     if parts["mlp_recompute"]:
         reading.unsupported("mlp_recompute", "amped computes no feed-forward network again by itself")
     if "selective" not in kind:
         reading.unsupported("recompute_granularity", f"{kind}, read as selective")
-    return {into: "selective" if parts["attn_recompute"] or "selective" not in kind else "none",
+    return {quantity: "selective" if parts["attn_recompute"] or "selective" not in kind else "none",
             "norm_recomputation": parts["mla_rms_recompute"] or parts["mlp_rms_recompute"]}  # fmt: skip
 
 
 SIMUMAX = {
-    "heads": Rule(simumax_heads), "experts": Rule(simumax_experts), "batch": Rule(simumax_batch), "precision": Rule(simumax_precision),
-    "recomputation": Rule(simumax_recomputation),
+    "heads": Rule(read_simumax_heads), "experts": Rule(read_simumax_experts), "batch": Rule(read_simumax_batch), "precision": Rule(read_simumax_precision),
+    "recomputation": Rule(read_simumax_recomputation),
 }  # fmt: skip
 
 
 def read_simumax(raw: Mapping[str, Any], file: str) -> Imported:
-    """A network or a strategy of SimuMax."""
+    """The network or the training that a file of SimuMax describes."""
     software = "Megatron-Core" if "world_size" in raw else None
     return read_sections("simumax", Reading(flat(raw)), file, SIMUMAX, software)
 
 
 def read_calculon(raw: Mapping[str, Any], file: str) -> Imported:
-    """An application or an execution of Calculon."""
+    """The network (application) or the training (execution) that a file of Calculon describes."""
     return read_sections("calculon", Reading(flat(raw)), file, {})
 
 
 def read_llm_analysis(raw: Mapping[str, Any], file: str) -> Imported:
-    """A network of llm-analysis."""
+    """The network that a file of llm-analysis describes."""
     return read_sections("llm_analysis", Reading(flat(raw)), file, {})

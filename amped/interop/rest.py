@@ -18,68 +18,78 @@ OFF: tuple[Any, ...] = (None, False, 0, [], {}, "", "none")
 
 
 @lru_cache(maxsize=32)
-def _ignored(tables: str) -> list[tuple[str, re.Pattern[str]]]:
+def _ignored_patterns(tables: str) -> list[tuple[str, re.Pattern[str]]]:
+    """The patterns of keys without effect in a format, each after the reason."""
     return [(why, re.compile(pattern)) for why, pattern in table(tables)["ignored"]]
 
 
 @lru_cache(maxsize=32)
-def _costly(tables: str) -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+def _costly_patterns(tables: str) -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """The patterns of keys in a format that may cost time or memory, each with its row."""
     return [(re.compile(row["keys"]), row) for row in table(tables)["unsupported"]]
 
 
 def without_effect(tables: str, key: str) -> str | None:
-    """Why a key of a format has no effect; None if it may have one."""
-    return next((why for why, pattern in _ignored(tables) if pattern.fullmatch(key)), None)
+    """The reason why a key of a format has no effect; None if it may have one."""
+    return next((why for why, pattern in _ignored_patterns(tables) if pattern.fullmatch(key)), None)
 
 
-def costly(tables: str, key: str) -> Mapping[str, Any] | None:
-    """The row of something that may cost and that amped does not model, to which a key belongs; None if there is none."""
-    return next((row for pattern, row in _costly(tables) if pattern.fullmatch(key)), None)
+def costly_feature(tables: str, key: str) -> Mapping[str, Any] | None:
+    """The row of the feature to which a key belongs, if amped does not model the feature and it may cost something; else None."""
+    return next((row for pattern, row in _costly_patterns(tables) if pattern.fullmatch(key)), None)
 
 
-def tell_rest(tables: str, reading: Reading, unknown: str | None = None) -> None:
-    """Tells what became of keys that no quantity takes.
+def report_unread_keys(tables: str, reading: Reading, unknown: str | None = None) -> None:
+    """Reports the keys that no quantity takes: as ignored, as a feature that amped does not model, or as unknown.
 
     Args:
         tables: the table with the patterns `ignored` and the rows `unsupported` of the format, and its `defaults`.
-        reading: the file, with its values so far and the report where it is told.
-        unknown: why an unknown key is ignored; without it, an unknown key is told as something that may cost.
+        reading: the file, with its values so far and its report.
+        unknown: why an unknown key is ignored; None: an unknown key is reported as something that may cost.
     """
-    ignored, costs, strange = (defaultdict[str, list[str]](list) for _ in range(3))
+    ignored, keys_by_feature, unknown_keys = (defaultdict[str, list[str]](list) for _ in range(3))
     defaults, rows = table(tables).get("defaults", {}), dict[str, Mapping[str, Any]]()
-    of_family: Mapping[str, str] = reading.family.get("ignored", {})
-    for key, value in reading.rest().items():
-        why = of_family.get(key) or without_effect(tables, key) or unknown
+    ignored_in_family: Mapping[str, str] = reading.family.get("ignored", {})
+    for key, value in reading.unread_keys().items():
+        reason = ignored_in_family.get(key) or without_effect(tables, key) or unknown
         if key in defaults and defaults[key] == value:
             ignored["the default"].append(key)
         elif value in OFF and key not in defaults:
             ignored["off"].append(key)
-        elif key not in of_family and (row := costly(tables, key)) is not None:
-            costs[row["what"]].append(key)
+        elif key not in ignored_in_family and (row := costly_feature(tables, key)) is not None:
+            keys_by_feature[row["what"]].append(key)
             rows[row["what"]] = row
-        elif why is not None:
-            ignored[why].append(key)
+        elif reason is not None:
+            ignored[reason].append(key)
         else:
-            strange[f"{quoted(value)}: amped does not know this key; it may cost time or memory"].append(key)
+            unknown_keys[f"{quoted(value)}: amped does not know this key; it may cost time or memory"].append(key)
     report = reading.report
-    report.unsupported += [_not_modeled(reading, rows[what], ", ".join(keys)) for what, keys in costs.items()]
-    report.unsupported += [ReportLine(", ".join(keys), why) for why, keys in strange.items()]
-    report.ignored += [ReportLine(", ".join(keys), why) for why, keys in ignored.items()]
+    report.unsupported += [_not_modeled(reading, rows[what], ", ".join(keys)) for what, keys in keys_by_feature.items()]
+    report.unsupported += [ReportLine(", ".join(keys), reason) for reason, keys in unknown_keys.items()]
+    report.ignored += [ReportLine(", ".join(keys), reason) for reason, keys in ignored.items()]
 
 
 def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> ReportLine:
-    """Something that amped does not model, with its sizes if its row has some and the file says what they need."""
+    """A line about a feature that amped does not model.
+
+    It has the sizes and shares of its row, if there are any and the file has all keys that they need.
+
+    Args:
+        reading: the file.
+        row: the row of the feature.
+        keys: the keys of the file that belong to it.
+    """
     what = f"{row['what']}, which amped does not model"
     sizes: dict[str, Any] = {name: _size(reading, row[name]) for name in SIZES if name in row}
-    shares = {name: {part: _size(reading, of) for part, of in row[name].items()} for name in SHARES if name in row}
-    if not (sizes or shares) or None in (
-        *sizes.values(),
-        *(share for parts in shares.values() for share in parts.values()),
-    ):
+    shares = {
+        name: {part: _size(reading, terms) for part, terms in row[name].items()} for name in SHARES if name in row
+    }
+    numbers = [*sizes.values(), *(share for parts in shares.values() for share in parts.values())]
+    if not numbers or None in numbers:
         return ReportLine(keys, what)
     return ReportLine(keys, what, NotModeled(f"{keys}: {row['what']}", **sizes | shares))
 
 
 def _size(reading: Reading, written: Any) -> float | None:
-    """A number, or a sum of products of numbers, keys and quantities."""
+    """A number, or the value of a sum as `sum_of` reads it; None if it is not known."""
     return float(written) if isinstance(written, int | float) else sum_of(reading, written)

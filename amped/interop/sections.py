@@ -14,7 +14,7 @@ from amped.base.extras import from_extra
 from amped.interop.fields import plain_values, table
 from amped.interop.outgoing import Outgoing, Rule
 from amped.interop.records import Imported, Reading, ReportLine
-from amped.interop.rest import tell_rest
+from amped.interop.rest import report_unread_keys
 
 MOST_KEYS = 20_000
 # What a YAML file may be with every alias and merge key written out, and how deep a value is nested at most.
@@ -31,10 +31,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The sections of a TOML file.
 
     Raises:
-        FileError: with the line.
+        FileError: with the line, for text that is not valid TOML, a key of too many parts, or a value nested too deep.
     """
-    if long := LONG_KEY.search(text):
-        line = text.count("\n", 0, long.start()) + 1
+    if match := LONG_KEY.search(text):
+        line = text.count("\n", 0, match.start()) + 1
         raise FileError(Problem("a key has more than 100 parts", f"line {line}"))
     try:
         return tomllib.loads(text)
@@ -45,10 +45,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML file of plain values; tags, which would make objects, are refused.
+    """The value of a YAML file. Tags are refused, because they would make objects.
 
     Raises:
-        FileError: with the line; also for aliases that would make the file larger than any config is.
+        FileError: with the line, for text that is not plain YAML, or aliases that make the file larger than any config is.
     """
     yaml = from_extra("yaml", "interop", "a YAML file")
     try:
@@ -70,21 +70,21 @@ def parse_yaml(text: str) -> Any:
 
 
 def _size_written_out(node: Any, sizes: dict[int, int]) -> int:
-    """The values below a node of YAML, each alias counted as what it stands for.
+    """The number of values in a node of YAML with every alias written out.
 
     Args:
-        node: a node as PyYAML composes it; an alias is the node itself once more.
+        node: a node as PyYAML composes it; an alias is the same node once more.
         sizes: the sizes of the nodes so far, by identity.
 
     Raises:
-        FileError: with the line, for more values than any config has; a node inside itself has no end.
+        FileError: with the line, for more values than any config has, as in a node that contains itself.
     """
     if isinstance(node.value, str):
         return 1
     if id(node) not in sizes:
-        sizes[id(node)] = MOST_NODES  # until it is known, which is never if it is inside itself
-        inner = chain.from_iterable(node.value) if node.id == "mapping" else node.value
-        sizes[id(node)] = 1 + sum(_size_written_out(value, sizes) for value in inner)
+        sizes[id(node)] = MOST_NODES  # while its values are counted, so that a node inside itself is refused
+        values_of_node = chain.from_iterable(node.value) if node.id == "mapping" else node.value
+        sizes[id(node)] = 1 + sum(_size_written_out(value, sizes) for value in values_of_node)
     if sizes[id(node)] > MOST_NODES:
         what = f"has more than {MOST_NODES:,} values when its aliases are written out"
         raise FileError(Problem(what, f"line {node.start_mark.line + 1}"))
@@ -92,10 +92,10 @@ def _size_written_out(node: Any, sizes: dict[int, int]) -> int:
 
 
 def flat(nested: Any) -> dict[str, Any]:
-    """Nested sections as dotted keys; lists stay values.
+    """Nested sections as one mapping with dotted keys, such as "training.seq_len"; lists stay values.
 
     Raises:
-        FileError: for something that is no sections, or too many keys.
+        FileError: for a value that is no mapping, for too many keys, or a value nested too deep.
     """
     if not isinstance(nested, Mapping):
         raise FileError(Problem("is no object of sections", "line 1"))
@@ -109,36 +109,51 @@ def flat(nested: Any) -> dict[str, Any]:
     return fields
 
 
-def _leaves(nested: Mapping[Any, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _leaves(nested: Mapping[Any, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """The values of nested sections, each with its dotted key; an empty section is a value.
+
+    Args:
+        nested: the sections.
+        prefix: the names of the outer sections, each with its dot.
+        depth: the number of outer sections; sections below 20 others are values.
+    """
     for name, value in nested.items():
         if isinstance(value, Mapping) and value and depth < 20:
-            yield from _leaves(value, f"{before}{name}.", depth + 1)
+            yield from _leaves(value, f"{prefix}{name}.", depth + 1)
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and sections of a value are nested deeper than some levels."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_is_deeper(part, levels - 1) for part in inner)
+    """Whether the lists and sections of a value are nested deeper than a number of levels."""
+    inner_values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(part, levels - 1) for part in inner_values)
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted keys as sections."""
-    whole: dict[str, Any] = {}
+    """Dotted keys as nested sections; the inverse of `flat`."""
+    root: dict[str, Any] = {}
     for place, value in fields.items():
         *sections, name = place.split(".")
-        inner = whole
+        section_values = root
         for section in sections:
-            inner = inner.setdefault(section, {})
-        inner[name] = value
-    return whole
+            section_values = section_values.setdefault(section, {})
+        section_values[name] = value
+    return root
 
 
 def read_sections(
     form: str, reading: Reading, file: str, rules: Mapping[str, Rule], software: str | None = None
 ) -> Imported:
-    """The training that dotted keys say."""
+    """The training, and the network if the file has one, that dotted keys describe.
+
+    Args:
+        form: the format.
+        reading: the keys of the file.
+        file: the path of the file.
+        rules: the rules of the format by name.
+        software: the row of software that the file is for; None if the format names none.
+    """
     origins, values, defaulted = read_keys(form, reading, rules), reading.values, [NO_SIZES]
     if "layers" in values:
         network = table(form).get("network", {"facts": {}})
@@ -146,7 +161,9 @@ def read_sections(
         origins = dict.fromkeys(network["facts"], f"the networks of {form}") | origins
         defaulted = [ReportLine(*line) for line in network.get("defaulted", ())]
     reading.report.defaulted += defaulted
-    return Imported(form, file, file, values, origins, reading.report, software)
+    return Imported(
+        source=form, file=file, name=file, values=values, origins=origins, report=reading.report, software=software
+    )  # fmt: skip
 
 
 def read_keys(
@@ -154,59 +171,69 @@ def read_keys(
     reading: Reading,
     rules: Mapping[str, Rule],
     *,
-    shown: Callable[[str], str] = str,
+    key_in_file: Callable[[str], str] = str,
     about: str = "keys about",
     check: Callable[[Mapping[str, Any]], None] = lambda _: None,
     unknown: str | None = None,
 ) -> dict[str, str]:
-    """Reads the values that keys say alone or together, and tells what is left; what each value comes from.
+    """Reads all values of a file into `reading.values`, and reports every key. Returns the origin of each value by quantity.
 
     Args:
         form: the format.
         reading: the keys of the file; it gets the values and the report.
-        rules: what several keys say together.
-        shown: how a key is written in the file.
-        about: the words before the name of a rule.
-        check: refuses values that say too little for the rules.
-        unknown: as in `tell_rest`.
+        rules: the rules that read several keys together, by name.
+        key_in_file: how a key is written in the file.
+        about: the words before the name of a rule, in the origin of its values.
+        check: refuses values that are too few for the rules.
+        unknown: as in `report_unread_keys`.
     """
     values, origins = reading.values, dict[str, str]()
-    for name, key, value in plain_values(form, reading, shown):
+    for name, key, value in plain_values(form, reading, key_in_file):
         values[name] = value
-        origins[name] = shown(key) if key in reading.taken else f"what the format takes without {shown(key)}"
+        origins[name] = (
+            key_in_file(key) if key in reading.taken else f"what the format takes without {key_in_file(key)}"
+        )
     check(values)
     for name, rule in rules.items():
-        of_rule = {quantity: value for quantity, value in rule.read(reading).items() if value is not None}
-        values |= of_rule
-        origins |= dict.fromkeys(of_rule, f"{about} {name}")
+        rule_values = {quantity: value for quantity, value in rule.read(reading).items() if value is not None}
+        values |= rule_values
+        origins |= dict.fromkeys(rule_values, f"{about} {name}")
     reading.refuse_wrong(origins)
-    tell_rest(form, reading, unknown)
-    reading.report.used += [ReportLine(shown(key), into) for key, into in reading.taken.items()]
+    report_unread_keys(form, reading, unknown)
+    reading.report.used += [ReportLine(key_in_file(key), quantities) for key, quantities in reading.taken.items()]
     return origins
 
 
 def as_json(out: Outgoing, title: str) -> str:
-    """Fields as JSON. JSON has no comments: reasons and what is lost stand under keys that no framework reads."""
+    """The text of a JSON file. JSON has no comments: reasons and what is lost stand under keys that no framework reads."""
     notes = {"_comment": title, "_cannot_be_expressed": [str(line) for line in out.lost], "_reasons": out.why}
     return json.dumps({**notes, **nested(out.fields)}, indent=1) + "\n"
 
 
 def as_yaml(out: Outgoing, head: list[str]) -> str:
-    """Fields as YAML, each with its reason; sections are cut at dots."""
+    """The text of a YAML file: the lines of the head, then the fields in sections, each with its reason as a comment."""
     return "\n".join([*head, *_yaml_lines(nested(out.fields), out, "", 0), ""])
 
 
-def _yaml_lines(sections: Mapping[str, Any], out: Outgoing, before: str, depth: int) -> Iterator[str]:
+def _yaml_lines(sections: Mapping[str, Any], out: Outgoing, prefix: str, depth: int) -> Iterator[str]:
+    """The lines of nested sections.
+
+    Args:
+        sections: names with values or inner sections.
+        out: the configuration, with the reasons.
+        prefix: the names of the outer sections, each with its dot.
+        depth: the number of outer sections.
+    """
     for name, value in sections.items():
         if isinstance(value, dict):
             yield f"{'  ' * depth}{name}:"
-            yield from _yaml_lines(value, out, f"{before}{name}.", depth + 1)
+            yield from _yaml_lines(value, out, f"{prefix}{name}.", depth + 1)
         else:
-            yield f"{'  ' * depth}{name}: {scalar(value)}".ljust(WIDTH) + f"  # {out.why[before + name]}"
+            yield f"{'  ' * depth}{name}: {scalar(value)}".ljust(WIDTH) + f"  # {out.why[prefix + name]}"
 
 
 def scalar(value: Any) -> str:
-    """A value as YAML and TOML write it."""
+    """A value, or a list of values, as YAML and TOML write it; text is in double quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

@@ -28,7 +28,7 @@ MOST_WORK, WORK_OF_A_REPLACEMENT = 20_000_000, 100
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag with its words, and the line of the file where it stands."""
+    """A flag (name, with its dashes), the words that follow it, and the line of the file in which it stands."""
 
     name: str
     words: tuple[str, ...]
@@ -37,12 +37,12 @@ class Flag:
 
 @dataclass
 class Script:
-    """What a script says: the flags of its launch, the words before them, and the lines that are not followed.
+    """The flags of a launch script, and its other commands.
 
     Attributes:
         flags: the flags of the program, in order.
         launcher: the flags before the program's name, as of torchrun, and #SBATCH lines.
-        others: lines with other commands, which are not run.
+        others: other commands, which are not run, each after the number of its line.
     """
 
     flags: list[Flag] = field(default_factory=list)
@@ -51,20 +51,20 @@ class Script:
 
 
 def arguments_of_log(text: str) -> list[Flag]:
-    """The block of arguments of a log: a line `name ..... value` for each."""
+    """The arguments that a log prints: a flag for each line like `name ..... value`."""
     lines = enumerate(map(ARGUMENT.match, text.splitlines()), 1)
     return [Flag(match[1], (match[2],), number) for number, match in lines if match]
 
 
 def script_of(text: str, launch: str) -> Script:
-    """The flags of a script or of an argument list.
+    """The flags of a launch script or of an argument list.
 
     Args:
         text: the script.
-        launch: a flag that the launch has, by which it is found.
+        launch: a flag that every launch has; the statement with it is the launch.
 
     Raises:
-        FileError: with the line, for a quote that does not end, or a value that only a command would give.
+        FileError: with the line, for a quote that does not end, or a text that grows too long.
     """
     variables, script = Variables(), Script()
     for number, line in enumerate(text.splitlines(), 1):
@@ -75,47 +75,69 @@ def script_of(text: str, launch: str) -> Script:
         if match := ASSIGNED.fullmatch(statement.strip()):
             variables.assign(match[1], match[3].strip(), appended=bool(match[2]))
         else:
-            _follow(statement, number, variables, launch, script)
+            _add_statement(statement, number, variables, launch, script)
     return script
 
 
 @dataclass
 class Variables:
-    """The variables of a script, at the line that is read, and how much work their replacements were so far."""
+    """The variables of a script up to one of its lines.
+
+    Attributes:
+        values: the text of each variable.
+        line: the line that is read, for messages.
+        work: the characters that replacements have put in so far, with a constant for each replacement.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     line: int = 1
     work: int = 0
 
     def assign(self, name: str, written: str, appended: bool) -> None:
-        """Gives a variable its value: a text, or the words of an array."""
+        """Gives a variable its value: a text, or the words of an array; `appended` adds it to the earlier value (+=)."""
         value = self.expanded(written)
-        before = self.values.get(name, "") + " " if appended else ""
-        self.values[name] = before + (value[1:-1] if value.startswith("(") and value.endswith(")") else value)
+        earlier_value = self.values.get(name, "") + " " if appended else ""
+        self.values[name] = earlier_value + (value[1:-1] if value.startswith("(") and value.endswith(")") else value)
 
-    def expanded(self, text: str, inside: frozenset[str] = frozenset()) -> str:
-        """A text with its variables replaced. Unknown ones stay as they are written, and so does one inside its own value.
+    def expanded(self, text: str, enclosing: frozenset[str] = frozenset()) -> str:
+        """A text with its variables replaced.
+
+        Unknown variables stay as they are written, and so does a variable inside its own value.
+
+        Args:
+            text: the text.
+            enclosing: the variables whose values are being replaced around this text.
 
         Raises:
-            FileError: with the line, for a text that grows beyond all use.
+            FileError: with the line, for a text that grows too long.
         """
         length = len(text)
 
-        def value(match: re.Match[str]) -> str:
+        def replacement(match: re.Match[str]) -> str:
+            """The text that replaces one variable."""
             nonlocal length
             name = match[1] or match[3]
-            written = match[2] if name in inside else self.values.get(name, match[2])
+            written = match[2] if name in enclosing else self.values.get(name, match[2])
             if written is None:
                 return match[0]
-            replaced = self.expanded(written, inside | {name})
+            replaced = self.expanded(written, enclosing | {name})
             length += len(replaced)
             self._refuse_growth(length, len(replaced), name)
             return replaced
 
-        return VARIABLE.sub(value, text)
+        return VARIABLE.sub(replacement, text)
 
     def _refuse_growth(self, length: int, added: int, name: str) -> None:
-        """Refuses a text that is too long, or replacements that are too many."""
+        """Counts a replacement, and refuses a text that is too long or replacements that are too many.
+
+        Args:
+            length: the length of the text after the replacement.
+            added: the length of the replacement.
+            name: the variable.
+
+        Raises:
+            FileError: with the line.
+        """
         self.work += added + WORK_OF_A_REPLACEMENT
         if length > LONGEST_TEXT or self.work > MOST_WORK:
             what = f"the text grows beyond {LONGEST_TEXT:,} characters where ${name} is replaced"
@@ -124,43 +146,52 @@ class Variables:
             raise FileError(Problem(what, f"line {self.line}", "write the flags themselves"))
 
 
-def _follow(statement: str, number: int, variables: Variables, launch: str, script: Script) -> None:
-    """Takes the flags of a statement, if it is the launch; else notes it as not followed."""
-    written = variables.expanded(statement)
-    if f"{launch} " not in f"{written.replace('=', ' ')} ":
+def _add_statement(statement: str, number: int, variables: Variables, launch: str, script: Script) -> None:
+    """Adds the flags of a statement to the script if it is the launch, else adds the statement to the other commands.
+
+    Flags before the name of a .py file belong to the launcher, those after it to the program.
+    """
+    expanded_statement = variables.expanded(statement)
+    if f"{launch} " not in f"{expanded_statement.replace('=', ' ')} ":
         script.others.append((number, statement.strip().split("\n")[0][:60]))
         return
-    words = _words(written, number)
-    program = next((place for place, word in enumerate(words) if word.endswith(".py")), -1)
-    script.launcher += _flags(words[: max(program, 0)], number)
-    script.flags += _flags(words[program + 1 :], number)
+    words = _launch_words(expanded_statement, number)
+    program_place = next((place for place, word in enumerate(words) if word.endswith(".py")), -1)
+    script.launcher += _flags_of_words(words[: max(program_place, 0)], number)
+    script.flags += _flags_of_words(words[program_place + 1 :], number)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """The statements of a script with their first lines: continued lines, quotes and arrays are joined, comments gone."""
-    start, held = 0, ""
+    """The statements of a script, each after the number of its first line.
+
+    Continued lines, quotes and arrays are joined, and comments removed.
+
+    Raises:
+        FileError: if a quote or a bracket does not end.
+    """
+    start, statement = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
-        start = start if held else number
-        bare = _without_comment(line) if not _inside_quote(held) else line
-        if bare.rstrip().endswith("\\"):
-            held += bare.rstrip()[:-1] + " "
+        start = start if statement else number
+        code = _without_comment(line) if not _ends_inside_quote(statement) else line
+        if code.rstrip().endswith("\\"):
+            statement += code.rstrip()[:-1] + " "
             continue
-        held += bare
-        if _is_open(held):
+        statement += code
+        if _continues(statement):
             if number - start > LONGEST_STATEMENT:
                 break
-            held += "\n"
+            statement += "\n"
             continue
-        if held.strip():
-            yield start, held
-        held = ""
-    if held.strip() and _is_open(held):
-        raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
-    if held.strip():
-        yield start, held
+        if statement.strip():
+            yield start, statement
+        statement = ""
+    if statement.strip():
+        if _continues(statement):
+            raise FileError(Problem("a quote or a bracket is opened and not closed", f"line {start}"))
+        yield start, statement
 
 
-def _inside_quote(text: str) -> bool:
+def _ends_inside_quote(text: str) -> bool:
     """Whether a text ends inside a quote."""
     quote, escaped = "", False
     for letter in text:
@@ -172,21 +203,21 @@ def _inside_quote(text: str) -> bool:
 
 
 def _quote_after(letter: str, quote: str) -> str:
-    """The quote that is open behind a letter, if this one was open before it; empty for none."""
+    """The quote that is open after a letter, given the quote that is open before it; empty for none."""
     if quote:
         return "" if letter == quote else quote
     return letter if letter in "'\"" else ""
 
 
-def _is_open(text: str) -> bool:
-    """Whether a statement goes on in the next line: inside a quote, or in the brackets of an array."""
+def _continues(text: str) -> bool:
+    """Whether a statement continues in the next line, because it is inside a quote or inside the brackets of an array."""
     match = ASSIGNED.match(text.strip())
-    opened = match is not None and match[3].startswith("(") and not text.rstrip().endswith(")")
-    return opened or _inside_quote(text)
+    is_in_array = match is not None and match[3].startswith("(") and not text.rstrip().endswith(")")
+    return is_in_array or _ends_inside_quote(text)
 
 
 def _without_comment(line: str) -> str:
-    """A line up to a `#` that begins a word outside of quotes."""
+    """A line without its comment: up to a `#` that begins a word outside quotes."""
     quote = ""
     for place, letter in enumerate(line):
         if letter == "#" and not quote and (place == 0 or line[place - 1].isspace()):
@@ -195,18 +226,22 @@ def _without_comment(line: str) -> str:
     return line
 
 
-def _words(text: str, number: int) -> list[str]:
-    """The words of a launch; text in quotes that holds several flags is cut into them."""
+def _launch_words(text: str, number: int) -> list[str]:
+    """The words of a launch. A quoted text of several flags is split into them.
+
+    Raises:
+        FileError: with the line, if quotes do not match.
+    """
     try:
         words = shlex.split(text.replace("\n", " "), comments=False)
-        cut = [shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words]
+        parts = [shlex.split(word) if word.lstrip().startswith("--") and " " in word else [word] for word in words]
     except ValueError as error:
         raise FileError(Problem(f"cannot be cut into words: {error}", f"line {number}")) from None
-    return [part for parts in cut for part in parts]
+    return [word for part in parts for word in part]
 
 
-def _flags(words: list[str], number: int) -> list[Flag]:
-    """Words as flags: `--name value …` and `--name=value`."""
+def _flags_of_words(words: list[str], number: int) -> list[Flag]:
+    """The flags of a launch, from its words: `--name value …` and `--name=value`; words before the first flag are left out."""
     flags: list[Flag] = []
     for word in words:
         if word.startswith("--") and len(word) > 2:
@@ -218,7 +253,7 @@ def _flags(words: list[str], number: int) -> list[Flag]:
 
 
 def refuse_command(flag: Flag) -> None:
-    """Refuses a value that only a command or an unknown variable would give.
+    """Refuses a flag whose value is given by a command or by an unknown variable.
 
     Raises:
         FileError: with the line.

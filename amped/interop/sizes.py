@@ -12,12 +12,14 @@ INTO = "not_modeled"
 
 
 def sum_of(reading: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
-    """A sum of products of numbers, keys and quantities; None if one of them is not known.
+    """A sum of products of numbers, keys of the file and quantities; None if the file lacks one of them.
 
-    A factor is a number, a name, "1/name", a list of factors, "@size" (a row of the sizes of `not_modeled.json`), or
-    "name|other|2", which is the first of them that the file says.
+    Args:
+        reading: the file.
+        terms: for each product its factors. A factor is a number, a name, "1/name", a list of factors, "@size" (a row of the sizes
+            in `not_modeled.json`), or "name|other|2", the first of them that has a value.
     """
-    whole = 0.0
+    total = 0.0
     for factors in terms:
         product = 1.0
         for factor in factors:
@@ -25,12 +27,12 @@ def sum_of(reading: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
             if value is None:
                 return None
             product *= value
-        whole += product
-    return whole
+        total += product
+    return total
 
 
 def _factor(reading: Reading, written: Any) -> float | None:
-    """One factor of a product: a number, a key, a quantity, or the first of several that has a value."""
+    """The value of one factor, in one of the forms that `sum_of` lists; None if it is not known."""
     if isinstance(written, int | float):
         return float(written)
     if isinstance(written, list):
@@ -39,21 +41,24 @@ def _factor(reading: Reading, written: Any) -> float | None:
         divisor = _factor(reading, written.removeprefix("1/"))
         return 1 / divisor if divisor else None
     if written.startswith("@"):
-        return _first(reading, table("not_modeled")["sizes"][written.removeprefix("@")])
+        return _first_known(reading, table("not_modeled")["sizes"][written.removeprefix("@")])
     if "|" in written:
-        return _first(reading, written.split("|"))
+        return _first_known(reading, written.split("|"))
     if written.replace(".", "", 1).isdigit():
         return float(written)
     return _value(reading, written)
 
 
-def _first(reading: Reading, names: Iterable[Any]) -> float | None:
-    """The first of several factors that has a value."""
+def _first_known(reading: Reading, names: Iterable[Any]) -> float | None:
+    """The value of the first of several factors that is known; None if none is."""
     return next((value for name in names if (value := _factor(reading, name)) is not None), None)
 
 
 def _value(reading: Reading, name: str) -> float | None:
-    """The value of a quantity or a key; of a list the largest number, and with a # before the key how many there are."""
+    """The value of a quantity or a key; None if it is no size.
+
+    Of a list it is the largest number; with a # before the key, the length of the list.
+    """
     key = name.removeprefix("#")
     outer, _, inner = key.partition(".")
     value = reading.values.get(key, reading.raw.get(key, reading.raw.get(outer)))
@@ -68,5 +73,5 @@ def _value(reading: Reading, name: str) -> float | None:
 
 
 def is_size(value: Any) -> TypeGuard[float]:
-    """Whether a value of a file can be a size: a number that is not below zero, and not too large."""
+    """Whether a value of a file can be a size: a number from 0 to LARGEST, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST

@@ -15,7 +15,7 @@ MINUTE, HOUR, DAY, LONGEST = 60, 3600, 86_400, 7 * 86_400
 
 
 def write(e: Estimation) -> str:
-    """A batch script: nodes and time are the estimate's, the rest is the launch of Megatron-LM."""
+    """The text of a Slurm batch script: nodes and time limit of the estimate, then the launch of Megatron-LM."""
     out = megatron.fields_of(e)
     nodes, accelerators = servers(out)
     title, *lost = heading(out, megatron.VERSION, e)
@@ -28,7 +28,14 @@ def write(e: Estimation) -> str:
 
 
 def time_limit(seconds: float) -> list[str]:
-    """The lines that ask for the time of a training: all of it, or the longest job, which goes on as the next one."""
+    """The #SBATCH lines for the time limit.
+
+    A training longer than LONGEST (a week) gets that limit and --requeue; the user saves checkpoints and submits the script until
+    it is done.
+
+    Args:
+        seconds: the estimated training time with a spare tenth.
+    """
     if seconds <= LONGEST:
         return [
             f"#SBATCH --time={days_and_hours(seconds)}  # the estimate and a tenth; your cluster may want shorter jobs"
@@ -40,7 +47,7 @@ def time_limit(seconds: float) -> list[str]:
 
 
 def days_and_hours(seconds: float) -> str:
-    """A time as Slurm reads it, D-HH:MM:SS, up to the next minute."""
+    """A time as Slurm reads it, D-HH:MM:SS, rounded up to the next minute."""
     minutes = math.ceil(seconds / MINUTE)
-    days, rest = divmod(minutes * MINUTE, DAY)
-    return f"{days}-{rest // HOUR:02}:{rest % HOUR // MINUTE:02}:00"
+    days, seconds_of_day = divmod(minutes * MINUTE, DAY)
+    return f"{days}-{seconds_of_day // HOUR:02}:{seconds_of_day % HOUR // MINUTE:02}:00"

@@ -37,12 +37,12 @@ RUNGS: Mapping[str, Mapping[str, Any]] = {
 
 
 def layer_time(accelerator: str, rung: str, lookup_tables: LookupTables = None, **sizes: Any) -> float:
-    """The seconds of the forward and backward pass of a layer that a rung of the ladder runs."""
+    """The seconds of the forward and backward pass of one layer, with the software and attention of a rung of RUNGS."""
     return estimated_alone(accelerator, lookup_tables, {**LAYER, **sizes, **RUNGS[rung]})["step_time"]
 
 
 def estimated_alone(accelerator: str, lookup_tables: LookupTables, settings: Mapping[str, Any]) -> Estimation:
-    """The estimate of a run whose batch is one micro-batch, unless the settings give another."""
+    """The estimate of a run of the settings on an accelerator; the batch is one micro-batch unless the settings say otherwise."""
     size = settings["microbatch_size"]
-    own = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}
-    return estimated(read_scenario({}, own, lookup_tables))
+    overrides = {"accelerator": accelerator, "batch_size": size, "samples": size, **settings}
+    return estimated(read_scenario({}, overrides, lookup_tables))

@@ -69,46 +69,58 @@ class Figure:
 
     @property
     def error(self) -> float:
-        """Predicted over published, less one; of a share, the difference."""
+        """The relative error, predicted / published - 1; for a share, the difference."""
         return self.predicted - self.published if self.unit == "" else self.predicted / self.published - 1
 
 
 def encoder_times(batch: int, seq: int, heads: int, hidden: int, ffn: int) -> Mapping[str, float | None]:
-    """The published milliseconds of an encoder layer of these sizes, by who ran it; empty for all but two of them."""
+    """The published milliseconds of an encoder layer of these sizes, by software; empty unless Substation published the layer."""
     names = ("attention_heads", "dimensionality", "feedforward_dimension")
-    known = (heads, hidden, ffn) == tuple(ENCODER[name] for name in names)
-    return SUBSTATION.get((batch, seq), {}) if known else {}
+    is_published = (heads, hidden, ffn) == tuple(ENCODER[name] for name in names)
+    return SUBSTATION.get((batch, seq), {}) if is_published else {}
 
 
 def figures(lookup_tables: LookupTables = None) -> Iterator[Figure]:
-    """All published figures beside their estimates."""
+    """All published figures with their estimates."""
     for board, batch, precision, causal, rung, ms in LADDER:
-        own = {**QUICKSTART, "microbatch_size": batch, "matrix_precision": precision, "causal": causal}
-        found = layer_time(board, rung, lookup_tables, **own)
+        sizes = {**QUICKSTART, "microbatch_size": batch, "matrix_precision": precision, "causal": causal}
+        seconds = layer_time(board, rung, lookup_tables, **sizes)
         what = f"{board}, {batch} x 2048 tokens, {precision}{', causal' if causal else ''}: {rung}"
-        yield Figure("Transformer Engine", what, "ms", ms, found * 1e3)
-    for (batch, tokens), (who, (software, told)) in product(SUBSTATION, SOFTWARE.items()):
-        own = {**LAYER, **ENCODER, "microbatch_size": batch, "context": tokens, "software": software}
-        found = estimated_alone("V100 SXM2 16GB", lookup_tables, own)["step_time"]
-        printed = SUBSTATION[batch, tokens][who]
-        if printed is not None:
-            yield Figure("Substation", f"V100 SXM2 16GB, {batch} x {tokens} tokens: {told}", "ms", printed, found * 1e3)
+        yield Figure("Transformer Engine", what, "ms", published=ms, predicted=seconds * 1e3)
+    for (batch, tokens), (column, (software, label)) in product(SUBSTATION, SOFTWARE.items()):
+        settings = {**LAYER, **ENCODER, "microbatch_size": batch, "context": tokens, "software": software}
+        seconds = estimated_alone("V100 SXM2 16GB", lookup_tables, settings)["step_time"]
+        published = SUBSTATION[batch, tokens][column]
+        if published is not None:
+            what = f"V100 SXM2 16GB, {batch} x {tokens} tokens: {label}"
+            yield Figure("Substation", what, "ms", published=published, predicted=seconds * 1e3)
     for row in TEMPO:
-        yield from _of_tempo(*row, lookup_tables)
+        yield from _tempo_figures(*row, lookup_tables)
 
 
-def _of_tempo(
-    board: str, precision: str, plain: float, saving: float, gain: float, lookup_tables: LookupTables
+def _tempo_figures(
+    board: str, precision: str, plain_batch: float, tempo_batch: float, gain: float, lookup_tables: LookupTables
 ) -> Iterator[Figure]:
-    """The largest batches without and with Tempo's modules, and the gain of throughput from one to the other."""
+    """The largest batches without and with Tempo's modules, and the gain of throughput from the first to the second.
+
+    Args:
+        board: the row of the accelerator.
+        precision: a key of BITS_AND_COPIES.
+        plain_batch: the published largest batch without Tempo's modules.
+        tempo_batch: that with Tempo's modules.
+        gain: the published gain of throughput, as a fraction.
+        lookup_tables: as in `estimate`.
+    """
     bits, states = BITS_AND_COPIES[precision]
     sizes = dict.fromkeys(("weight_precision", "activation_precision", "gradient_precision"), bits)
     run = {**SQUAD, **sizes, "optimizer_states_per_parameter": states, "matrix_precision": precision}
     rates = []
-    for policies, printed, told in (((), plain, "plain"), (POLICIES, saving, "with Tempo")):
-        e = estimated_alone(board, lookup_tables, {**run, "microbatch_size": printed, **dict.fromkeys(policies, True)})
-        rates.append(printed / e["step_time"])
-        free = {**run, "microbatch_size": 1, "batch_size": ROOM, "samples": ROOM, **dict.fromkeys(policies, True)}
-        largest = estimated_alone(board, lookup_tables, free)["largest_microbatch_size"]
-        yield Figure("Tempo", f"{board}, {precision}, {told}", "sequences", printed, largest)
-    yield Figure("Tempo", f"{board}, {precision}, gain of throughput", "", gain, rates[1] / rates[0] - 1)
+    for policies, batch, label in (((), plain_batch, "plain"), (POLICIES, tempo_batch, "with Tempo")):
+        run |= dict.fromkeys(policies, True)
+        e = estimated_alone(board, lookup_tables, {**run, "microbatch_size": batch})
+        rates.append(batch / e["step_time"])
+        unlimited_run = {**run, "microbatch_size": 1, "batch_size": ROOM, "samples": ROOM}
+        largest = estimated_alone(board, lookup_tables, unlimited_run)["largest_microbatch_size"]
+        yield Figure("Tempo", f"{board}, {precision}, {label}", "sequences", published=batch, predicted=largest)
+    what = f"{board}, {precision}, gain of throughput"
+    yield Figure("Tempo", what, "", published=gain, predicted=rates[1] / rates[0] - 1)

@@ -17,30 +17,36 @@ RELEASE = re.compile(r"(.*\S)[ -]v?\d+(?:\.\d+)+")
 
 
 def other_names(table: str, name: str) -> Iterator[str]:
-    """The names under which a table may have a row that is called `name` elsewhere, the nearest first."""
+    """Further names under which a table may have the row called `name`, the nearest first.
+
+    A hub's id of a checkpoint is shortened to the name of the network, and a release of software to its program.
+    """
     if table == MODELS:
-        yield from _of_checkpoint(name)
+        yield from _names_of_checkpoint(name)
     elif table == SOFTWARE and (release := RELEASE.fullmatch(name)):
         yield release[1]
 
 
 def without_owner(name: str) -> str:
-    """The last part of a hub's id: `Meta-Llama-3-8B` of `meta-llama/Meta-Llama-3-8B`."""
+    """The last part of a hub's id: `Meta-Llama-3-8B` for `meta-llama/Meta-Llama-3-8B`."""
     return name.rpartition("/")[2]
 
 
-def _of_checkpoint(name: str) -> Iterator[str]:
-    """A hub's id without its owner; then without what tells checkpoints of one network apart; then without the owner's name."""
+def _names_of_checkpoint(name: str) -> Iterator[str]:
+    """Shorter and shorter names for a hub's id of a checkpoint.
+
+    First the owner is left out, then words such as "instruct" at the end and everywhere, then dates, then the owner's name.
+    """
     owner, words = name.rpartition("/")[0].casefold().split("-"), without_owner(name).split("-")
-    of_network = [words[0], *(word for word in words[1:] if word.casefold() not in CHECKPOINTS)]
-    undated = [of_network[0], *(word for word in of_network[1:] if not DATE.fullmatch(word))]
-    yield from map("-".join, (words, *_shortened(words), of_network, undated))
-    if len(undated) > 1 and undated[0].casefold() in owner:
-        yield "-".join(undated[1:])
+    network_words = [words[0], *(word for word in words[1:] if word.casefold() not in CHECKPOINTS)]
+    undated_words = [network_words[0], *(word for word in network_words[1:] if not DATE.fullmatch(word))]
+    yield from map("-".join, (words, *_shortened(words), network_words, undated_words))
+    if len(undated_words) > 1 and undated_words[0].casefold() in owner:
+        yield "-".join(undated_words[1:])
 
 
 def _shortened(words: list[str]) -> Iterator[list[str]]:
-    """The words without the last one, as long as that is of a checkpoint."""
+    """The words without the last one, again and again as long as the last one only tells checkpoints apart."""
     while words[1:] and words[-1].casefold() in CHECKPOINTS:
         words = words[:-1]
         yield words

@@ -55,14 +55,15 @@ LookupTables = str | Path | Sequence[str | Path] | None
 
 
 def canonical_column(name: str) -> str:
-    """The name that amped uses for a column: AMPeD's tables have names of their own beside those of parameters."""
+    """The name of a column that amped uses; AMPeD's tables have other names for some columns."""
     return _column_aliases().get(name) or aliases().canonical(name)
 
 
 @lru_cache(maxsize=1)
 def _column_aliases() -> dict[str, str]:
-    of_amped: dict[str, str] = shipped_json("schema", "amped_aliases.json")["table_columns"]
-    return of_amped
+    """The names of columns in amped by their names in AMPeD's tables."""
+    names: dict[str, str] = shipped_json("schema", "amped_aliases.json")["table_columns"]
+    return names
 
 
 @lru_cache(maxsize=8)
@@ -76,7 +77,7 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
     """The folders and files of the user's own tables, the lowest layer first.
 
     Raises:
-        FileError: for what is no path.
+        FileError: for a value that is no path and no sequence of paths.
     """
     paths = (lookup_tables,) if isinstance(lookup_tables, str | Path) else lookup_tables or ()
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
@@ -86,15 +87,15 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
 
 
 def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
-    """What to put over the shipped tables: `./lookup_tables/` if it is another folder, then the user's own tables."""
+    """The folders over the shipped tables, the lowest first: `./lookup_tables/` if it has tables, then the user's own tables."""
     given = table_paths(lookup_tables)
-    named = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
-    layered = [HERE] if HERE.is_dir() and HERE.resolve() not in named and any(HERE.glob("*.json")) else []
-    return (*layered, *given)
+    named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
+    is_default = HERE.is_dir() and HERE.resolve() not in named_folders and any(HERE.glob("*.json"))
+    return (HERE, *given) if is_default else given
 
 
 def table_files(folder: Path) -> list[Path]:
-    """The files of tables in a folder; a file stands for itself.
+    """The table files of a folder, in alphabetical order; for a file, the file itself.
 
     Raises:
         FileError: if there is no such folder, or no table in it.
@@ -110,7 +111,7 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
-    """The tables of one file by name, with canonical column names; and a notice on columns that are not used any more.
+    """The tables of one file by name, with canonical names of columns; and notices on columns that are not used any more.
 
     Raises:
         FileError: if the file is not JSON; TableError: if it is not a table, with all problems at once.
@@ -122,25 +123,27 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
         )
     named = content.get("table", path.stem)
     tables = [(named, content["rows"])] if "rows" in content else list(content.items())
-    problems = [problem for table, rows in tables for problem in _problems(table, rows)]
+    problems = [problem for table, rows in tables for problem in _table_problems(table, rows)]
     if problems or not tables:
         raise TableError(problems or "holds no table", file=str(path))
     written = dict.fromkeys(column for _, rows in tables for columns in rows.values() for column in columns)
     retired = ", ".join(column for column in written if column in aliases().retired)
     notices = [f"not used any more: {retired}"] if retired else []
-    return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, notices
+    return {
+        table: {row: _with_canonical_names(columns) for row, columns in rows.items()} for table, rows in tables
+    }, notices
 
 
-def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with canonical names of its columns, also inside values that list columns."""
+def _with_canonical_names(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row under their canonical names, also in values that list columns."""
     return {
         canonical_column(name): [*map(canonical_column, value)] if name in OF_COLUMNS and value else value
         for name, value in columns.items()
     }
 
 
-def _problems(table: object, rows: object) -> Iterator[Problem]:
-    """The problems with the shape of a table."""
+def _table_problems(table: object, rows: object) -> Iterator[Problem]:
+    """The problems with the name and the rows of a table."""
     if not isinstance(table, str):
         yield Problem(f"the table's name {quoted(table)} is not text")
     else:

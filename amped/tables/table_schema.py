@@ -13,25 +13,31 @@ from amped.base.files import shipped_json
 
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, Any]:
-    """The kinds of cells, the columns that every row may have, and the columns of each table."""
+    """The schema's definitions by name: the kinds of cells, the columns of every row, and the columns of each table."""
     kinds: Mapping[str, Any] = shipped_json("schema", "lookup_tables.schema.json")["$defs"]
     return kinds
 
 
 def columns(table: str) -> dict[str, Any]:
-    """The columns of a table that are not parameters, each with its kind."""
+    """The columns of a table that are not parameters, each with the schema of its cells."""
     defined = definitions()
     named = defined["row"]["properties"] | defined.get(table, {}).get("properties", {})
     return {name: defined[kind["$ref"].rpartition("/")[2]] for name, kind in named.items()}
 
 
 def cell_of(table: str, *place: object) -> str:
-    """The place of a row or a cell in a table, in words for a message."""
+    """A table, with a row and a column if they are given, in words for messages."""
     return ", ".join([table, *(f"{what} '{name}'" for what, name in zip(("row", "column"), place, strict=False))])
 
 
 def row_problems(table: str, rows: Any, kinds: Mapping[str, Any]) -> Iterator[Problem]:
-    """A problem for each row that is not a row, and for each cell that is not of the kind of its column."""
+    """A problem for each row that is no mapping of columns, and for each cell that its column does not take.
+
+    Args:
+        table: the name of the table.
+        rows: the rows by name, as the file has them.
+        kinds: the schema of the cells by column.
+    """
     from jsonschema import Draft202012Validator
 
     schema = definitions()["rows"] | {"additionalProperties": definitions()["row"] | {"properties": kinds}}

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
+from amped.base.record import dataclass
 from amped.tables.row_names import other_names, without_owner
 from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
 from amped.tables.rows import Row as Row
@@ -53,19 +54,20 @@ Link = tuple[int, str]
 LONGEST_NAME = 200
 
 
+@dataclass
 class Layer:
-    """The rows of a table in one file."""
+    """The rows of a table in one file, which lie over those of other files."""
 
-    def __init__(self, file: str, rows: Rows) -> None:
-        self.file, self.rows = file, rows
+    file: str
+    rows: Rows
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The names of rows by the text that they are matched by; a name wins over an alias."""
+        """The name of each row by its names and aliases, without case, spaces and hyphens; a name is preferred to an alias."""
         return {plain(alias): name for alias, name in _aliases(self.rows).items()} | {plain(n): n for n in self.rows}
 
     def meant(self, name: str) -> str | None:
-        """The name of the row that a name or an alias means; most names are written as the table has them."""
+        """The name of the row with this name or alias; None if there is none."""
         return name if name in self.rows else self.names.get(plain(name))
 
 
@@ -108,7 +110,7 @@ class Tables:
         return table in SHIPPED and _shipped_layer(table).meant(name) is not None
 
     def row(self, table: str, name: str) -> Row:
-        """A row by its name or an alias, without regard to case, spaces and hyphens.
+        """The row with this name or alias, without regard to case, spaces and hyphens.
 
         Raises:
             TableError: for an unknown table or row, with near names; for rows that extend one another.
@@ -116,9 +118,10 @@ class Tables:
         return self._row(table, self.meant(table, name), self._stack(table), ())
 
     def meant(self, table: str, name: str) -> str:
-        """The name of a row that another name means: a hub's id, a release, or of a system the accelerator that it is built with.
+        """The name under which a table has a row that other tools call `name`.
 
-        A name that a row or an alias has, or that means nothing, stays as it is.
+        It may be a hub's id, a release of software, or, for a system, the accelerator that it is built with. A name or an alias of a
+        row, and an unknown name, stay as they are.
 
         Raises:
             TableError: for an unknown table.
@@ -130,16 +133,27 @@ class Tables:
         return next((other for other in other_names(table, name) if self.has(table, other)), name)
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
-        depth = _depth(name, stack)
+        """The row with this name or alias in the highest layer, merged with the rows that it extends or corrects.
+
+        Args:
+            table: the name of the table.
+            name: the name or an alias.
+            stack: the layers that are searched.
+            chain: the rows that extend this one, for messages.
+
+        Raises:
+            TableError: for an unknown row, and for rows that extend one another.
+        """
+        depth = _highest_layer(name, stack)
         if not depth:
             raise TableError(*self._no_row(table, name, stack, chain))
         # An alias of a row that a higher layer corrects is an alias of the correction.
         name = str(stack[depth - 1].meant(name))
-        depth = _depth(name, stack)
+        depth = _highest_layer(name, stack)
         layer, below = stack[depth - 1], stack[: depth - 1]
         name = str(layer.meant(name))
         columns, link = layer.rows[name], (depth, name)
-        base = columns.get("extends", name if _depth(name, below) else None)
+        base = columns.get("extends", name if _highest_layer(name, below) else None)
         if base is None:
             return row_alone(table, name, columns, layer.file)
         if link in chain:
@@ -149,20 +163,27 @@ class Tables:
         return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), name, columns, layer.file)
 
     def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> tuple[str, str]:
-        """What is wrong with a name that no row has, and what to do."""
+        """The message and the advice for a name that no row has.
+
+        The arguments are those of `_row`.
+        """
         names = {name for layer in stack for name in (*layer.rows, *_aliases(layer.rows))}
-        parts = [part.strip() for part in name.split(",")]
-        if parts[1:] and all(self.has(table, part) for part in parts):
+        listed_names = [part.strip() for part in name.split(",")]
+        if listed_names[1:] and all(self.has(table, part) for part in listed_names):
             return f"{quoted(name)} is a list of rows of {table}", "name one; `amped explore --vary` takes several"
         hint = did_you_mean(without_owner(name) if table == MODELS else name, sorted(names))
-        needed = f", which '{chain[-1][1]}' extends" if chain else ""
-        shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
-        shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
-        other = f" {OTHER_MODELS}" if table == MODELS and not needed else ""
-        return f"table {table} has no row {quoted(name)}{needed}", f"{hint or shown}{other}"
+        extended_by = f", which '{chain[-1][1]}' extends" if chain else ""
+        list_advice = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
+        list_advice += "; tables of your own need --lookup-tables DIR" if list_advice and len(stack) == 1 else ""
+        model_advice = f" {OTHER_MODELS}" if table == MODELS and not extended_by else ""
+        return f"table {table} has no row {quoted(name)}{extended_by}", f"{hint or list_advice}{model_advice}"
 
     def _stack(self, table: str) -> list[Layer]:
-        """The layers of a table, the shipped one first."""
+        """The layers of a table, the shipped one first.
+
+        Raises:
+            TableError: for an unknown table.
+        """
         layers = [*([_shipped_layer(table)] if table in SHIPPED else []), *self._layers.get(table, [])]
         if not layers:
             hint = did_you_mean(table, (*SHIPPED, *self._layers))
@@ -170,18 +191,20 @@ class Tables:
         return layers
 
 
-def _depth(name: str, stack: list[Layer]) -> int:
-    """The number of the highest layer that has a row with this name or alias; 0 for none."""
+def _highest_layer(name: str, stack: list[Layer]) -> int:
+    """The number (from 1) of the highest layer that has a row with this name or alias; 0 if none has."""
     layers = range(len(stack), 0, -1) if len(name) < LONGEST_NAME else ()
     return next((depth for depth in layers if stack[depth - 1].meant(name) is not None), 0)
 
 
 @lru_cache(maxsize=8)
 def _shipped_layer(table: str) -> Layer:
+    """The rows of a table that comes with amped, as a layer."""
     return Layer(f"{SHIPPED_FOLDER}{table}.json", shipped(table))
 
 
 def _aliases(rows: Rows) -> dict[str, str]:
+    """The name of the row for each alias."""
     return {alias: name for name, row in rows.items() for alias in row.get("aliases") or ()}
 
 
@@ -190,43 +213,50 @@ def user_tables(lookup_tables: LookupTables = None) -> Tables:
     return Tables(user_folders(lookup_tables))
 
 
-def system_built_with(accelerator: str, tables: Tables, node: object = None) -> str | None:
-    """The first system that is built with an accelerator, or with a row that this accelerator extends; else None.
+def system_built_with(accelerator: str, tables: Tables, node_size: object = None) -> str | None:
+    """The name of the first system that is built with an accelerator, or with a row that this accelerator extends; None if none is.
 
     Args:
         accelerator: the name of its row.
         tables: the lookup tables.
-        node: the number of accelerators a node; the first system that has as many goes before the others.
+        node_size: the number of accelerators per node; a system with as many is preferred.
     """
     row = tables.row(ACCELERATORS, accelerator)
-    built = {plain(name) for name in (row.name, *row.ancestors)}
-    systems = [tables.row(SYSTEMS, system) for system, name in _built_with(tables) if plain(name) in built]
-    systems.sort(key=lambda system: node is not None and system.columns.get(NODE) != node)
+    accelerator_names = {plain(name) for name in (row.name, *row.ancestors)}
+    systems = [
+        tables.row(SYSTEMS, system)
+        for system, name in _systems_with_accelerators(tables)
+        if plain(name) in accelerator_names
+    ]
+    systems.sort(key=lambda system: node_size is not None and system.columns.get(NODE) != node_size)
     return systems[0].name if systems else None
 
 
-def system_of_its_form(accelerator: str, tables: Tables, node: object = None) -> str | None:
-    """The first system that is built with an accelerator, or else with one that goes into the same servers; else None.
+def system_of_its_form(accelerator: str, tables: Tables, node_size: object = None) -> str | None:
+    """The name of a system for an accelerator: one that is built with it, else one whose accelerators fit the same servers; else None.
 
     The arguments are those of `system_built_with`.
     """
-    row, its_own = tables.row(ACCELERATORS, accelerator), system_built_with(accelerator, tables, node)
-    if its_own or not _form(row):
-        return its_own
-    others = [(name, tables.row(ACCELERATORS, n)) for name, n in _built_with(tables) if tables.has(ACCELERATORS, n)]
-    alike = {name: other.columns["form_factor"] for name, other in others if _form(other) == _form(row)}
-    return min(alike, key=lambda name: alike[name] != row.columns["form_factor"], default=None)
+    row, own_system = tables.row(ACCELERATORS, accelerator), system_built_with(accelerator, tables, node_size)
+    if own_system or not _form(row):
+        return own_system
+    form_factors = {}
+    for system, name in _systems_with_accelerators(tables):
+        if tables.has(ACCELERATORS, name) and _form(other := tables.row(ACCELERATORS, name)) == _form(row):
+            form_factors[system] = other.columns["form_factor"]
+    return min(form_factors, key=lambda name: form_factors[name] != row.columns["form_factor"], default=None)
 
 
-def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:
-    """Each system with the name of the accelerator that it is built with."""
+def _systems_with_accelerators(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Each system and the accelerator that it is built with, by the names of their rows."""
     yield from ((name, str(tables.row(SYSTEMS, name).columns.get("accelerator"))) for name in tables.names(SYSTEMS))
 
 
 def _form(row: Row) -> tuple[str, ...]:
-    """What decides into which systems an accelerator goes: a card's slot, or else the maker, the form and the architecture.
+    """A tuple that is equal for accelerators that fit the same servers; empty if the row does not say its form.
 
-    Nothing if the row does not say its form. Of an architecture the first two words count: "Da Vinci (910B3)", "TPU v4".
+    For a card it is the slot, else the maker, the form and the architecture. Of an architecture the first two words count: "Da
+    Vinci (910B3)", "TPU v4".
     """
     form, architecture = (str(row.columns.get(name) or "").split() for name in ("form_factor", "architecture"))
     if CARD in form:

@@ -33,7 +33,7 @@ class By(enum.StrEnum):
     SOFTWARE = "software"
 
 
-# What each group is called.
+# The name of a row's group, for each property.
 NAMES: Mapping[By, Callable[[Residual], str]] = {
     By.SOURCE: lambda r: r.measurement.source or "unnamed",
     By.ACCELERATOR: lambda r: r.accelerator,
@@ -68,82 +68,94 @@ class Accuracy:
 
 
 def accuracy(rows: Sequence[Residual]) -> Accuracy:
-    """The errors of rows that compare the same quantity; all repeats of one configuration together weigh as one row."""
-    missed, groups = sum(r.missed for r in rows), dict[str, list[float]]()
+    """The errors of rows that compare the same quantity. All repeats of one configuration together count as one row."""
+    missed, errors_by_group = sum(r.missed for r in rows), dict[str, list[float]]()
     for r in rows:
         if (error := r.aligned_error) is not None:
-            groups.setdefault(r.measurement.group, []).append(error)
-    if not groups:
-        return Accuracy(0, 0, missed)
-    sizes = np.array([np.mean(np.abs(errors)) for errors in groups.values()])
+            errors_by_group.setdefault(r.measurement.group, []).append(error)
+    if not errors_by_group:
+        return Accuracy(compared=0, groups=0, missed=missed)
+    absolute_errors = np.array([np.mean(np.abs(errors)) for errors in errors_by_group.values()])
     return Accuracy(
-        sum(map(len, groups.values())), len(groups), missed,
-        mean_absolute_error_fraction=float(np.mean(sizes)), median_absolute_error_fraction=float(np.median(sizes)),
-        percentile_90_absolute_error_fraction=float(np.percentile(sizes, 90)), largest_absolute_error_fraction=float(sizes.max()),
-        mean_signed_error_fraction=float(np.mean([*map(np.mean, groups.values())])),
+        compared=sum(map(len, errors_by_group.values())), groups=len(errors_by_group), missed=missed,
+        mean_absolute_error_fraction=float(np.mean(absolute_errors)), median_absolute_error_fraction=float(np.median(absolute_errors)),
+        percentile_90_absolute_error_fraction=float(np.percentile(absolute_errors, 90)), largest_absolute_error_fraction=float(absolute_errors.max()),
+        mean_signed_error_fraction=float(np.mean([*map(np.mean, errors_by_group.values())])),
         rank_correlation=_rank_correlation_within_networks(rows),
     )  # fmt: skip
 
 
 def split(rows: Iterable[Residual], name: Callable[[Residual], str], names: Iterable[str] = ()) -> Parts:
-    """The rows by what a function says of each: the given names first, also those without a row."""
-    parts: Parts = {first: [] for first in names}
+    """The rows in groups.
+
+    Args:
+        rows: the rows.
+        name: the name of a row's group.
+        names: the groups that come first, and are there even without a row.
+    """
+    parts: Parts = {group: [] for group in names}
     for r in rows:
         parts.setdefault(name(r), []).append(r)
     return parts
 
 
 def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Residual]]]:
-    """Rows by group and by confidence, as (name, confidence, rows), in the order of the table."""
-    for confidence, alike in by_confidence(rows).items():
-        yield from ((name, confidence, group) for name, group in split(alike, NAMES[by]).items())
+    """The rows of each group at each confidence, as (name of the group, confidence, rows), in the order of the table."""
+    for confidence, rows_of_confidence in by_confidence(rows).items():
+        yield from ((name, confidence, group) for name, group in split(rows_of_confidence, NAMES[by]).items())
 
 
 def by_confidence(rows: Sequence[Residual]) -> Parts:
-    """The rows that are good enough for a judgment, and the other rows."""
+    """The rows of high and medium confidence under TRUSTED, and the others under LOW."""
     return split(rows, lambda r: TRUSTED if r.trusted else LOW, (TRUSTED, LOW))
 
 
 def by_fit(rows: Sequence[Residual]) -> Parts:
-    """The rows by what has seen them: a fit of coefficients, one of other rows of their source, that of clocks, or none.
+    """The rows by which fit has seen them, under FITTED, SEEN, CLOCKED and UNSEEN.
 
-    The clocks under load are fitted to all rows of high and medium confidence of the table that comes with amped.
+    A fit of coefficients was made with the row itself (FITTED) or with other rows of its source (SEEN). The clocks under load were
+    fitted to all rows of high and medium confidence of the table that comes with amped (CLOCKED: their sources).
     """
-    seen = {r.measurement.source for r in rows if r.measurement.fitted}
-    clocked = {run.source for run in validated() if run.confidence != "low"}
+    fitted_sources = {r.measurement.source for r in rows if r.measurement.fitted}
+    clocked_sources = {run.source for run in validated() if run.confidence != "low"}
 
-    def fit(r: Residual) -> str:
+    def seen_by(r: Residual) -> str:
+        """The name of a row's part."""
         source = r.measurement.source
-        return FITTED if r.fitted else SEEN if source in seen else CLOCKED if source in clocked else UNSEEN
+        if r.fitted:
+            return FITTED
+        if source in fitted_sources:
+            return SEEN
+        return CLOCKED if source in clocked_sources else UNSEEN
 
-    return split(rows, fit, (FITTED, SEEN, CLOCKED, UNSEEN))
+    return split(rows, seen_by, (FITTED, SEEN, CLOCKED, UNSEEN))
 
 
 def by_network(rows: Sequence[Residual]) -> Parts:
-    """The rows that were modeled by their kind of network: dense, or a mixture of experts."""
+    """The rows with a prediction by kind of network: DENSE, or MIXTURE of experts."""
     return split((r for r in rows if r.ground), lambda r: r.ground.experts if r.ground else "", (DENSE, MIXTURE))
 
 
 def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
-    """For each quantity with a band: how many rows of high and medium confidence lie inside theirs, and of how many.
+    """How many rows of high and medium confidence lie inside their error band, and how many there are, for each quantity with a band.
 
-    The band of a row comes from the shipped errors without those of its own source, so that no row vouches for itself; so
-    does its prediction, where a fit without its source is known.
+    The band of a row comes from the shipped errors without those of its own source, so that no row confirms itself. Its
+    prediction does so too, if a fit without its source is known.
     """
-    without = {run.id: run.without_source for run in validated() if run.without_source is not None}
-    counts, runs = {}, [run for run in validated_runs(rows, without) if run.confidence != "low"]
-    strangers = {
+    errors_without_source = {run.id: run.without_source for run in validated() if run.without_source is not None}
+    counts, runs = {}, [run for run in validated_runs(rows, errors_without_source) if run.confidence != "low"]
+    other_runs = {
         source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}
     }
     for law in ERROR_LAWS:
-        of_law = [run for run in runs if run.quantity == law.quantity]
-        inside = sum(holds(error_band(run.ground, strangers[run.source], law), run) for run in of_law)
-        counts[law.quantity] = (inside, len(of_law))
+        law_runs = [run for run in runs if run.quantity == law.quantity]
+        inside = sum(holds(error_band(run.ground, other_runs[run.source], law), run) for run in law_runs)
+        counts[law.quantity] = (inside, len(law_runs))
     return counts
 
 
 def of_time(rows: Sequence[Residual]) -> list[Residual]:
-    """The residuals that compare the step's time."""
+    """The residuals that compare the time of a step, directly or as a rate."""
     return [r for r in rows if r.of_time]
 
 
@@ -153,47 +165,50 @@ def of_memory(rows: Sequence[Residual]) -> list[Residual]:
 
 
 def verdicts(rows: Sequence[Residual]) -> dict[str, int]:
-    """The number of runs that ran out of memory, of runs that ran, and of wrong predictions for each."""
-    ended = [r for r in rows if r.quantity == FITS and not r.missed]
-    ran = {r.measurement.id: r for r in rows if not (r.measurement.out_of_memory or r.missed or r.measured is None)}
+    """The number of runs that ran out of memory and of runs that did not, each with how many are predicted wrongly.
+
+    The keys are ran_out_of_memory, of_these_predicted_to_fit, ran and of_these_predicted_not_to_fit.
+    """
+    out_of_memory = [r for r in rows if r.quantity == FITS and not r.missed]
+    runs = {r.measurement.id: r for r in rows if not (r.measurement.out_of_memory or r.missed or r.measured is None)}
     return {
-        "ran_out_of_memory": len(ended), "of_these_predicted_to_fit": sum(bool(r.fits_in_memory) for r in ended),
-        "ran": len(ran), "of_these_predicted_not_to_fit": sum(not r.fits_in_memory for r in ran.values()),
+        "ran_out_of_memory": len(out_of_memory), "of_these_predicted_to_fit": sum(bool(r.fits_in_memory) for r in out_of_memory),
+        "ran": len(runs), "of_these_predicted_not_to_fit": sum(not r.fits_in_memory for r in runs.values()),
     }  # fmt: skip
 
 
 def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
-    """How well predictions order the runs of one network by speed: the mean rank correlation of the networks.
+    """The mean of the rank correlations of predicted and measured speed within each network; None if no network has enough runs.
 
-    Sources spell one network in several ways. Therefore networks are the same if two digits of their numbers of
-    parameters and their numbers of experts are equal. All repeats of one configuration together are one run.
+    Sources spell one network in several ways. Therefore networks are the same if two digits of their numbers of parameters and
+    their numbers of experts are equal. All repeats of one configuration together are one run. Networks are weighted by runs.
     """
-    ranks, sizes = [], []
-    for of_network in split((r for r in rows if r.times), _network).values():
+    correlations, numbers_of_runs = [], []
+    for rows_of_network in split((r for r in rows if r.times), _network_label).values():
         # Tokens per second and accelerator, measured and predicted.
-        runs = split(of_network, lambda r: r.measurement.group).values()
+        runs = split(rows_of_network, lambda r: r.measurement.group).values()
         rates = np.array([np.mean([r.tokens / np.array(r.times) for r in repeats], axis=0) for repeats in runs]).T
-        if len(runs) >= FEWEST_RANKED and (rank := rank_correlation(*rates)) is not None:
-            ranks.append(rank)
-            sizes.append(len(runs))
-    return float(np.average(ranks, weights=sizes)) if ranks else None
+        if len(runs) >= FEWEST_RANKED and (correlation := rank_correlation(*rates)) is not None:
+            correlations.append(correlation)
+            numbers_of_runs.append(len(runs))
+    return float(np.average(correlations, weights=numbers_of_runs)) if correlations else None
 
 
-def _network(r: Residual) -> str:
-    """The network of a row by its sizes; by its name if they are not known."""
+def _network_label(r: Residual) -> str:
+    """A label of a row's network: its numbers of parameters and experts, or its name if they are not known."""
     return f"{r.ground.number_of_parameters:.2g} {r.ground.number_of_experts:g}" if r.ground else NAMES[By.MODEL](r)
 
 
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float | None:
-    """Spearman's rank correlation; ties have their mean rank. None if all values of one side are equal.
+def rank_correlation(values: np.ndarray, other_values: np.ndarray) -> float | None:
+    """Spearman's rank correlation of two arrays of equal length; ties have their mean rank. None if all values of one array are equal.
 
     Source: definition.
     """
-    ranks = [_ranks(one), _ranks(other)]
+    ranks = [_ranks(values), _ranks(other_values)]
     return None if 0 in np.ptp(ranks, axis=1) else float(np.corrcoef(ranks)[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value; the mean of their ranks for those that are equal."""
-    _, places, times = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(times) - times / 2)[places])
+    """The rank of each value; equal values have their mean rank."""
+    _, indices, repeats = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(repeats) - repeats / 2)[indices])

@@ -38,7 +38,7 @@ UNKNOWN = "there is no row '{}'; of all rows this one agrees most with what the 
 
 
 class Taken(NamedTuple):
-    """A value that nobody gave: its name, the value, and why it is taken."""
+    """A value that amped takes because the row leaves it open: the name of the parameter, the value, and the reason."""
 
     name: str
     value: object
@@ -46,7 +46,7 @@ class Taken(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value with its name."""
+        """The parameter and its value, as in `dropout = 0.1`."""
         return f"{self.name} = {f'{self.value:g}' if isinstance(self.value, float) else self.value}"
 
     def __str__(self) -> str:
@@ -55,12 +55,12 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row of a table: the config it stands for, and what was measured.
+    """One row of a table: the config that it describes, and what was measured.
 
     Attributes:
         row: the row as it was read.
-        settings: the config in the form of `--set`, with what amped takes for what the row does not say.
-        assumed: what amped takes for what the row does not say.
+        settings: the config in the form of `--set`, with the values that amped takes for open parameters.
+        assumed: the values that amped takes for open parameters.
         reason: why the row cannot be modeled; empty if it can.
     """
 
@@ -71,32 +71,32 @@ class Measurement:
 
     @property
     def id(self) -> str:
-        """The name of the row; if it has none, its line."""
+        """The name of the row, or `line N` if it has none."""
         return self.row.texts.get("id", f"line {self.row.line}")
 
     @property
     def group(self) -> str:
-        """A name that all repeats of one configuration share; by default the row's own name."""
+        """The name that all repeats of one configuration share; by default the name of the row."""
         return self.row.texts.get("group", self.id)
 
     @property
     def source(self) -> str:
-        """The publication or person that measured."""
+        """The publication or the person that the measurement comes from."""
         return self.row.texts.get("source", "")
 
     @property
     def network(self) -> str:
-        """The name of the network. Predictions do not depend on it, except where it is the row of `model`."""
+        """The name of the network, for people. A prediction depends on `model`, and not on this name."""
         return self.row.texts.get("network", str(self.settings.get("model", "unnamed")))
 
     @property
     def confidence(self) -> str:
-        """How well the inputs are known: high, medium or low; high if the table does not say it."""
+        """How well the inputs of the run are known: high (the default), medium or low."""
         return self.row.texts.get("confidence", "high")
 
     @property
     def kind(self) -> str:
-        """What was measured: a training step, or only the forward and backward passes of layers."""
+        """The kind of measurement: a training step, or only the forward and backward passes of layers."""
         return self.row.texts.get("kind", STEP)
 
     @property
@@ -111,11 +111,11 @@ class Measurement:
 
     @property
     def compared(self) -> dict[str, float | None]:
-        """The measured quantities that are compared with predictions, in SI units."""
+        """The measured quantities that are compared with predictions, by name, in canonical units."""
         return {name: value for name, value in self.row.measured.items() if name in (*COMPARED, MEMORY)}
 
     def scenario(self, lookup_tables: LookupTables = None) -> Scenario:
-        """The question to amped.
+        """The config of the row, ready for an estimate.
 
         Raises:
             AmpedError: if the row cannot be modeled.
@@ -127,15 +127,15 @@ class Measurement:
     def predicted(self, e: Estimation, name: str) -> float:
         """The prediction of a measured quantity, from an estimate of this row's config.
 
-        Of memory it is what the source read: that of one stage, or what the allocator or the device holds, or else what
-        tensors take.
+        Memory is predicted as the source read it: the memory of one stage, or what the allocator or the device holds, or else the
+        tensors alone.
         """
         if name != MEMORY:
             return e[name]
         stage = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", ""))
         if stage is not None and e["pipeline_parallel_degree"] > 1:
-            of_stage = sum(float(e.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
-            return of_stage + e["weight_buffer_bytes"]
+            bytes_of_stage = sum(float(e.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
+            return bytes_of_stage + e["weight_buffer_bytes"]
         return sum(e[part] for part in READ.get(self.row.texts.get("memory_reading", ""), (MEMORY,)))
 
 
@@ -153,26 +153,27 @@ def read_measurements(table: str | Path | None = None, lookup_tables: LookupTabl
 
 
 def measurements(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Measurement]:
-    """Rows as measurements; for repeats of one configuration amped chooses once."""
-    firsts = {_words(row): row for row in reversed(rows)}
-    read = {words: measurement(row, lookup_tables) for words, row in firsts.items()}
-    return [replace(read[_words(row)], row=row) for row in rows]
+    """The rows as measurements. Repeats of one configuration share the values that amped takes for open parameters."""
+    first_rows = {_config_text(row): row for row in reversed(rows)}
+    measurements_by_config = {words: measurement(row, lookup_tables) for words, row in first_rows.items()}
+    return [replace(measurements_by_config[_config_text(row)], row=row) for row in rows]
 
 
-def _words(row: Row) -> str:
-    """What of a row its config depends on."""
+def _config_text(row: Row) -> str:
+    """A text that is equal for rows with the same config."""
     return repr((sorted(row.settings.items()), row.open, row.facts, row.texts.get("assume")))
 
 
 def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
-    """One row as a measurement."""
+    """One row as a measurement, with the values that amped takes for its open parameters, or the reason why it cannot be modeled."""
     settings, assumed = {**row.settings}, list[Taken]()
 
     def take(choice: Mapping[str, Any], why: str) -> None:
+        """Adds values, by parameter, to the settings and to what is assumed."""
         settings.update(choice)
         assumed.extend(Taken(name, value, why) for name, value in choice.items())
 
-    take(_software(settings, user_tables(lookup_tables)), UNKNOWN.format(settings.get("software")))
+    take(_nearest_software(settings, user_tables(lookup_tables)), UNKNOWN.format(settings.get("software")))
     try:
         _refuse(row)
         take(as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED)
@@ -184,7 +185,7 @@ def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
 
 
 def _refuse(row: Row) -> None:
-    """Refuses what amped does not model, and a row that does not say what ran.
+    """Refuses a row with a feature that amped does not model, and a row that does not say what ran.
 
     Raises:
         AmpedError: with the reason.
@@ -192,19 +193,27 @@ def _refuse(row: Row) -> None:
     for name in ESSENTIAL:
         if row.facts.get(name, "none") not in ("none", "false"):
             raise AmpedError(f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})")
-    unsaid = [what for what, choices in SAID.items() if not any(names <= row.settings.keys() for names in choices)]
-    if unsaid:
-        raise AmpedError(f"the row does not say {' and '.join(unsaid)}")
+    missing = [
+        description
+        for description, choices in SAID.items()
+        if not any(names <= row.settings.keys() for names in choices)
+    ]
+    if missing:
+        raise AmpedError(f"the row does not say {' and '.join(missing)}")
 
 
-def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """For software without a row: the row of software whose columns agree best with the settings of the measurement."""
+def _nearest_software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
+    """The row of software that agrees best with the settings, as {"software": name}.
+
+    Empty if the settings name no software, or software that has a row.
+    """
     if "software" not in settings or tables.has(SOFTWARE, str(settings["software"])):
         return {}
 
-    def unlike(name: str) -> int:
+    def distance(name: str) -> int:
+        """The settings that differ from a row less those that agree."""
         columns = tables.row(SOFTWARE, name).columns
-        alike = [plain(str(columns[key])) == plain(str(settings[key])) for key in settings.keys() & columns.keys()]
-        return len(alike) - 2 * sum(alike)
+        agreements = [plain(str(columns[key])) == plain(str(settings[key])) for key in settings.keys() & columns.keys()]
+        return len(agreements) - 2 * sum(agreements)
 
-    return {"software": min(tables.names(SOFTWARE), key=unlike)}
+    return {"software": min(tables.names(SOFTWARE), key=distance)}

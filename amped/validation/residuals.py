@@ -60,12 +60,13 @@ class Residual:
     Attributes:
         measurement: the row of the table.
         quantity: what is compared; `fits_in_memory` for a run that ran out of memory.
-        measured, predicted: the two values; there is no prediction if the row cannot be modeled.
+        measured: the measured value.
+        predicted: the predicted value; None if the row cannot be modeled.
         fits_in_memory: whether the run is predicted to fit.
-        ground: what the error depends on besides the formulas.
+        ground: the properties of the run on which the error depends, such as the accelerator.
         step_time: the predicted time of a step, which turns the error of a rate into one of time.
         tokens: tokens of a step for each accelerator.
-        assumed: what the row leaves to defaults.
+        assumed: the values that the row leaves open.
         fitted: whether coefficients that the prediction uses were fitted to the run.
         reason: why there is no prediction, or what is wrong with the prediction about memory.
         utilization: the predicted share of the peak that FLOPs of the model take, where causal scores count.
@@ -86,30 +87,30 @@ class Residual:
 
     @property
     def missed(self) -> bool:
-        """Whether the row could not be modeled."""
+        """Whether there is no prediction, because the row could not be modeled."""
         return self.predicted is None
 
     @property
     def of_time(self) -> bool:
-        """Whether the step's time is compared, directly or as a rate."""
+        """Whether the time of a step is compared, directly or as a rate."""
         return self.quantity in COMPARED
 
     @property
     def error(self) -> float | None:
-        """Predicted / measured - 1, the relative error; definition."""
+        """The relative error, predicted / measured - 1; None without both values. Source: definition."""
         if self.predicted is None or not self.measured or self.quantity == FITS:
             return None
         return max(self.predicted / self.measured - 1, LEAST_ERROR)
 
     @property
     def aligned_error(self) -> float | None:
-        """The error as one of time, so that more is slower: that of a rate is converted, all others stay unchanged."""
+        """The relative error as an error of time: that of a rate is converted, so that more is slower. Other errors are unchanged."""
         error = self.error
         return error if error is None or self.quantity == TIME or not self.of_time else 1 / (1 + error) - 1
 
     @property
     def times(self) -> tuple[float, float] | None:
-        """The step's time, measured and predicted; a measured rate is converted to the time of a step."""
+        """The measured and the predicted time of a step; a measured rate is converted. None if no time is compared."""
         error = self.aligned_error
         if error is None or self.step_time is None or not self.of_time:
             return None
@@ -117,18 +118,20 @@ class Residual:
 
     @property
     def accelerator(self) -> str:
-        """The row of the accelerator; if there is no prediction, the text in the table."""
-        given = self.measurement.settings
-        return self.ground.accelerator if self.ground else str(given.get("accelerator") or given.get("system", ""))
+        """The row of the accelerator, or the name in the table if there is no prediction."""
+        settings = self.measurement.settings
+        if self.ground:
+            return self.ground.accelerator
+        return str(settings.get("accelerator") or settings.get("system", ""))
 
     @property
     def trusted(self) -> bool:
-        """Whether the inputs are known well enough for a judgment: confidence high or medium."""
+        """Whether the inputs are known well enough for a judgment: the confidence is high or medium."""
         return self.measurement.confidence != "low"
 
 
 def residuals(table: str | Path | None = None, lookup_tables: LookupTables = None) -> list[Residual]:
-    """Compares every measurement of a table (by default amped's own table) with its prediction.
+    """The compared quantities of all rows of a table (by default amped's own table), in its order.
 
     Args:
         table: a file of comma-separated values; `amped validate --template` prints its columns.
@@ -140,20 +143,21 @@ def residuals(table: str | Path | None = None, lookup_tables: LookupTables = Non
     rows = read_table(table, catalogue())
     processes = min(usable_cores(), len(rows) // FEWEST_ROWS)
     work = partial(residuals_of, lookup_tables=lookup_tables)
-    compared = chain.from_iterable(side_by_side(work, _parts(rows) if processes > 1 else [rows], processes))
+    parts = _rows_for_processes(rows) if processes > 1 else [rows]
+    compared = chain.from_iterable(side_by_side(work, parts, processes))
     return sorted(compared, key=lambda residual: residual.measurement.row.line)
 
 
-def _parts(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows by software and by whether they have experts, as most configs of such a part have one structure.
+def _rows_for_processes(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows in parts for processes, the largest part first.
 
-    The largest part is first.
+    A part has rows of one software that all have experts or all have none, as most configs of such a part have one structure.
     """
-    alike: dict[tuple[str, bool], list[Row]] = {}
+    rows_by_structure: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         key = str(row.settings.get("software")), "number_of_experts" in row.settings
-        alike.setdefault(key, []).append(row)
-    return sorted(alike.values(), key=len, reverse=True)
+        rows_by_structure.setdefault(key, []).append(row)
+    return sorted(rows_by_structure.values(), key=len, reverse=True)
 
 
 def validated_runs(
@@ -161,16 +165,16 @@ def validated_runs(
     without_source: Mapping[str, float] = MappingProxyType({}),
     without_accelerator: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Validated]:
-    """The errors of step times and of memory, with what they depend on; later estimates take their bands from them.
+    """The errors of step times and of memory, with what they depend on. Error bands of estimates are made from them.
 
     Args:
         rows: the compared quantities.
-        without_source: by id, the error of a step where its source was left out of the fit.
-        without_accelerator: by id, the error of a step where its accelerator was left out of the fit.
+        without_source: by id of a row, the error of the step's time if its source is left out of the fit.
+        without_accelerator: by id of a row, the error of the step's time if its accelerator is left out of the fit.
     """
     return [
         Validated(
-            r.measurement.id, r.measurement.source, r.measurement.confidence, error_fraction=error, ground=r.ground,
+            id=r.measurement.id, source=r.measurement.source, confidence=r.measurement.confidence, error_fraction=error, ground=r.ground,
             quantity=TIME if r.of_time else MEMORY, utilization=r.utilization * (1 + error) if r.of_time else 0.0,
             without_source=without_source.get(r.measurement.id) if r.of_time else None,
             without_accelerator=without_accelerator.get(r.measurement.id) if r.of_time else None,
@@ -181,85 +185,94 @@ def validated_runs(
 
 
 def residuals_of(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Residual]:
-    """The compared quantities of some rows of a table."""
+    """The compared quantities of some rows of a table, in their order."""
     estimates = estimates_of(measurements(rows, lookup_tables), lookup_tables)
-    return [residual for of_row, _ in estimates for residual in of_row]
+    return [residual for row_residuals, _ in estimates for residual in row_residuals]
 
 
 def estimates_of(
     rows: Sequence[Measurement], lookup_tables: LookupTables = None
 ) -> list[tuple[list[Residual], Estimation | None]]:
-    """For each row, its compared quantities, and the estimate behind them; None if the row cannot be modeled.
+    """For each measurement, its compared quantities and its estimate; the estimate is None if the row cannot be modeled.
 
-    Rows of one config, which was measured several times, share its estimate; those of one structure are estimated together.
+    Repeats of one config share its estimate. Configs of one structure are estimated together.
     """
-    names = [m.reason or repr(sorted(m.settings.items())) for m in rows]
+    configs = [m.reason or repr(sorted(m.settings.items())) for m in rows]
     scenarios: dict[str, Scenario] = {}
-    answers: dict[str, Estimation | AmpedError] = {}
-    for name, m in dict(zip(names, rows, strict=True)).items():
+    estimates: dict[str, Estimation | AmpedError] = {}
+    for config, m in dict(zip(configs, rows, strict=True)).items():
         try:
-            scenarios[name] = m.scenario(lookup_tables)
+            scenarios[config] = m.scenario(lookup_tables)
         except AmpedError as error:
-            answers[name] = error
-    answers.update(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
-    return [_of_row(m, answers[name]) for name, m in zip(names, rows, strict=True)]
+            estimates[config] = error
+    estimates.update(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
+    return [_residuals_of_row(m, estimates[config]) for config, m in zip(configs, rows, strict=True)]
 
 
-def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual], Estimation | None]:
-    """The compared quantities of one row, and its estimate; no prediction if it was refused or does not read the row."""
+def _residuals_of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual], Estimation | None]:
+    """The compared quantities of one row, and its estimate.
+
+    There is no prediction (and None as the estimate) if the config was refused, if no formula uses a value of the row, or if the
+    measured times and rates disagree.
+    """
     quantities: dict[str, float | None] = m.compared | ({FITS: False} if m.out_of_memory else {}) or {TIME: None}
     if isinstance(e, AmpedError):
         reason = f"line {m.row.line}: {one_line(e)}"
         return [Residual(m, name, value, reason=reason) for name, value in quantities.items()], None
     unread = [f"'{name}' is given, and no formula of its plan reads it" for name in e.unread if name in m.row.settings]
     if unread:
-        return _of_row(m, ConfigError(Problem(what, advice="leave the cell blank") for what in unread))
+        return _residuals_of_row(m, ConfigError(Problem(what, advice="leave the cell blank") for what in unread))
     fits, tokens = bool(e[FITS]), e["batch_size"] * e["context"] / e["number_of_accelerators"]
     verdict = {(True, True): ENDED, (False, False): RAN}.get((m.out_of_memory, fits), "")
     verdict = verdict if m.compared or m.out_of_memory else NOTHING
     shared: dict[str, Any] = {
-        "fits_in_memory": fits, "ground": e.ground, "step_time": e[TIME], "tokens": tokens, "assumed": _assumed(m, e), "reason": verdict,
-        "utilization": e[CAUSAL_UTILIZATION], "fitted": _fitted(m, e),
+        "fits_in_memory": fits, "ground": e.ground, "step_time": e[TIME], "tokens": tokens, "assumed": _assumed_values(m, e), "reason": verdict,
+        "utilization": e[CAUSAL_UTILIZATION], "fitted": _is_fitted(m, e),
     }  # fmt: skip
     compared = [
-        Residual(m, name, measured, fits if name == FITS else m.predicted(e, name), **shared)
+        Residual(m, name, measured, predicted=fits if name == FITS else m.predicted(e, name), **shared)
         for name, measured in quantities.items()
     ]
     paces = [residual for residual in compared if residual.times]
     if contradiction := _contradiction(paces):
-        return _of_row(m, ConfigError(contradiction, "keep the one that was printed, and leave the others out"))
+        error = ConfigError(contradiction, "keep the one that was printed, and leave the others out")
+        return _residuals_of_row(m, error)
     return [residual for residual in compared if residual not in paces[1:]], e
 
 
-def _fitted(m: Measurement, e: Estimation) -> bool:
-    """Whether coefficients were fitted to the run: those that come with amped, or those of whoever calibrated to it."""
+def _is_fitted(m: Measurement, e: Estimation) -> bool:
+    """Whether coefficients were fitted to the run: the shipped ones, or those of a user's own calibration."""
     runs = own_runs(e.scenario.sources.rows[KERNELS]) if e.uses_kernels else ()
     return m.fitted or m.row.texts.get("id") in [run.id for run in runs]
 
 
 def _contradiction(paces: Sequence[Residual]) -> str:
-    """In words, that a run's measured times and rates do not agree; empty if they do."""
+    """A sentence, if the measured times and rates of a run give different times of a step; empty if they agree.
+
+    Args:
+        paces: the residuals of one run that compare a time or a rate.
+    """
     times = [pace.times[0] for pace in paces if pace.times]
     if not times or max(times) <= min(times) * (1 + ROUNDED):
         return ""
-    said = (f"{p.quantity} {p.measured:.4g} (a step of {time:.4g} s)" for p, time in zip(paces, times, strict=True))
-    return f"the time of a step is given more than once, and differs: {', '.join(said)}"
+    values = (f"{p.quantity} {p.measured:.4g} (a step of {time:.4g} s)" for p, time in zip(paces, times, strict=True))
+    return f"the time of a step is given more than once, and differs: {', '.join(values)}"
 
 
-def _assumed(m: Measurement, e: Estimation) -> tuple[Taken, ...]:
-    """What the row leaves blank: what was chosen for it, the defaults of its software's row, and the rest of its recipe."""
-    of_software = {
+def _assumed_values(m: Measurement, e: Estimation) -> tuple[Taken, ...]:
+    """The values that the row leaves open: chosen ones, defaults of its software's row, and the rest of the recipe."""
+    software_defaults = {
         name: Taken(name, origin.written, f"default of {origin.row.name}")
         for name, origin in e.scenario.sources.origins.items()
         if isinstance(origin, LookedUp) and origin.row.table == SOFTWARE and (name in e or name in e.choices)
         and e.scenario.catalogue[name].formulas[0].page != HOW_WELL
     }  # fmt: skip
-    rest = (taken for taken in _rest_of_recipe(m, e) if taken.name not in {*m.settings, *of_software})
-    return (*m.assumed, *of_software.values(), *rest)
+    recipe = (taken for taken in _rest_of_recipe(m, e) if taken.name not in {*m.settings, *software_defaults})
+    return (*m.assumed, *software_defaults.values(), *recipe)
 
 
 def _rest_of_recipe(m: Measurement, e: Estimation) -> Iterator[Taken]:
-    """What runs differ in and logs often leave out, from the model's row or a default of amped."""
+    """The values of parameters in which runs differ and which logs often leave out, from the model's row or a default of amped."""
     counts_flops = {FLOP_RATE, UTILIZATION} & m.row.measured.keys()
     for name in (*RECIPE, *([CONVENTION] if counts_flops else [])):
         origin = e.scenario.sources.origins.get(name)

@@ -1,4 +1,4 @@
-"""What of a configuration is validated: for each aspect that it uses, how many measured runs had it too, and how near they are.
+"""Which aspects of a configuration are validated: how many measured runs had each aspect too, and how near these runs are.
 
 Grades: `measured`: a validated run had the same network, accelerators and mapping; `validated near`: runs on an accelerator
 of the same generation had the aspect; `validated far`: only runs on others; `by law only`: no run had it, and nothing but the
@@ -31,7 +31,7 @@ IDENTITY = (
 
 
 class Run(NamedTuple):
-    """A validated run: its name, what its error depends on, and the values of its row."""
+    """A validated run: its id, what its error depends on, and the values of its row by quantity."""
 
     id: str
     ground: Ground
@@ -40,13 +40,15 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Aspect:
-    """One aspect that a configuration uses, with its evidence.
+    """One aspect of a configuration, such as pipeline parallelism, with its evidence.
 
     Attributes:
-        title: what it is, in words.
-        name, value: the quantity that says it, and its value.
-        grade: the evidence, as the module's head says.
-        near, runs: validated runs with it on the same generation of accelerators, and on all.
+        title: the aspect in words.
+        name: the quantity that shows the aspect.
+        value: the value of this quantity.
+        grade: how good the evidence is; the docstring of the module explains the grades.
+        near: validated runs with the aspect on the same generation of accelerators.
+        runs: validated runs with the aspect on all accelerators.
     """
 
     title: str
@@ -59,14 +61,15 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Support:
-    """What amped has of a configuration.
+    """The evidence that amped has for a configuration.
 
     Attributes:
         not_modeled: what amped cannot express, and the estimate leaves out.
-        aspects: what the configuration uses, those with the least evidence first.
-        ignored: what is given, and changes nothing.
-        near, runs: validated runs on the same generation of accelerators, and on all.
-        same: the runs with the same network, accelerators and mapping.
+        aspects: the aspects of the configuration, those with the least evidence first.
+        ignored: what is given and has no effect.
+        near: validated runs on the same generation of accelerators.
+        runs: validated runs on all accelerators.
+        same: the ids of runs with the same network, accelerators and mapping.
     """
 
     not_modeled: tuple[str, ...]
@@ -78,52 +81,65 @@ class Support:
 
 
 def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[str] = ()) -> Support:
-    """What amped has of a configuration.
+    """The evidence that amped has for a configuration.
 
     Args:
         e: its estimate.
-        not_modeled: what the imported file has and amped has not.
-        ignored: what the imported file says without effect.
+        not_modeled: what the imported file has and amped cannot express.
+        ignored: what the imported file gives without effect.
     """
     runs, ground = validated_runs_with_values(), e.ground
-    near = [run for run in runs if run.ground.generation == ground.generation]
-    same = tuple(run.id for run in near if run.ground.accelerator == ground.accelerator and _is_same(e, run))
+    near_runs = [run for run in runs if run.ground.generation == ground.generation]
+    same_runs = tuple(run.id for run in near_runs if run.ground.accelerator == ground.accelerator and _is_same(e, run))
     grades = (LAW, FAR, NEAR, MEASURED)
-    aspects = sorted(_aspects(e, runs, near, bool(same)), key=lambda aspect: grades.index(aspect.grade))
+    aspects = sorted(_aspects(e, runs, near_runs, bool(same_runs)), key=lambda aspect: grades.index(aspect.grade))
     unread = [f"{name} is given, and nothing here uses it" for name in e.unread]
-    return Support(tuple(not_modeled), tuple(aspects), (*unread, *ignored), near=len(near), runs=len(runs), same=same)
+    return Support(
+        not_modeled=tuple(not_modeled), aspects=tuple(aspects), ignored=(*unread, *ignored), near=len(near_runs), runs=len(runs), same=same_runs,
+    )  # fmt: skip
 
 
-def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], measured: bool) -> Iterator[Aspect]:
-    """The aspects that a configuration uses."""
-    for row in _rows():
+def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], has_same_run: bool) -> Iterator[Aspect]:
+    """The aspects that a configuration uses: the quantities whose value is not the usual one.
+
+    Args:
+        e: its estimate.
+        runs: all validated runs.
+        near: those on the same generation of accelerators.
+        has_same_run: whether one of them is the same configuration.
+    """
+    for row in _aspect_rows():
         value = _value(e, row["name"])
         if value in (None, row["usual"]):
             continue
-        of_near, of_all = (sum(_has(run, row, value) for run in group) for group in (near, runs))
-        grade = (MEASURED if measured else NEAR) if of_near else FAR if of_all else LAW
-        yield Aspect(row["title"], row["name"], value, grade=grade, near=of_near, runs=of_all)
+        near_count, count = (sum(_has_aspect(run, row, value) for run in group) for group in (near, runs))
+        grade = (MEASURED if has_same_run else NEAR) if near_count else FAR if count else LAW
+        yield Aspect(title=row["title"], name=row["name"], value=value, grade=grade, near=near_count, runs=count)
 
 
 def _value(e: Estimation, name: str) -> Any:
-    """The value of a quantity in an estimate; None if it has none."""
+    """The value of a quantity in an estimate, or the given value; None if there is none."""
     return e.choices.get(name, e[name] if name in e else e.scenario.sources.given.get(name))
 
 
-def _has(run: Run, row: Mapping[str, Any], value: Any) -> bool:
-    """Whether a run had an aspect: the same value, or any beyond the usual one."""
-    of_run = run.values.get(row["name"], row["usual"])
-    return bool(of_run == value if row.get("same") else of_run != row["usual"])
+def _has_aspect(run: Run, row: Mapping[str, Any], value: Any) -> bool:
+    """Whether a run had an aspect: the same value if the row of the aspect says `same`, else any value but the usual one."""
+    run_value = run.values.get(row["name"], row["usual"])
+    return bool(run_value == value if row.get("same") else run_value != row["usual"])
 
 
 def _is_same(e: Estimation, run: Run) -> bool:
-    """Whether a run is of the same network, number of accelerators and mapping; what its row does not say is 1 or left open."""
+    """Whether a run has the network, number of accelerators and mapping of an estimate.
+
+    What the row of the run does not say is not compared.
+    """
     names = run.values.keys() & {*IDENTITY}
     return {"layers", "number_of_accelerators"} <= names and all(_value(e, name) == run.values[name] for name in names)
 
 
 @lru_cache(maxsize=1)
-def _rows() -> list[dict[str, Any]]:
+def _aspect_rows() -> list[dict[str, Any]]:
+    """The rows of aspects.json: title, quantity and usual value of each aspect."""
     rows: list[dict[str, Any]] = shipped_json("validation", "aspects.json")["rows"]
     return rows
 
@@ -133,15 +149,18 @@ def validated_runs_with_values() -> tuple[Run, ...]:
     """The validated runs whose inputs are known well, with the values of their rows in canonical units."""
     rows = {row.texts.get("id"): row for row in read_table(None, catalogue())}
     return tuple(
-        Run(run.id, run.ground, _values(rows[run.id].settings))
+        Run(id=run.id, ground=run.ground, values=_run_values(rows[run.id].settings))
         for run in validated()
         if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
     )
 
 
-def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a row, of its network's row and of its software's, as far as aspects need them."""
-    tables, names = user_tables(), {*(row["name"] for row in _rows()), *IDENTITY}
+def _run_values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run by quantity, in canonical units; only those that aspects and IDENTITY need.
+
+    They come from the row of the run, and from the rows of its network and its software.
+    """
+    tables, names = user_tables(), {*(row["name"] for row in _aspect_rows()), *IDENTITY}
     written: dict[str, Any] = {}
     for name, table in (("software", SOFTWARE), ("model", MODELS)):
         row = str(settings.get(name))

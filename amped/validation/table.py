@@ -100,11 +100,11 @@ class Row:
 
     Attributes:
         line: the number of its first line in the file, for messages.
-        texts: the filled cells of columns for people and of columns that hold one of a few words.
+        texts: the filled cells of columns for people and of columns that hold one of a few words, by column.
         settings: parameters and rows of lookup tables by name, in the form of `--set`.
         open: parameters that the source leaves open, so that amped chooses them.
-        facts: what the run did that amped does not model.
-        measured: what was measured, in SI units.
+        facts: the features of the run that amped does not model, with their values.
+        measured: the measured values by quantity, in canonical units.
     """
 
     line: int
@@ -116,41 +116,53 @@ class Row:
 
     @property
     def parts(self) -> tuple[dict[str, Any], ...]:
-        """What its cells say, by name."""
+        """The mappings of a row, each from names to the values of its cells: texts, settings, facts and measured values."""
         return self.texts, self.settings, self.facts, self.measured
 
     def place(self, *columns: str) -> str:
-        """Where some of its cells stand, for messages."""
-        return f"line {self.line}, {_columns(columns)}"
+        """The line and some columns of the row, in words for messages."""
+        return f"line {self.line}, {_column_words(columns)}"
 
 
 def read_table(path: str | Path | None, quantities: Catalogue) -> list[Row]:
     """The rows of a table; by default, of the table that comes with amped.
 
+    Args:
+        path: a file of comma-separated values; None for amped's own table.
+        quantities: the catalogue, in which columns are looked up.
+
     Raises:
         FileError: if the file is missing or is not a table; ConfigError: with all problems, by line and column.
     """
-    parameters = {n: q for n, q in quantities.items() if q.mark.kind != "records" and not q.mark.constrains}
+    parameters = {
+        name: quantity
+        for name, quantity in quantities.items()
+        if quantity.mark.kind != "records" and not quantity.mark.constrains
+    }
     text, label = (shipped_text(FOLDER, SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
     (_, heads), *lines = _lines(text, label) or [(1, [])]
     header = [_head(name, parameters) for name in heads]
     problems = [*_header_problems(header, parameters)]
-    problems += [_ragged(line, cells, header) for line, cells in lines if len(cells) != len(header)]
+    problems += [_length_problem(line, cells, header) for line, cells in lines if len(cells) != len(header)]
     rows: list[Row] = []
     if not problems:
         rows = [_row(line, [*zip(header, cells, strict=True)], parameters, problems) for line, cells in lines]
-        problems += _same_ids(rows)
+        problems += _id_problems(rows)
     if problems:
         raise ConfigError(problems, file=label)
     return rows
 
 
 def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
-    """The cells of each line that is not blank, with the number of the line in which they begin."""
+    """The cells of each line that is not blank, after the number of the line in which they begin.
+
+    Raises:
+        FileError: with the line, for text that is not a table of comma-separated values.
+    """
     lines, line = [], 1
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    # The library refuses a long cell without its column, so that `_take` refuses it.
-    before = csv.field_size_limit(len(text) + 1)
+    # The library refuses a long cell without its column, so that `_read_cell` refuses it.
+    earlier_limit = csv.field_size_limit(len(text) + 1)
     try:
         for cells in reader:
             lines.append((line, cells))
@@ -159,37 +171,41 @@ def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
         what = f"line {line}: is no table of comma-separated values: {error}"
         raise FileError(what, "put text with commas or quotation marks in quotation marks", label) from None
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(earlier_limit)
     return [(line, cells) for line, cells in lines if cells]
 
 
 def shipped_cells() -> Iterator[dict[str, str]]:
-    """The filled cells of each row of amped's own table, by column, as they are written."""
+    """The cells of each row of amped's own table, as they are written, by column; without empty cells."""
     for cells in csv.DictReader(io.StringIO(shipped_text(FOLDER, SHIPPED), newline="")):
         yield {column: cell for column, cell in cells.items() if cell}
 
 
 @lru_cache(maxsize=1)
 def other_heads() -> dict[str, dict[str, str]]:
-    """For heads as people and logs write them: the column that each means, and the unit of a bare number."""
+    """For each other spelling of a head, as in logs: the column that it means, and the unit of a bare number, if it has one."""
     heads: dict[str, dict[str, str]] = shipped_json("validation", "heads.json")["heads"]
     return heads
 
 
 def _head(written: str, parameters: Parameters) -> Head:
-    """The column that a head means. It may have capitals, spaces or signs, and may be a former or another tool's name."""
+    """The column that a head means.
+
+    A head may have capitals, spaces or signs, and may be AMPeD's or another tool's name. An unknown head stays as it is.
+    """
     name = written.strip()
-    plain = name.casefold().replace(" ", "_").replace("-", "_")
-    spelled = "_".join(filter(None, name.casefold().translate(SPELLED).split("_")))
-    if name in OWN or plain in OWN:
-        return Head(name, name if name in OWN else plain)
-    if (meant := other_heads().get(spelled)) is not None:
-        return Head(name, meant["column"], meant.get("unit"))
-    as_written = (n for n in (name, plain) if n in parameters or n in ROW_NAMES or n in aliases().settings)
-    return Head(name, next(as_written, aliases().canonical(name)))
+    lower_name = name.casefold().replace(" ", "_").replace("-", "_")
+    spelling = "_".join(filter(None, name.casefold().translate(SPELLED).split("_")))
+    if name in OWN or lower_name in OWN:
+        return Head(name, name if name in OWN else lower_name)
+    if (known_head := other_heads().get(spelling)) is not None:
+        return Head(written=name, column=known_head["column"], unit=known_head.get("unit"))
+    columns = (n for n in (name, lower_name) if n in parameters or n in ROW_NAMES or n in aliases().settings)
+    return Head(name, next(columns, aliases().canonical(name)))
 
 
 def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Problem]:
+    """The problems with the first line: no heads, no measured quantity, results, unknown columns, and columns that stand twice."""
     names = (*OWN, *ROW_NAMES, *(name for name in parameters if name not in RESULT), *aliases().settings)
     columns = [head.column for head in header]
     if not header:
@@ -197,7 +213,7 @@ def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Pro
     elif not {*columns} & {*ANSWERS}:
         yield Problem("no column says what was measured", "line 1", f"add one of {', '.join(MEASURED)}")
     for name in dict.fromkeys(filter(None, columns)):
-        where = f"line 1, {_columns([name])}"
+        where = f"line 1, {_column_words([name])}"
         if name in RESULT:
             yield Problem(f"'{name}' is a result, and no measurement is compared with it", where, NO_MEASUREMENT)
         elif name not in names:
@@ -205,21 +221,25 @@ def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Pro
             yield Problem(f"unknown column {quoted(name)}", where, hint)
     for name, times in Counter(head.written for head in header if head.column).items():
         if times > 1:
-            yield Problem(f"the column {quoted(name)} stands {times} times", f"line 1, {_columns([name])}", "keep one")
+            yield Problem(
+                f"the column {quoted(name)} stands {times} times", f"line 1, {_column_words([name])}", "keep one"
+            )
 
 
-def _columns(names: Sequence[str]) -> str:
-    """`column 'a'`, or `columns 'a' and 'b'`."""
+def _column_words(names: Sequence[str]) -> str:
+    """The words `column 'a'`, or `columns 'a' and 'b'`."""
     return f"column{'s' * (len(names) > 1)} {' and '.join(map(quoted, names))}"
 
 
-def _ragged(line: int, cells: Sequence[str], header: Sequence[Head]) -> Problem:
-    where = f"line {line}, {_columns([head.column for head in header[: len(cells)][-1:]])}"
+def _length_problem(line: int, cells: Sequence[str], header: Sequence[Head]) -> Problem:
+    """The problem with a line that has more or fewer cells than the header."""
+    where = f"line {line}, {_column_words([head.column for head in header[: len(cells)][-1:]])}"
     what = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
     return Problem(what, where, "put cells with commas in quotation marks")
 
 
-def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
+def _id_problems(rows: Sequence[Row]) -> Iterator[Problem]:
+    """A problem for each id that several rows have."""
     for name, times in Counter(row.texts.get("id", "") for row in rows).items():
         if name and times > 1:
             lines = " and ".join(str(row.line) for row in rows if row.texts.get("id") == name)
@@ -228,60 +248,77 @@ def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
 
 
 def _row(line: int, cells: Sequence[tuple[Head, str]], parameters: Parameters, problems: list[Problem]) -> Row:
-    """One row; what is wrong with it is added to the problems."""
-    row, of_cells = Row(line), list[Problem]()
+    """The row of one line. The problems with its cells are added to `problems`."""
+    row, cell_problems = Row(line), list[Problem]()
     for head, cell in cells:
-        with collected(of_cells, row.place(head.column)):
+        with collected(cell_problems, row.place(head.column)):
             if written := cell.strip():
-                part = Row(line)
-                _take(part, head, written, parameters)
-                _add(row, part, parameters)
-    problems += of_cells or _contradictions(row, [head.column for head, _ in cells])
+                cell_row = Row(line)
+                _read_cell(cell_row, head, written, parameters)
+                _add(row, cell_row, parameters)
+    problems += cell_problems or _row_problems(row, [head.column for head, _ in cells])
     return row
 
 
-def _add(row: Row, part: Row, parameters: Parameters) -> None:
-    """Adds what one cell says to the rest of its row; two cells may say one thing, if they say the same."""
-    row.open.extend(part.open)
-    for values, further in zip(row.parts, part.parts, strict=True):
-        for name, value in further.items():
-            if name in values and _meant(name, values[name], parameters) != _meant(name, value, parameters):
-                what = f"'{name}' is given twice: {values[name]} and {value}"
-                raise ConfigError(what, "keep the right one of the two columns, or of the column and 'set'")
+def _add(row: Row, cell_row: Row, parameters: Parameters) -> None:
+    """Adds what one cell says to its row.
+
+    Args:
+        row: the row so far.
+        cell_row: a row of the one cell alone.
+        parameters: the quantities that a cell may set.
+
+    Raises:
+        ConfigError: if two cells give one name different values.
+    """
+    row.open.extend(cell_row.open)
+    for values, new_values in zip(row.parts, cell_row.parts, strict=True):
+        for name, value in new_values.items():
+            if name in values and _canonical(name, values[name], parameters) != _canonical(name, value, parameters):
+                problem = f"'{name}' is given twice: {values[name]} and {value}"
+                raise ConfigError(problem, "keep the right one of the two columns, or of the column and 'set'")
             values.setdefault(name, value)
 
 
-def _meant(name: str, value: Any, parameters: Parameters) -> Any:
-    """What a value means, whatever its unit and its spelling."""
+def _canonical(name: str, value: Any, parameters: Parameters) -> Any:
+    """The value of a parameter in its canonical unit and spelling; of any other name, the value itself."""
     return read_value(parameters[name], value) if name in parameters else value
 
 
-def _take(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
-    """Reads a cell according to its column."""
+def _read_cell(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
+    """Reads one cell into the row, as its column needs.
+
+    Raises:
+        ConfigError: for a column without a name, or a wrong cell.
+    """
     column = head.column
     if not column:
         raise ConfigError("the column has no name", "give it one in line 1")
     if len(cell) > LONGEST_CELL:
         raise ConfigError(f"the cell has {len(cell)} characters", f"{LONGEST_CELL} is the most; close quotation marks")
     if column in MEASURED:
-        row.measured[MEASURED[column][0]] = _measured(head, cell)
+        row.measured[MEASURED[column][0]] = _measured_value(head, cell)
     elif column in WORDS:
         row.texts[column] = _one_of(WORDS_OF_LOGS.get(cell.casefold(), cell.casefold()), WORDS[column], "word")
     elif column in TEXTS:
         row.texts[column] = cell
     elif column not in LISTS:
-        _set(row, column, cell, parameters)
+        _set_parameter(row, column, cell, parameters)
     else:
         for part in filter(None, map(str.strip, cell.split(";"))):
-            _take_part(row, column, part, parameters)
+            _read_part(row, column, part, parameters)
 
 
-def _measured(head: Head, cell: str) -> float:
-    """What was measured, in the canonical unit of its quantity; a share may be in percent."""
+def _measured_value(head: Head, cell: str) -> float:
+    """The measured value in the canonical unit of its quantity; a utilization may be in percent.
+
+    Raises:
+        ConfigError: for a value that cannot have been measured.
+    """
     column, unit = head.column, MEASURED[head.column][1]
     if column == UTILIZATION:
-        bare = cell.removesuffix(PERCENT).strip()
-        share = parse(setting(bare), unit) / (100 if bare != cell or head.unit == PERCENT else 1)
+        number_text = cell.removesuffix(PERCENT).strip()
+        share = parse(setting(number_text), unit) / (100 if number_text != cell or head.unit == PERCENT else 1)
         if share > 1:
             raise ConfigError(f"a utilization of {cell} is above 1", "write 35 % or 0.35")
         return share
@@ -291,8 +328,18 @@ def _measured(head: Head, cell: str) -> float:
     return number
 
 
-def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None:
-    """Reads one part of a cell that holds several."""
+def _read_part(row: Row, column: str, part: str, parameters: Parameters) -> None:
+    """Reads one part of a cell of several parts into the row.
+
+    Args:
+        row: the row.
+        column: one of LISTS.
+        part: a name for `open`, else NAME=VALUE.
+        parameters: the quantities that a cell may set.
+
+    Raises:
+        ConfigError: for an unknown name, or a part without a value.
+    """
     name, equals, written = map(str.strip, part.partition("="))
     if column == "open":
         row.open.append(_one_of(part, OPEN, "parameter that can be open"))
@@ -303,25 +350,33 @@ def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None
     else:
         if name not in aliases().settings:
             name = _one_of(aliases().canonical(name), (*ROW_NAMES, *parameters), "parameter")
-        _set(row, name, written, parameters)
+        _set_parameter(row, name, written, parameters)
 
 
 def _fact(name: str, parameters: Parameters) -> str:
-    """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
-    near = (
+    """The name of a feature that amped does not model.
+
+    Raises:
+        ConfigError: for an unknown name; one that is nearly a parameter belongs into the column `set`.
+    """
+    hint = (
         "" if name in FACTS else did_you_mean(name, [parameter for parameter in parameters if parameter not in FACTS])
     )
-    if near:
-        raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
+    if hint:
+        raise ConfigError(f"unknown fact {quoted(name)}", f"{hint} A parameter belongs into the column 'set'")
     return _one_of(name, tuple(FACTS), "fact")
 
 
-def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
-    """Takes the value of a parameter, read and checked as `--set` reads and checks it; or the name of a row."""
+def _set_parameter(row: Row, name: str, cell: str, parameters: Parameters) -> None:
+    """Sets a parameter or the name of a table's row, as `--set` reads and checks it.
+
+    Raises:
+        ConfigError: for a result, a wrong value, or a parameter that has a value already.
+    """
     if name in RESULT:
         raise ConfigError(f"'{name}' is a result, and not what a run is given", NO_MEASUREMENT)
-    meant = {name: cell} if name in ROW_NAMES else aliases().given(name, setting(cell))
-    for parameter, value in meant.items():
+    settings = {name: cell} if name in ROW_NAMES else aliases().given(name, setting(cell))
+    for parameter, value in settings.items():
         if parameter in row.settings:
             raise ConfigError(f"'{parameter}' is given twice", "once as a column, or once in 'set'")
         row.settings[parameter] = value
@@ -329,30 +384,37 @@ def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
             read_value(parameters[parameter], value)
 
 
-def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
-    """What the cells of a row say against one another, and what it lacks."""
+def _row_problems(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
+    """The problems of a row as a whole: nothing measured, parameters both given and open, degrees that do not fit the accelerators.
+
+    Args:
+        row: the row.
+        columns: the columns of the table.
+    """
     if not row.measured and row.texts.get("ran_out_of_memory") != "true":
         where = row.place(*dict.fromkeys(name for name in columns if name in ANSWERS))
         yield Problem("nothing was measured", where, f"fill one of {', '.join(PACES)} or measured_memory_bytes")
     for name in {*row.open} & {*row.settings}:
         yield Problem(f"'{name}' is given and open", row.place("open", name), "leave it out of 'open', or its value")
-    given = {name: parse(row.settings[name], "1") for name in (ACCELERATORS, *DEGREES) if name in row.settings}
-    accelerators = given.pop(ACCELERATORS, None)
-    product = math.prod(given.values())
-    if accelerators and (accelerators != product if DATA in given else accelerators % product):
-        degrees = " x ".join(f"{size:g}" for size in given.values())
+    counts = {name: parse(row.settings[name], "1") for name in (ACCELERATORS, *DEGREES) if name in row.settings}
+    accelerators = counts.pop(ACCELERATORS, None)
+    product = math.prod(counts.values())
+    if accelerators and (accelerators != product if DATA in counts else accelerators % product):
+        degrees = " x ".join(f"{size:g}" for size in counts.values())
         what = f"degrees of {degrees} do not give {accelerators:g} accelerators"
         advice = f"{' x '.join(DEGREES)} is {ACCELERATORS}; a blank degree is 1, but a blank {DATA} is what is left"
-        yield Problem(what, row.place(ACCELERATORS, *given), advice)
+        yield Problem(what, row.place(ACCELERATORS, *counts), advice)
 
 
 def _one_of(written: str, choices: tuple[str, ...], what: str) -> str:
-    """The choice that was written.
+    """The written word, if it is one of the choices.
 
     Raises:
-        ConfigError: if it is none of the choices, with the nearest one.
+        ConfigError: for another word, with the nearest choice.
     """
     if written in choices:
         return written
-    few = f"it is one of {', '.join(choices)}" if len(choices) <= len(FACTS) else "`amped list parameters` shows them"
-    raise ConfigError(f"unknown {what} {quoted(written)}", did_you_mean(written, choices) or few)
+    advice = (
+        f"it is one of {', '.join(choices)}" if len(choices) <= len(FACTS) else "`amped list parameters` shows them"
+    )
+    raise ConfigError(f"unknown {what} {quoted(written)}", did_you_mean(written, choices) or advice)

@@ -15,7 +15,7 @@ from amped.interop import deepspeed, megatron
 from amped.interop.as_config import as_config
 from amped.interop.fields import table
 from amped.interop.records import Imported
-from amped.interop.rest import costly, without_effect
+from amped.interop.rest import costly_feature, without_effect
 from tests.helpers.cli import amped as run
 from tests.helpers.cli import refused
 from tests.helpers.culprits import for_each
@@ -64,19 +64,19 @@ def test_a_row_has_a_reason_for_its_bound_and_names_parts_that_there_are(form: s
 
 @for_each(HARMLESS)
 def test_common_flags_that_cost_nothing_are_told_so(name: str) -> None:
-    assert (costly("megatron", name), bool(without_effect("megatron", name))) == (None, True)
+    assert (costly_feature("megatron", name), bool(without_effect("megatron", name))) == (None, True)
 
 
 @for_each(BOUNDED)
 def test_common_flags_that_are_not_modeled_have_a_bound(name: str) -> None:
-    row = costly("megatron", name)
+    row = costly_feature("megatron", name)
     assert row is not None
     assert {*SHARES, *SIZES} & row.keys()
 
 
 @for_each(UNBOUNDED)
 def test_what_has_no_bound_stays_so(name: str) -> None:
-    row = costly("megatron", name)
+    row = costly_feature("megatron", name)
     assert row is not None
     assert not {*SHARES, *SIZES} & row.keys()
 
