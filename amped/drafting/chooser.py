@@ -26,7 +26,7 @@ from amped.engine.evaluate import Results, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
-from amped.estimation.validated import SIZES, STEP_TIME, Ground, ground_of, validated
+from amped.estimation.validated import SIZES, Ground, ground_of, validated, well_known
 from amped.exploration.search_space import CHUNKS, HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
@@ -265,7 +265,7 @@ def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]
 
 def _grounds() -> list[Ground]:
     """The properties of the validated runs whose inputs are known well."""
-    return [each.ground for each in validated() if each.quantity == STEP_TIME and each.confidence != "low"]
+    return [run.ground for run in well_known(validated())]
 
 
 def _is_as_large(ground: Ground, own: Ground) -> bool:

@@ -126,25 +126,26 @@ def largest(shares: Mapping[str, Share], of: tuple[str, ...]) -> float:
 
 def beside(shares: Mapping[str, Share], name: str, of: tuple[str, ...]) -> Share:
     """One of the shares of time or of memory, with what is a share of all of it."""
-    return Share(*map(sum, zip(shares[name], shares[OF_ALL[of]], strict=True)))
+    return _sum((shares[name], shares[OF_ALL[of]]))
 
 
-def together(bounds: Iterable[Bound]) -> Bound | None:
+def together(bounds: Sequence[Bound]) -> Bound | None:
     """All that is not modeled as one; None if everything is."""
-    every = list(bounds)
-    if not every:
-        return None
-    told = "; ".join(each.what for each in sorted(every, key=lambda each: -each.on_time))
-    if not all(each.shares for each in every):
-        return Bound(told, {})
-    return Bound(
-        told, {of: Share(*map(sum, zip(*(each.shares[of] for each in every), strict=True))) for of in every[0].shares}
-    )
+    shares = [bound.shares for bound in bounds]
+    known = shares[0] if shares and all(shares) else ()
+    what = "; ".join(bound.what for bound in sorted(bounds, key=lambda bound: -bound.on_time))
+    return Bound(what, {of: _sum(s[of] for s in shares) for of in known}) if bounds else None
 
 
-def with_bound(band: ErrorBand | None, error: float) -> ErrorBand | None:
-    """An error band and a bound beside it: never narrower than the band."""
-    return band and replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
+def _sum(shares: Iterable[Share]) -> Share:
+    return Share(*map(sum, zip(*shares, strict=True)))
+
+
+def with_bound(band: ErrorBand | None, error: float | None) -> ErrorBand | None:
+    """An error band and the error of a bound beside it, if there is one: never narrower than the band."""
+    if band is None or error is None:
+        return band
+    return replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
 
 
 def bounds_of(results: Results, entries: Sequence[NotModeled]) -> list[Bound]:
@@ -218,32 +219,24 @@ def _counted(results: Results) -> dict[str, float]:
 
 def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, float]:
     """The bytes that some operators of an average layer move, and those that they keep."""
-    operators = [each for name in names if name in results.cells for each in results.records(name)]
-    moved = sum(float((each.read + each.written) * each.count) for each in operators)
-    return moved, sum(float(each.stash * each.count) for each in operators)
+    operators = [o for name in names if name in results.cells for o in results.records(name)]
+    return sum((o.read + o.written) * o.count for o in operators), sum(o.stash * o.count for o in operators)
 
 
 def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
     """The shares of an entry, both sides."""
     saved, added = _of_parts(results, entry.saves), _of_parts(results, entry.adds)
-    in_place, own = _in_place(results, entry), _own(results, entry)
+    in_place, own = _of_layers(results, entry.touches, entry.layers) if entry.touches else {}, _own(results, entry)
     return {
         of: Share((in_place.get(of, 0) + saved[of]) / whole, (own.get(of, 0) + added[of]) / whole)
         for of, whole in counted.items()
     }
 
 
-def _in_place(results: Results, entry: NotModeled) -> dict[str, float]:
-    """What is counted in the place of an entry."""
-    return _of_layers(results, entry.touches, entry.layers) if entry.touches else {}
-
-
 def _of_parts(results: Results, shares: Mapping[str, float]) -> dict[str, float]:
     """The sum of shares of parts: of all layers, of a step's time, or of memory."""
-    every = {part: _part(results, part) for part in shares}
-    return {
-        of: sum(every[part].get(of, 0.0) * shares[part] for part in shares) for of in (*TIME, *MEMORY, *OF_ALL.values())
-    }
+    sizes = [(_part(results, part), share) for part, share in shares.items()]
+    return {of: sum(size.get(of, 0.0) * share for size, share in sizes) for of in (*TIME, *MEMORY, *OF_ALL.values())}
 
 
 def _part(results: Results, part: str) -> dict[str, float]:
@@ -269,9 +262,9 @@ def _part(results: Results, part: str) -> dict[str, float]:
 def _streamed(results: Results, part: str) -> dict[str, float]:
     """What kernels that pass over memory take of a step, and keep; they have no products."""
     names, _ = OPERATORS[part]
-    operators = {each.name for name in names for each in results.records(name)}
-    times = [(each.name, float(each.time * each.count)) for each in results.records("layer_durations")]
-    share = sum(time for name, time in times if name in operators) / sum(time for _, time in times)
+    operators = {o.name for name in names for o in results.records(name)}
+    durations = results.records("layer_durations")
+    share = sum(d.time * d.count for d in durations if d.name in operators) / sum(d.time * d.count for d in durations)
     computed = sum(results.number(name) for name in COMPUTED)
     return {"step": share * computed, "kept": _operator_bytes(results, names)[1] * results.number("layers")}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,6 +22,8 @@ from amped.theory.language.catalogue import Catalogue
 
 PEAK_TOLERANCE = 0.03
 FLOPS_PER_MAC = 2
+# How many times the dense peak of units that count 16 bits a peak may be; that in 8 bits is double.
+MOST_TIMES = {"fp16_peak_flop_rate": 1, "bf16_peak_flop_rate": 1, "fp8_peak_flop_rate": 2}
 # Columns that name a row, and the table of that row.
 NAMED_ROWS = {
     ACCELERATORS: {KERNELS: KERNELS},
@@ -88,9 +91,9 @@ def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
         if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "pattern", "kernel_table", "bit"):
             yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
-    for told, names in (("doubted", row.unverified), ("fitted", row.fitted)):
-        where = _where(row, "unverified" if told == "doubted" else "fitted")
-        yield from (Problem(f"'{c}' is {told} and not there", where) for c in names if c not in row.columns)
+    for word, list_name, names in (("doubted", "unverified", row.unverified), ("fitted", "fitted", row.fitted)):
+        where = _where(row, list_name)
+        yield from (Problem(f"'{c}' is {word} and not there", where) for c in names if c not in row.columns)
     if row.fitted and not row.columns.get("fitted_on"):
         yield Problem("is fitted, to unknown data", _where(row, "fitted"), "name the measurements in 'fitted_on'")
     if not row.sources:
@@ -128,31 +131,22 @@ def _peak_problems(row: Row) -> Iterator[Problem]:
 
     Twice that, or four times that in 8 bits, is sparse.
     """
-    parts = [_number(row, "frequency", "Hz")]
-    parts += [_number(row, c, "1") for c in ("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit")]
-    product = float(FLOPS_PER_MAC)
-    for part in parts:
-        product *= part or 0.0
-    own = f"{row.columns.get('mac_precision') or 'fp16'}_peak_flop_rate"
-    sixteen_bits = own in ("fp16_peak_flop_rate", "bf16_peak_flop_rate")
-    most = {"fp16_peak_flop_rate": 1, "bf16_peak_flop_rate": 1, "fp8_peak_flop_rate": 2} if sixteen_bits else {}
-    for column in dict.fromkeys((own, *most)):
-        peak, units = _number(row, column, "flop/s"), product * most.get(column, 1)
-        if peak is None or not units or column in row.inherited:
+    units = ("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit")
+    factors = [_number(row, "frequency", "Hz"), *(_number(row, column, "1") for column in units)]
+    product = math.prod((factor or 0.0 for factor in factors), start=float(FLOPS_PER_MAC))
+    of_units = f"{row.columns.get('mac_precision') or 'fp16'}_peak_flop_rate"
+    most = MOST_TIMES if MOST_TIMES.get(of_units) == 1 else {}
+    for column in dict.fromkeys((of_units, *most)):
+        peak, dense_peak = _number(row, column, "flop/s"), product * most.get(column, 1)
+        if peak is None or not dense_peak or column in row.inherited:
             continue
-        ratio = peak / units
-        above = abs(ratio / 2 - 1) <= PEAK_TOLERANCE if most.get(column) == 2 else ratio - 1 > PEAK_TOLERANCE
-        if above or (column == own and 1 - ratio > PEAK_TOLERANCE):
-            yield _wrong_peak(row, column, ratio, units)
-
-
-def _wrong_peak(row: Row, column: str, ratio: float, units: float) -> Problem:
-    told = (
-        f"{row.columns[column]} is {ratio:.3g} times what clock, cores, units and MACs make, {units / 1e12:.4g} TFLOP/s"
-    )
-    if abs(ratio / 2 - 1) <= PEAK_TOLERANCE:
-        return Problem(told, _where(row, column), "this is the sparse peak: write the dense one, half of it")
-    return Problem(told, _where(row, column), "write the dense peak, or the clock and units that make it")
+        ratio = peak / dense_peak
+        is_sparse = abs(ratio / 2 - 1) <= PEAK_TOLERANCE
+        above = is_sparse if most.get(column) == 2 else ratio - 1 > PEAK_TOLERANCE
+        if above or (column == of_units and 1 - ratio > PEAK_TOLERANCE):
+            times = f"{ratio:.3g} times what clock, cores, units and MACs make, {dense_peak / 1e12:.4g} TFLOP/s"
+            sparse, other = "this is the sparse peak: write the dense one, half of it", "write the dense peak, or the clock and units that make it"  # fmt: skip
+            yield Problem(f"{row.columns[column]} is {times}", _where(row, column), sparse if is_sparse else other)
 
 
 def _two_way_problems(tables: Tables, row: Row) -> Iterator[Problem]:
@@ -161,13 +155,13 @@ def _two_way_problems(tables: Tables, row: Row) -> Iterator[Problem]:
     across = [(LINKS, "scale_out_link", "bandwidth")]
     for column, places in (("inter_accelerator_bandwidth", inside), ("bandwidth_per_network_card", across)):
         table, naming, theirs = next((p for p in places if isinstance(row.columns.get(p[1]), str)), places[0])
-        own, name = _number(row, column, "byte/s"), row.columns.get(naming)
-        if own is None or not isinstance(name, str) or not tables.has(table, name):
+        bandwidth, name = _number(row, column, "byte/s"), row.columns.get(naming)
+        if bandwidth is None or not isinstance(name, str) or not tables.has(table, name):
             continue
         one_way = _number(tables.row(table, name), theirs, "byte/s")
-        if one_way and abs(own / one_way - 2) <= 2 * PEAK_TOLERANCE:
-            told = f"{row.columns[column]} is twice the {one_way / 1e9:g} GB/s that {name} has per direction"
-            yield Problem(told, _where(row, column), "write the bandwidth of one direction")
+        if one_way and abs(bandwidth / one_way - 2) <= 2 * PEAK_TOLERANCE:
+            what = f"{row.columns[column]} is twice the {one_way / 1e9:g} GB/s that {name} has per direction"
+            yield Problem(what, _where(row, column), "write the bandwidth of one direction")
 
 
 def _count_problems(known: Catalogue, row: Row) -> Iterator[Problem]:

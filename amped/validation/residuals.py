@@ -213,7 +213,7 @@ def estimates_of(
             scenarios[name] = m.scenario(lookup_tables)
         except AmpedError as error:
             answers[name] = error
-    answers.update(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
+    answers.update(zip(scenarios, estimated_each([*scenarios.values()]), strict=True))
     return [_of_row(m, answers[name]) for name, m in zip(names, rows, strict=True)]
 
 
