@@ -36,7 +36,7 @@ def test_where_one_cannot_be_computed_the_others_are(scenarios, monkeypatch):
     def failing(*_):
         raise EvaluationError("a formula failed")
 
-    before = [answer for answer in estimated_each(scenarios) if isinstance(answer)]
+    before = [answer for answer in estimated_each(scenarios) if isinstance(answer, Estimation)]
     monkeypatch.setattr(estimation, "run_each", failing)
-    after = [answer for answer in estimated_each(scenarios) if isinstance(answer)]
+    after = [answer for answer in estimated_each(scenarios) if isinstance(answer, Estimation)]
     assert [quantities(answer) for answer in after] == [quantities(answer) for answer in before]
