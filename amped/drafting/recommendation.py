@@ -38,8 +38,8 @@ class Limits:
     @property
     def given(self) -> dict[str, float]:
         """The limits by the result that they limit."""
-        own = {"training_time": self.deadline, "cost": self.budget}
-        return {name: limit for name, limit in own.items() if limit is not None}
+        limits = {"training_time": self.deadline, "cost": self.budget}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,10 @@ def recommended(asked: list[Scenario], limits: Limits) -> list[Recommendation]:
     """
     if not limits.given:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
-    found = [_of_system(scenario, limits) for scenario in asked]
-    priced = all("cost" in each.row for each in found if each.row)
-    return sorted(found, key=lambda each: _order(each, priced))
-
-
-def _order(each: Recommendation, priced: bool) -> tuple[bool, float]:
+    recommendations = [_of_system(scenario, limits) for scenario in asked]
+    priced = all("cost" in each.row for each in recommendations if each.row)
     by = "cost" if priced else "number_of_accelerators"
-    return each.row is None, each.row[by] if each.row else 0.0
+    return sorted(recommendations, key=lambda each: (each.row is None, each.row[by] if each.row else 0.0))
 
 
 def _of_system(asked: Scenario, limits: Limits) -> Recommendation:
@@ -109,18 +105,19 @@ def _of_system(asked: Scenario, limits: Limits) -> Recommendation:
         if limits.deadline and not _in_time(filter(None, map(at, reversed(sizes))), limits.deadline):
             continue
         for size in _worth_trying(sizes, filter(None, tried.values()), limits.deadline):
-            found = at(size)
-            if found and found.keeps(limits):
-                smaller = tuple(sorted(each for each in tried if each <= size))
-                row = found.estimate.to_dict()
-                held = NOT_TRIED if _is_open(asked) else space_of(SPACE).held
-                return Recommendation(_system(asked), smaller, row, found.settings, held)
-    return Recommendation(_system(asked), tuple(sorted(tried)), None, {}, "")
+            fitting = at(size)
+            if fitting and fitting.keeps(limits):
+                return Recommendation(
+                    system=_system(asked), sizes=tuple(sorted(other for other in tried if other <= size)),
+                    row=fitting.estimate.to_dict(), settings=fitting.settings,
+                    held=NOT_TRIED if _is_open(asked) else space_of(SPACE).held,
+                )  # fmt: skip
+    return Recommendation(_system(asked), tuple(sorted(tried)), row=None, settings={}, held="")
 
 
 def _worth_trying(sizes: Sequence[int], known: Iterable[_Size], deadline: float | None) -> list[int]:
     """The sizes that could be in time if they use their accelerators better than all that were tried, by `BETTER`."""
-    used = [e["training_time"] * e["number_of_accelerators"] for e in (each.estimate for each in known)]
+    used = [e["training_time"] * e["number_of_accelerators"] for e in (size.estimate for size in known)]
     if deadline is None or not used:
         return [*sizes]
     return [size for size in sizes if size * deadline * BETTER >= min(used)]
