@@ -16,22 +16,20 @@ else:
     from operator import attrgetter
     from reprlib import recursive_repr
 
-    def dataclass(cls=None, /, *, eq=True, order=False, frozen=False, **how):
+    def dataclass(cls=None, /, *, frozen=False, **how):
         """Makes a class a dataclass; the arguments are those of the standard library's."""
 
         def made(own):
-            if order or not eq:
-                return dataclasses.dataclass(own, eq=eq, order=order, frozen=frozen, **how)
-            found = dataclasses.dataclass(own, init=False, eq=False, repr=False, **how)
-            fields = dataclasses.fields(found)
+            record = dataclasses.dataclass(own, init=False, eq=False, repr=False, **how)
+            fields = dataclasses.fields(record)
             methods = _methods([f.name for f in fields if f.compare], [f.name for f in fields if f.repr])
-            methods["__init__"] = _initial(found)
-            methods |= _unchanged(found, [f.name for f in fields]) if frozen else {"__hash__": None}
+            methods["__init__"] = _initial(record)
+            methods |= _unchanged(record, [f.name for f in fields]) if frozen else {"__hash__": None}
             written = {name for name, value in vars(own).items() if value is not None}
             for name, method in methods.items():
                 if name not in written:
-                    setattr(found, name, method)
-            return found
+                    setattr(record, name, method)
+            return record
 
         return made if cls is None else made(cls)
 

@@ -13,6 +13,7 @@ from amped.base.commands import command
 from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import is_shipped, read_json, shipped_json
 from amped.base.record import dataclass
+from amped.base.words import is_unicode
 from amped.configuring.config_schema import structure_problems
 from amped.configuring.not_modeled import KEY, NotModeled
 from amped.configuring.not_modeled import entries as not_modeled_entries
@@ -161,7 +162,7 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
             problems += _clash(entries.get(entry.name), entry, catalogue)
             entries.setdefault(entry.name, entry)
     description = raw.get("description", "")
-    if description.encode("utf-8", "replace") != description.encode("utf-8", "surrogatepass"):
+    if not is_unicode(description):
         problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
     if "performance_model" in raw:
         name = "performance_model"

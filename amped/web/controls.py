@@ -81,9 +81,8 @@ SHORTEST, LONGEST, MOST_CHUNKS = 9, 20, 16
 
 def shown(e: Estimation) -> dict[str, str]:
     """What every control shows for an estimate."""
-    found = {control.name: _shown(e, control) for control in CONTROLS}
-    found["precision"] = e.precision
-    return {name: value for name, value in found.items() if value is not None}
+    values = {control.name: _shown(e, control) for control in CONTROLS} | {"precision": e.precision}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _shown(e: Estimation, control: Control) -> str | None:
@@ -104,9 +103,9 @@ def written(value: Any) -> str:
 
 def held(e: Estimation) -> dict[str, str]:
     """What a search found for an estimate, by the names of the page, and the number of chunks of a stage, even if it is 1."""
-    overrides = e.scenario.question.overrides
-    found = {BY_CANONICAL.get(n, n): written(v) for n, v in overrides.items() if BY_CANONICAL.get(n, n) in SEARCHED}
-    return {"vp": written(e["virtual_pipeline_stages"]), **found} if found else found
+    overrides = {BY_CANONICAL.get(name, name): value for name, value in e.scenario.question.overrides.items()}
+    mapping = {name: written(value) for name, value in overrides.items() if name in SEARCHED}
+    return {"vp": written(e["virtual_pipeline_stages"]), **mapping} if mapping else {}
 
 
 def places(e: Estimation) -> dict[str, list[int]]:
@@ -125,7 +124,7 @@ def places(e: Estimation) -> dict[str, list[int]]:
 
 
 def _divisors(number: int, most: int) -> list[int]:
-    return [each for each in divisors(number) if 0 < each <= most]
+    return [divisor for divisor in divisors(number) if 0 < divisor <= most]
 
 
 def _doublings(first: int, last: int) -> list[int]:
@@ -156,8 +155,9 @@ def _options(control: Control) -> list[str]:
 
 def concerned(text: str) -> list[str]:
     """The controls that a sentence names, by their options or their parameters, in its order."""
-    names: Mapping[str, Iterable[str]] = {c.name: (f"--{c.name} ", c.canonical) for c in CONTROLS}
-    names = {**names, "model": ("transformer_network_parameters", "--model "), "system": ("system_specifications", "--system "),
-             "software": ("software_specifications",)}  # fmt: skip
+    names: Mapping[str, Iterable[str]] = {
+        **{c.name: (f"--{c.name} ", c.canonical) for c in CONTROLS}, "model": ("transformer_network_parameters", "--model "),
+        "system": ("system_specifications", "--system "), "software": ("software_specifications",),
+    }  # fmt: skip
     first = {name: min((text.find(w) for w in words if w in f"{text} "), default=-1) for name, words in names.items()}
     return sorted((name for name, place in first.items() if place >= 0), key=first.__getitem__)
