@@ -26,6 +26,9 @@ _PARAMETER_KEYS = {
     "description": _TEXT,
 }  # fmt: skip
 
+_INSIDE = (
+    '; parameters stand inside them: {"mapping_parameters": {"parameters": {"tensor_parallel_degree": {"value": 8}}}}'
+)
 # The kinds of JSON values: what Python reads them as, and what a message calls them.
 _KINDS: Mapping[str, tuple[Any, str]] = {
     "object": (Mapping, "an object"), "array": (list, "a list"), "string": (str, "text"), "boolean": (bool, "true or false"),
@@ -47,24 +50,24 @@ def structure() -> dict[str, Any]:
     return _object(top | dict.fromkeys(CATEGORIES, category))
 
 
-def config_schema(known: Catalogue) -> dict[str, Any]:
+def config_schema(catalogue: Catalogue) -> dict[str, Any]:
     """The schema for editors: every name of the catalogue with its unit, meaning and choices."""
     built = structure()
     for category in CATEGORIES:
-        names = {name: _parameter(q) for name, q in known.items() if q.category == category}
+        names = {name: _parameter(q) for name, q in catalogue.items() if q.category == category}
         parameters = {"type": "object", "properties": names, "propertyNames": {"$ref": "#/$defs/name"},
                       "additionalProperties": {"$ref": "#/$defs/any"}}  # fmt: skip
         section = built["properties"][category]["properties"] | {"parameters": parameters}
         built["properties"][category] = _object(section)
     built["properties"][KEY] = _NOT_MODELED | {"items": _entry()}
-    built["properties"]["performance_model"] = {"enum": list(known["performance_model"].mark.choices)}
+    built["properties"]["performance_model"] = {"enum": list(catalogue["performance_model"].mark.choices)}
     kinds: dict[str, dict[str, Any]] = {
         "number": {"type": ["number", "string"]}, "boolean": {"enum": [True, False, 0, 1]}, "any": {},
         "share": {"type": ["number", "string", "boolean"]},
     }  # fmt: skip
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:amped:config:{VERSION}",
             "title": "amped config"}  # fmt: skip
-    names_of_all = {"name": {"enum": sorted({*known.numbers, *aliases().names(), KERNELS})}}
+    names_of_all = {"name": {"enum": sorted({*catalogue.numbers, *aliases().names(), KERNELS})}}
     return (
         head
         | built
@@ -94,11 +97,11 @@ def _problems(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Prob
         example = ', for example {"value": 8}' if ".parameters." in path and kind is Mapping else ""
         yield Problem(f"{quoted(value)} is not {noun}", path, f"expected {noun}{example}")
     elif kind is Mapping:
-        known = schema.get("properties", {})
-        for name, inner in (known or dict.fromkeys(value, schema.get("additionalProperties", {}))).items():
+        keys = schema.get("properties", {})
+        for name, inner in (keys or dict.fromkeys(value, schema.get("additionalProperties", {}))).items():
             if name in value:
                 yield from _problems(value[name], inner, f"{path}.{name}" if path else name)
-        yield from _unknown_keys(value, known, path) if known else ()
+        yield from _unknown_keys(value, keys, path) if keys else ()
     elif kind is list:
         if len(value) < schema["minItems"]:
             yield Problem("the list is empty", path)
@@ -125,19 +128,12 @@ def _parameter(quantity: Quantity) -> dict[str, Any]:
     return {"description": quantity.summary + unit, "$ref": f"#/$defs/{kind}"}
 
 
-def _unknown_keys(given: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _unknown_keys(given: Mapping[str, Any], keys: Mapping[str, Any], path: str) -> Iterator[Problem]:
     """A problem for each key that looks like a known one, and one problem for all others together."""
-    hints = {key: did_you_mean(key, known) for key in given if key not in known}
-    for key, hint in hints.items():
-        if hint:
-            yield Problem(f"unknown key {quoted(key)}", path, hint)
+    hints = {key: did_you_mean(key, keys) for key in given if key not in keys}
+    yield from (Problem(f"unknown key {quoted(key)}", path, hint) for key, hint in hints.items() if hint)
     others = [quoted(key) for key, hint in hints.items() if not hint]
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        where = (
-            ""
-            if path
-            else '; parameters stand inside them: {"mapping_parameters": {"parameters": {"tensor_parallel_degree": {"value": 8}}}}'
-        )
-        keys = f"key{'s' * (len(others) > 1)} {', '.join(others[:3])}{more}"
-        yield Problem(f"unknown {keys}", path, f"there are {', '.join(known)}{where}")
+        what = f"unknown key{'s' * (len(others) > 1)} {', '.join(others[:3])}{more}"
+        yield Problem(what, path, f"there are {', '.join(keys)}{'' if path else _INSIDE}")

@@ -45,14 +45,14 @@ class Line:
 
 
 def lines(
-    scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]], wanted: Options, run: Run = ALONE
+    scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]], options: Options, run: Run = ALONE
 ) -> list[Line]:
     """The best mapping of each combination of values, in the order in which they are written.
 
     Args:
         scenario_of: gives the scenario of some values.
         vary: the swept names with their values.
-        wanted: what is searched, and how it is ranked.
+        options: what is searched, and how it is ranked.
         run: what evaluates the parts, and what shows the progress.
 
     Raises:
@@ -63,7 +63,7 @@ def lines(
     for values in combinations(vary):
         scenario = scenario_of(values)
         try:
-            ranked.append(_line(values, explored(scenario, replace(wanted, top=1), None, replace(run, findings=None))))
+            ranked.append(_line(values, explored(scenario, replace(options, top=1), None, replace(run, findings=None))))
         except AmpedError as error:
             refusals.append(error)
             ranked.append(Line(values, None, candidates=0, feasible=0, lacks=one_line(error)))

@@ -221,16 +221,16 @@ class _Group:
         self.first: dict[str, Any] = {}
         self.more = (*BOUNDING, *IN_CHUNKS) if with_chunks else BOUNDING
 
-    def best(self, mode: str, known: Sequence[_Best], modes: tuple[str, ...]) -> list[list[_Best]]:
+    def best(self, mode: str, leaders: Sequence[_Best], modes: tuple[str, ...]) -> list[list[_Best]]:
         """The best open candidates of each kind with one kind of recomputation, of those that may be better than a known one.
 
         A faster one that fits without the headroom stands before it.
         """
-        rest = self._rest(mode, np.array([best.time if best.keeps else np.inf for best in known]))
+        rest = self._rest(mode, np.array([best.time if best.keeps else np.inf for best in leaders]))
         if not len(rest):
-            return [[_Best()] for _ in known]
+            return [[_Best()] for _ in leaders]
         results = self._judged(mode, rest, mode == modes[0] and len(modes) > 1)
-        few = [_few(results, self.kinds[rest] == kind, best) for kind, best in enumerate(known)]
+        few = [_few(results, self.kinds[rest] == kind, best) for kind, best in enumerate(leaders)]
         if TIME not in results:
             is_timed = np.isin(np.arange(len(rest)), np.concatenate(few))
             results[TIME] = np.full(len(rest), np.inf)
@@ -347,13 +347,13 @@ def least_time_in_chunks(results: Mapping[str, Any], stages: Any) -> Array:
     return least
 
 
-def _few(results: Mapping[str, Any], is_of_kind: Mask, known: _Best) -> Places:
+def _few(results: Mapping[str, Any], is_of_kind: Mask, leader: _Best) -> Places:
     """The candidates of a kind that fit; if none does, those that lack least, unless a known one lacks less."""
     fits, holds, lacking = results[FITS] & is_of_kind, results[HOLDS] & is_of_kind, results[LACKING]
     if fits.any():
         return np.flatnonzero(fits)
     least = np.min(lacking, where=holds, initial=np.inf)
-    return np.flatnonzero(holds & (lacking == least) & (not known.fits and least <= known.lacking))
+    return np.flatnonzero(holds & (lacking == least) & (not leader.fits and least <= leader.lacking))
 
 
 def _first(results: Mapping[str, Any], few: Places) -> list[int]:

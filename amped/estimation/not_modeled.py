@@ -132,9 +132,9 @@ def beside(shares: Mapping[str, Share], name: str, of: tuple[str, ...]) -> Share
 def together(bounds: Sequence[Bound]) -> Bound | None:
     """All that is not modeled as one; None if everything is."""
     shares = [bound.shares for bound in bounds]
-    known = shares[0] if shares and all(shares) else ()
+    names = shares[0] if shares and all(shares) else ()
     what = "; ".join(bound.what for bound in sorted(bounds, key=lambda bound: -bound.on_time))
-    return Bound(what, {of: _sum(s[of] for s in shares) for of in known}) if bounds else None
+    return Bound(what, {of: _sum(s[of] for s in shares) for of in names}) if bounds else None
 
 
 def _sum(shares: Iterable[Share]) -> Share:
@@ -226,9 +226,9 @@ def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, floa
 def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
     """The shares of an entry, both sides."""
     saved, added = _of_parts(results, entry.saves), _of_parts(results, entry.adds)
-    in_place, own = _of_layers(results, entry.touches, entry.layers) if entry.touches else {}, _own(results, entry)
+    in_place, itself = _of_layers(results, entry.touches, entry.layers) if entry.touches else {}, _own(results, entry)
     return {
-        of: Share((in_place.get(of, 0) + saved[of]) / whole, (own.get(of, 0) + added[of]) / whole)
+        of: Share((in_place.get(of, 0) + saved[of]) / whole, (itself.get(of, 0) + added[of]) / whole)
         for of, whole in counted.items()
     }
 

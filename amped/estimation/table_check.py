@@ -31,11 +31,11 @@ NAMED_ROWS = {
 }
 
 
-def table_problems(tables: Tables, known: Catalogue, shipped_too: bool = True) -> Iterator[Problem]:
+def table_problems(tables: Tables, catalogue: Catalogue, shipped_too: bool = True) -> Iterator[Problem]:
     """The problems with the rows of all tables, or of all tables but the shipped ones."""
     checks: dict[str, Callable[[Row], Iterator[Problem]]] = {
-        ACCELERATORS: _peak_problems, MODELS: partial(_count_problems, known),
-        SYSTEMS: partial(_two_way_problems, tables), KERNELS: partial(_missing_coefficients, tables, known),
+        ACCELERATORS: _peak_problems, MODELS: partial(_count_problems, catalogue),
+        SYSTEMS: partial(_two_way_problems, tables), KERNELS: partial(_missing_coefficients, tables, catalogue),
     }  # fmt: skip
     for table in tables.all_names():
         rows = []
@@ -46,7 +46,7 @@ def table_problems(tables: Tables, known: Catalogue, shipped_too: bool = True) -
                 yield from error.at(cell_of(table, name, "extends"))
         yield from _alias_problems(table, rows)
         for row in (r for r in rows if shipped_too or not r.is_shipped):
-            yield from _cell_problems(row, known)
+            yield from _cell_problems(row, catalogue)
             yield from _named_row_problems(row, tables)
             if table in checks:
                 yield from checks[table](row)
@@ -72,14 +72,14 @@ def _alias_problems(table: str, rows: list[Row]) -> Iterator[Problem]:
             yield Problem(f"'{name}' is a name of '{names[0]}' too", where, "rows are found by name: keep it at one")
 
 
-def _cell_problems(row: Row, known: Catalogue) -> Iterator[Problem]:
+def _cell_problems(row: Row, catalogue: Catalogue) -> Iterator[Problem]:
     """Reports unknown columns, values of a wrong kind, numbers without their unit, and doubts about no column."""
     kinds = columns(row.table)
     cells = {column: value for column, value in row.columns.items() if value is not None}
     yield from row_problems(row.table, {row.name: cells}, kinds)
-    yield from unknown_columns(row, known)
+    yield from unknown_columns(row, catalogue)
     for column, value in cells.items():
-        where, quantity = _where(row, column), known.get(column)
+        where, quantity = _where(row, column), catalogue.get(column)
         unit = quantity.mark.bare or quantity.mark.unit if quantity else kinds.get(column, {}).get("format")
         if unit is None:
             continue
@@ -119,10 +119,10 @@ def _named_row_problems(row: Row, tables: Tables) -> Iterator[Problem]:
                 yield from error.at(_where(row, column))
 
 
-def _missing_coefficients(tables: Tables, known: Catalogue, row: Row) -> Iterator[Problem]:
+def _missing_coefficients(tables: Tables, catalogue: Catalogue, row: Row) -> Iterator[Problem]:
     """Reports coefficients that the last of the shipped rows has and the row lacks."""
     for column in tables.row(KERNELS, ANY_ACCELERATOR).columns:
-        if column in known and row.columns.get(column) is None:
+        if column in catalogue and row.columns.get(column) is None:
             yield Problem("is missing", _where(row, column), f"extend a row that has it, '{ANY_ACCELERATOR}' for one")
 
 
@@ -154,29 +154,29 @@ def _two_way_problems(tables: Tables, row: Row) -> Iterator[Problem]:
     inside = [(LINKS, "scale_up_link", "bandwidth"), (ACCELERATORS, "accelerator", "scale_up_bandwidth")]
     across = [(LINKS, "scale_out_link", "bandwidth")]
     for column, places in (("inter_accelerator_bandwidth", inside), ("bandwidth_per_network_card", across)):
-        table, naming, theirs = next((p for p in places if isinstance(row.columns.get(p[1]), str)), places[0])
+        table, naming, of_link = next((p for p in places if isinstance(row.columns.get(p[1]), str)), places[0])
         bandwidth, name = _number(row, column, "byte/s"), row.columns.get(naming)
         if bandwidth is None or not isinstance(name, str) or not tables.has(table, name):
             continue
-        one_way = _number(tables.row(table, name), theirs, "byte/s")
+        one_way = _number(tables.row(table, name), of_link, "byte/s")
         if one_way and abs(bandwidth / one_way - 2) <= 2 * PEAK_TOLERANCE:
             what = f"{row.columns[column]} is twice the {one_way / 1e9:g} GB/s that {name} has per direction"
             yield Problem(what, _where(row, column), "write the bandwidth of one direction")
 
 
-def _count_problems(known: Catalogue, row: Row) -> Iterator[Problem]:
+def _count_problems(catalogue: Catalogue, row: Row) -> Iterator[Problem]:
     """Reports a parameter count that differs from the one of the network's shape."""
     stated, sources = row.columns.get("parameters_computed"), Sources()
     if stated is None:
         return
     try:
         for column, value in row.columns.items():
-            if value is not None and column in known and known[column].mark.kind != "records":
-                sources.add(column, LookedUp(read_value(known[column], value), value, row, column))
+            if value is not None and column in catalogue and catalogue[column].mark.kind != "records":
+                sources.add(column, LookedUp(read_value(catalogue[column], value), value, row, column))
     except AmpedError:
         return  # the problem is reported for its cell
     try:
-        counted = run(plan(known, ("number_of_parameters",), sources), sources.given).number("number_of_parameters")
+        counted = run(plan(catalogue, ("number_of_parameters",), sources), sources.given).number("number_of_parameters")
     except AmpedError as error:
         yield from error.at(_where(row, "parameters_computed"))
         return

@@ -115,16 +115,16 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
     Less knowledge never makes a band narrower: for an accelerator without runs it is at least as wide as for any other.
     Each property that no validated run has widens a band.
     """
-    known, doubtful = _by_confidence(runs, law)
-    beyond = tuple(_beyond(ground, known, law))
-    is_new = not _like(ground, known, (law.kin,))
-    nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, known, law)
+    runs, doubtful = _by_confidence(runs, law)
+    beyond = tuple(_beyond(ground, runs, law))
+    is_new = not _like(ground, runs, (law.kin,))
+    nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, runs, law)
     if nearest is None:
         return ErrorBand(math.nan, 0, "no validated run", beyond)
-    size = max(nearest.size, _least_without(ground, known, law)) * WIDENED ** len(beyond)
-    least = _least_of_few(ground, known, nearest, law)
+    size = max(nearest.size, _least_without(ground, runs, law)) * WIDENED ** len(beyond)
+    least = _least_of_few(ground, runs, nearest, law)
     band = ErrorBand(math.expm1(max(size, least)), len(nearest.runs), _in_common(ground, nearest), beyond)
-    return max((band, *_doubted(ground, known, doubtful, law, beyond)), key=lambda other: other.error_fraction)
+    return max((band, *_doubted(ground, runs, doubtful, law, beyond)), key=lambda other: other.error_fraction)
 
 
 def _in_common(ground: Ground, nearest: _Class) -> str:
@@ -132,32 +132,32 @@ def _in_common(ground: Ground, nearest: _Class) -> str:
     return ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
 
 
-def _least_without(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> float:
+def _least_without(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> float:
     """The size of error of the widest class, where too few runs have one of the properties that the band needs; else zero."""
-    return (_most_of_runs(law, known) or 0.0) if any(_rarely_known(ground, known, law)) else 0.0
+    return (_most_of_runs(law, runs) or 0.0) if any(_rarely_known(ground, runs, law)) else 0.0
 
 
-def _rarely_known(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
+def _rarely_known(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
     """The properties that a band needs and that fewer runs have than a class needs."""
-    yield from (name for name in law.unknown if len(_like(ground, known, (name,))) < law.fewest)
+    yield from (name for name in law.unknown if len(_like(ground, runs, (name,))) < law.fewest)
 
 
-def _least_of_few(ground: Ground, known: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
+def _least_of_few(ground: Ground, runs: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
     """The widest band of kin with enough runs, where the class has none of this kin; else zero."""
     if not law.least_of_few or law.kin in nearest.names:
         return 0.0
     of_network = tuple(name for name in nearest.names if name in NETWORK)
-    return _widest_of_kin(_like(ground, _of_several_sources(known, law), of_network), law)
+    return _widest_of_kin(_like(ground, _of_several_sources(runs, law), of_network), law)
 
 
 def _doubted(
-    ground: Ground, known: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
+    ground: Ground, runs: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
 ) -> Iterator[ErrorBand]:
     """For each property that too few runs have: the band of the runs with badly known inputs that have it.
 
     Their errors are those of today's fit, which has not seen them.
     """
-    for name in _rarely_known(ground, known, law):
+    for name in _rarely_known(ground, runs, law):
         doubts = _like(ground, doubtful, (name,))
         if doubts:
             sizes = [error_size(run.error_fraction) for run in doubts]
@@ -207,22 +207,22 @@ def _by_confidence(runs: Sequence[Validated] | None, law: ErrorLaw) -> tuple[lis
     return well_known(runs, law.quantity), doubtful
 
 
-def _nearest(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
+def _nearest(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
     """The class that the band comes from, for a kin that was validated."""
-    return _nearest_class(ground, _of_several_sources(known, law) or known, law.classes, partial(_most_of_runs, law))
+    return _nearest_class(ground, _of_several_sources(runs, law) or runs, law.classes, partial(_most_of_runs, law))
 
 
-def _nearest_of_new_kin(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
+def _nearest_of_new_kin(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
     """The class that the band comes from, for a kin without a run: others where each was new.
 
     It is no better known than runs with its software, and less well known than each of the others. Errors where each
     was new need no widening for being new; `error_band` widens by it once.
     """
-    new = _nearest_class(ground, known, law.of_new_kin, partial(_most_of_kin, law))
-    nearest = new or _nearest_class(ground, known, law.of_new_kin, partial(_most_of_runs, law))
+    new = _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_kin, law))
+    nearest = new or _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_runs, law))
     if nearest is None:
         return None
-    several = _of_several_sources(known, law)
+    several = _of_several_sources(runs, law)
     same = _most_of_runs(law, _like(ground, several, (*nearest.names, "software"))) or 0.0
     least = _widest_of_kin(_like(ground, several, nearest.names), law) if law.least_of_few else 0.0
     return nearest._replace(size=max(nearest.size / WIDENED if new else nearest.size, same / WIDENED, least))
@@ -234,21 +234,21 @@ def _widest_of_kin(like: Sequence[Validated], law: ErrorLaw) -> float:
 
 
 def _nearest_class(
-    ground: Ground, known: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
+    ground: Ground, runs: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
 ) -> _Class | None:
     """The nearest class of a configuration that has enough runs; None if none has."""
     for names in classes:
-        like = _like(ground, known, names)
+        like = _like(ground, runs, names)
         size = most(like)
         if size is not None:
             return _Class(names, like, size)
     return None
 
 
-def _like(ground: Ground, known: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
+def _like(ground: Ground, runs: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
     """The runs that have these properties of a configuration."""
     properties = attrgetter(*names) if names else lambda _: None
-    return [run for run in known if properties(run.ground) == properties(ground)]
+    return [run for run in runs if properties(run.ground) == properties(ground)]
 
 
 def _most_of_runs(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
@@ -261,9 +261,10 @@ def _most_of_kin(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
     return quantile_of_groups([[run.size_without_accelerator for run in runs] for runs in _by_kin(like, law).values()])
 
 
-def _of_several_sources(known: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
+def _of_several_sources(runs: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
     """The runs of kin that a fit without a run's source still knows from another source."""
-    return [run for runs in _by_kin(known, law).values() if not _is_of_one_source(runs, law) for run in runs]
+    kin = _by_kin(runs, law).values()
+    return [run for of_kin in kin if not _is_of_one_source(of_kin, law) for run in of_kin]
 
 
 def _is_of_one_source(runs: Sequence[Validated], law: ErrorLaw) -> bool:
@@ -279,15 +280,15 @@ def _by_kin(runs: Sequence[Validated], law: ErrorLaw) -> dict[str, list[Validate
     return by_kin
 
 
-def _beyond(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
+def _beyond(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
     """The properties that no validated run has, among those of the kin (as: on the same accelerator), else among all."""
-    like = _like(ground, known, (law.kin,))
+    like = _like(ground, runs, (law.kin,))
     if _is_of_one_source(like, law):
         yield law.one_source.format(getattr(ground, law.kin))
     for name, sentence in law.unknown.items():
-        if not _like(ground, known, (name,)):
+        if not _like(ground, runs, (name,)):
             yield sentence.format(getattr(ground, name) or f"this {name}")
-    kin = [run.ground for run in like or known]
+    kin = [run.ground for run in like or runs]
     for name, noun in (("experts", "network"), ("precision", "precision"), ("software", "software")):
         value = getattr(ground, name)
         if name not in law.unknown and value and value not in {getattr(g, name) for g in kin}:
