@@ -19,7 +19,7 @@ from amped.base.errors import EvaluationError, Problem
 from amped.base.numbers import settable
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layout_text import Layout
-from amped.engine.axes import JointAxis, JointBlock, gathered
+from amped.engine.axes import JointAxis, JointBlock
 from amped.engine.known import Known, source_of
 from amped.engine.resolve import Plan
 from amped.theory.language.catalogue import Formula
@@ -59,7 +59,7 @@ class Results(Mapping[str, Array]):
         if isinstance(data, np.ndarray):
             return [self.spread(name)]
         numbers: list[Array] = []
-        for record in _spread(data, mask, self.joint.full, self.joint):
+        for record in gathered(self.joint, data, mask, self.joint.full):
             record.mapped(lambda value: numbers.append(np.asarray(value)))
         return numbers
 
@@ -169,7 +169,7 @@ class _Cut(dict[str, tuple[Any, int]]):
     def __getitem__(self, name: str) -> tuple[Any, int]:
         data, mask = super().__getitem__(name)
         if mask:
-            spread = _spread(data, mask, self.joint.full, self.joint)
+            spread = gathered(self.joint, data, mask, self.joint.full)
             data = _each(spread, self.joint.size, lambda v: v[..., self.place : self.place + 1])
             self[name] = data, 0
         return data, 0
@@ -339,7 +339,7 @@ def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> S
 def _evaluated(formula: Formula, mask: int, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:
     """The result of a formula on the rows of a mask, and its own mask."""
     arguments = [cells[name] for name in formula.arguments]
-    values = [_spread(data, held, mask, joint) if held else data for data, held in arguments]
+    values = [gathered(joint, data, held, mask) if held else data for data, held in arguments]
     if mask and isinstance(joint, JointBlock):  # every later formula needs all rows
         for name, value, (_, held) in zip(formula.arguments, values, arguments, strict=True):
             if held not in (0, mask):
@@ -364,12 +364,15 @@ def _array(result: Any, mask: int, joint: Joint, dimensions: int) -> tuple[Array
     return array, mask if array.shape[-1] == rows else 0
 
 
-def _spread(data: Any, held: int, mask: int, joint: Joint) -> Any:
-    """A quantity's array, or each array of its records, gathered over the wanted rows."""
+def gathered(joint: Joint, data: Any, held: int, mask: int) -> Any:
+    """A quantity's array, or each array of its records, with mask `held`, over the rows of another mask, which contains it.
+
+    All rows exist, so that mode "clip" clips nothing; it is twice as fast as the mode that checks.
+    """
     if held in (0, mask):
         return data
     index = joint.index(held, mask)
-    return _each(data, joint.length(held), lambda v: v.take(index, axis=-1, mode="clip"))  # as in `gathered`
+    return _each(data, joint.length(held), lambda v: v.take(index, axis=-1, mode="clip"))
 
 
 def _last_uses(formulas: Sequence[Formula], keep: Collection[str]) -> list[set[str]]:

@@ -195,7 +195,7 @@ def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, b
 def _weights(o: Operator) -> float:
     """The number of weights that an operator of the forward pass multiplies with, on average over the layers."""
     is_product = o.kind in (*WEIGHTED, "output_head_contraction") and o.phase == "forward"
-    return o.k * o.n * o.batch * o.count if is_product else 0.0
+    return float(o.k * o.n * o.batch * o.count) if is_product else 0.0
 
 
 def _time_by(distance: float) -> str:

@@ -357,13 +357,13 @@ def _config_named(scenario: Scenario) -> Iterator[None]:
         raise type(error)(error.problems, file=scenario.label) from error.__cause__
 
 
-def with_layout(scenario: Scenario) -> Scenario:
-    """The scenario with the layout of its pipeline.
+def with_layout(scenario: Scenario, verb: str = "an estimate") -> Scenario:
+    """The scenario with the layout of its pipeline, for a verb that takes one value of each name.
 
     Raises:
         ConfigError: for a list where one value is needed; MappingError for a layout that does not add up.
     """
-    refuse_sweeps(scenario, "an estimate")
+    refuse_sweeps(scenario, verb)
     return replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
 
 

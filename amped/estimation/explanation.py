@@ -13,13 +13,12 @@ from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import MappingError, ResolveError, did_you_mean
 from amped.base.numbers import digits
-from amped.configuring.scenario import Scenario, refuse_sweeps
+from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, with_layout
 from amped.estimation.rules import broken_rules
-from amped.pipeline_layouts.laying_out import laid_out
 from amped.theory.language.catalogue import Catalogue, Formula
 from amped.theory.nouns.records import Record
 
@@ -87,8 +86,7 @@ def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanatio
     Raises:
         ResolveError: for an unknown name or missing inputs.
     """
-    refuse_sweeps(scenario, "explain")
-    scenario = replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
+    scenario = with_layout(scenario, "explain")
     catalogue = scenario.catalogue
     if isinstance(name, str):
         name = _meant(name, catalogue)

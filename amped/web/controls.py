@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from amped.base.aliases import aliases
+from amped.base.files import shipped_json
 from amped.base.numbers import settable
 from amped.drafting.chooser import MAPPED
 from amped.estimation.estimation import Estimation
@@ -17,8 +18,7 @@ from amped.theory.nouns.conditions import OFFLOADS
 from amped.theory.nouns.divisors import divisors
 from amped.theory.nouns.shardings import SHARDINGS
 
-SLIDER, CHOICE, SHARE, TEXT = "slider", "choice", "share", "words"
-MACHINE, SPLITTING, TRAINING, MEMORY = "Machine", "How the work is divided", "Training", "Memory"
+CHOICE, TEXT = "choice", "words"
 
 
 class Control(NamedTuple):
@@ -36,7 +36,7 @@ class Control(NamedTuple):
     label: str
     kind: str
     group: str
-    hint: str = ""
+    hint: str
 
     @property
     def canonical(self) -> str:
@@ -44,24 +44,9 @@ class Control(NamedTuple):
         return aliases().canonical(self.name)
 
 
-CONTROLS = (
-    Control("gpus", "accelerators", SLIDER, MACHINE, "GPUs or TPUs that train together"),
-    Control("precision", "precision", CHOICE, TRAINING, "format of matrix products"),
-    Control("gbs", "global batch", SLIDER, TRAINING, "sequences of one step; empty: amped chooses"),
-    Control("seq", "sequence", SLIDER, TRAINING, "tokens"),
-    Control("tokens_to_train", "tokens of the training", TEXT, TRAINING, "such as 2 trillion; empty: amped chooses"),
-    Control("tp", "tensor parallel", SLIDER, SPLITTING, "share every matrix"),
-    Control("pp", "pipeline parallel", SLIDER, SPLITTING, "stages of layers"),
-    Control("cp", "context parallel", SLIDER, SPLITTING, "share each sequence"),
-    Control("ep", "expert parallel", SLIDER, SPLITTING, "share the experts of a mixture"),
-    Control("mbs", "micro-batch", SLIDER, SPLITTING, "sequences that go through together"),
-    Control("vp", "virtual stages", SLIDER, SPLITTING, "chunks of layers on each stage"),
-    Control("recompute", "recomputation", CHOICE, MEMORY, "activations computed again, not kept"),
-    Control("zero", "ZeRO", CHOICE, MEMORY, "states that replicas share"),
-    Control("headroom", "memory headroom", TEXT, MEMORY, "left free, such as 10% or 8 GB; empty: amped chooses"),
-    Control("optimizer_offload", "optimizer offload", SHARE, MEMORY, "states on the host"),
-    Control("activation_offload", "activation offload", SHARE, MEMORY, "activations on the host"),
-    Control("weight_offload", "weight offload", SHARE, MEMORY, "weights on the host"),
+# The controls below their headings.
+CONTROLS = tuple(
+    Control(group=group, **row) for group, rows in shipped_json("web", "page/controls.json").items() for row in rows
 )
 BY_CANONICAL = {control.canonical: control.name for control in CONTROLS}
 # What a field for a number shows as a share.

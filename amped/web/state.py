@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from amped.base.aliases import aliases
+from amped.base.commands import command
 from amped.base.errors import ConfigError, FileError, TableError
-from amped.base.files import parse_json
+from amped.base.files import parse_json, shipped_json
 from amped.configuring.kernel_tables import NAME as KERNEL_TABLE
 from amped.configuring.settings import setting
 from amped.drafting.asking import Asking
@@ -60,7 +58,7 @@ def own_of(question: Mapping[str, Any]) -> dict[str, str]:
 
 def first() -> dict[str, str]:
     """What the page shows where nobody names anything."""
-    return dict(json.loads(resources.files("amped.web").joinpath("page", "first.json").read_text("utf-8")))
+    return dict(shipped_json("web", "page/first.json"))
 
 
 def asking(state: State, lookup_tables: LookupTables = None) -> Asking:
@@ -107,7 +105,7 @@ def network(text: str) -> Imported:
 
 def words(verb: str, state: State, *more: str) -> str:
     """The command line that asks the same."""
-    parts = ["amped", verb]
+    parts = [verb]
     for name, text in state.items():
         if name == DROPPED:
             parts += ["--model", f"./{CONFIG}"]
@@ -115,7 +113,7 @@ def words(verb: str, state: State, *more: str) -> str:
             parts += [f"--{name}", text]
         else:
             parts += ["--set", f"{name}={text}"]
-    return shlex.join([*parts, *more])
+    return command(*parts, *more)
 
 
 def changed(state: State, without: tuple[str, ...], more: Mapping[str, Any]) -> dict[str, str]:
