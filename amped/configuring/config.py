@@ -146,13 +146,7 @@ def _plain(source: Mapping[str, Any]) -> Any:
 
 
 def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
-    if not isinstance(raw, dict):
-        raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
-    if HUGGING_FACE & raw.keys():
-        raise ConfigError("is a network of Hugging Face, and no config of amped", command("estimate", "--model", label))
-    wrong = structure_problems(raw)
-    if wrong:
-        raise ConfigError([*wrong, *_name_problems(raw, catalogue)])
+    _refuse_malformed(raw, label, catalogue)
     written = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
     problems = [p for entry in written for p in _entry_problems(entry, catalogue)]
     used = [e for e in written if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
@@ -166,7 +160,7 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
         problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
     if "performance_model" in raw:
         name = "performance_model"
-        entries[name] = Entry(name, name, name, "value", raw[name])
+        entries[name] = Entry(name, name, name, kind="value", value=raw[name])
     lookups = {c: raw[c]["lookup_config"] for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
     return Config(
         label, description, entries,
@@ -175,6 +169,17 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
         equals=tuple(e for e in written if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e)),
         notices=tuple(_notices(written)), problems=tuple(problems), not_modeled=not_modeled_entries(raw.get(KEY, ())),
     )  # fmt: skip
+
+
+def _refuse_malformed(raw: Any, label: str, catalogue: Catalogue) -> None:
+    """Refuses what has not the structure of a config, with all that is wrong with its names, too."""
+    if not isinstance(raw, dict):
+        raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
+    if HUGGING_FACE & raw.keys():
+        raise ConfigError("is a network of Hugging Face, and no config of amped", command("estimate", "--model", label))
+    wrong = structure_problems(raw)
+    if wrong:
+        raise ConfigError([*wrong, *_name_problems(raw, catalogue)])
 
 
 def _names_kernels(entry: Entry) -> bool:
@@ -203,7 +208,10 @@ def _entries(category: str, section: Mapping[str, Any]) -> Iterator[Entry]:
         looked_up, calculated = raw.get("from_lookup_table"), raw.get("calculated")
         kind = "both" if looked_up and calculated else "table" if looked_up else "calculated" if calculated else "value"
         canonical = aliases().canonical(name)
-        yield Entry(canonical, name, where, kind, raw.get("value", ...), raw.get("lookup_name") or canonical, category)
+        yield Entry(
+            canonical, name, where, kind=kind, value=raw.get("value", ...), column=raw.get("lookup_name") or canonical,
+            category=category,
+        )  # fmt: skip
 
 
 def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:

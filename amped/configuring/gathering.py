@@ -76,8 +76,7 @@ def build_sources(
     builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
-    if not anyway:
-        builder.problems += unbounded(builder.sources.not_modeled)
+    builder.problems += () if anyway else unbounded(builder.sources.not_modeled)
     if builder.problems:
         raise ConfigError(builder.problems, file=config.label)
     return builder.sources
@@ -106,11 +105,11 @@ class _Builder:
             elif self.catalogue.is_inside(name):
                 self.problems.append(inside(name, self.catalogue, where))
             elif written_name in aliases().equal_to:
-                self.equals.append(Entry(name, written_name, where, "value", written))
+                self.equals.append(Entry(name, written_name, where, kind="value", value=written))
             elif name in entries:
                 self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {entries[name].where}"))
             else:
-                entries[name] = Entry(name, written_name, where, "value", written)
+                entries[name] = Entry(name, written_name, where, kind="value", value=written)
                 self.problems += _without_unit(name, written, self.catalogue[name].mark.unit, where)
         for follower, notice in [*followers_of_entries(self.entries, entries)]:
             del self.entries[follower]

@@ -84,7 +84,8 @@ def read_scenario(
     sources = build_sources(config, user_tables(lookup_tables), quantities, overrides)
     given, _ = aliases().all_given(overrides or {})
     question = Question(config, given, lookup_tables, formulas)
-    return Scenario(config.label, _title(config, sources, given), quantities, sources, question)
+    title = _title(config, sources, given)
+    return Scenario(config.label, title, catalogue=quantities, sources=sources, question=question)
 
 
 def asked_again(question: Question, overrides: Mapping[str, object] | None = None) -> Scenario:

@@ -209,7 +209,7 @@ def _planned(
         )
     missing = {name: walk.lacking[name] for name in possible if name in walk.lacking}
     computed = (*needed, *(name for name in possible if name not in missing))
-    return Plan(by_name, tuple(walk.leaves), computed, missing, choices)
+    return Plan(by_name, leaves=tuple(walk.leaves), targets=computed, lacking=missing, choices=choices)
 
 
 def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:

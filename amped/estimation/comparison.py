@@ -78,13 +78,15 @@ def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
     for category, kind in KINDS.items():
         rows = (e.scenario.sources.rows.get(category) for e in (one, other))
         whose = "software" if category == MAPPING else kind
-        yield Difference(f"{whose} row", kind, "choice", *(row.name if row else None for row in rows))
+        one_row, other_row = (row.name if row else None for row in rows)
+        yield Difference(f"{whose} row", kind, "choice", one=one_row, other=other_row)
     for name, quantity in one.scenario.catalogue.items():
         is_input = quantity.category or name in EXPERIMENT or quantity.is_selector
         if is_input and quantity.mark.kind != "records":
-            values = [_value(e, name) for e in (one, other)]
-            if values != [None, None]:
-                yield Difference(name, kind_of_input(name, quantity.category), quantity.mark.unit, *values)
+            first, second = (_value(e, name) for e in (one, other))
+            if first is not None or second is not None:
+                kind = kind_of_input(name, quantity.category)
+                yield Difference(name, kind, quantity.mark.unit, one=first, other=second)
 
 
 def kind_of_input(name: str, category: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from textwrap import shorten
 
 import numpy as np
@@ -153,16 +154,18 @@ def _values(record: Record, before: tuple[str, ...]) -> Iterator[tuple[str, floa
 
 
 def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
-    origin = scenario.sources.origins.get(name)
-    quantity = scenario.catalogue[name]
+    origin, quantity = scenario.sources.origins.get(name), scenario.catalogue[name]
+    choice = partial(Explanation, name=name, value=value, unit="choice")
     if origin is not None:
         kind = "table row" if isinstance(origin, LookedUp) else "given"
-        return Explanation(name, value, "choice", kind, origin.where, quantity.summary)
+        return choice(origin=kind, where=origin.where, summary=quantity.summary)
     formula = quantity.chosen(frozenset(scenario.sources.given), {})
     if formula is None:
-        return Explanation(name, value, "choice", "default", "", quantity.summary)
+        return choice(origin="default", where="", summary=quantity.summary)
     text = formula.text
-    return Explanation(name, value, "choice", "default", "", text["summary"], text["source"], because=formula.because, file=formula.place)  # fmt: skip
+    return choice(
+        origin="default", where="", summary=text["summary"], source=text["source"], because=formula.because, file=formula.place
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -195,26 +198,24 @@ def _quantity(explained: Explained, name: str, above: set[str]) -> Explanation:
     scenario, results = explained.scenario, explained.results
     quantity, data = scenario.catalogue[name], results.cells[name][0]
     value = data.item() if isinstance(data, np.ndarray) else "1 record" if len(data) == 1 else f"{len(data)} records"
-    unit = quantity.mark.unit
+    explanation = partial(Explanation, name=name, value=value, unit=quantity.mark.unit)
     origin = scenario.sources.origins.get(name)
     if origin is not None:
         kind, doubt = "given", ""
         if isinstance(origin, LookedUp):
             kind, doubt = "table row", ", unverified" if origin.column in origin.row.unverified else ""
-        return Explanation(name, value, unit, kind, f"{origin.where}: {origin.written}{doubt}", quantity.summary)
-    if name not in results.plan.by_name:  # a layout that amped finds before it plans
-        return Explanation(
-            name, scenario.sources.choices[name], unit, "found", "by amped, for the shortest step", quantity.summary
-        )
-    formula = results.plan.by_name[name]
-    text = formula.text
-    kind = "default" if not formula.arguments else "records" if formula.mark.kind == "records" else "calculated"
-    where = f"{formula.function.__name__}({', '.join(formula.arguments)})"
-    repeated = name in above
+        return explanation(origin=kind, where=f"{origin.where}: {origin.written}{doubt}", summary=quantity.summary)
+    formula = results.plan.by_name.get(name)
+    if formula is None:  # a layout that amped finds before it plans
+        where, layout = "by amped, for the shortest step", scenario.sources.choices[name]
+        return explanation(value=layout, origin="found", where=where, summary=quantity.summary)
+    text, repeated = formula.text, name in above
     above.add(name)
     inputs, inside = ([], {}) if repeated else explained.inputs(formula)
-    parts = tuple(_quantity(explained, argument, above) for argument in inputs)
-    return Explanation(
-        name, value, unit, kind, where, text["summary"], text["source"], text["differs"], formula.because,
-        repeated=repeated and bool(formula.arguments), parts=parts, equation=text["equation"], file=formula.place, inside=inside,
+    return explanation(
+        origin="default" if not formula.arguments else "records" if formula.mark.kind == "records" else "calculated",
+        where=f"{formula.function.__name__}({', '.join(formula.arguments)})", summary=text["summary"], source=text["source"],
+        differs=text["differs"], because=formula.because, repeated=repeated and bool(formula.arguments),
+        parts=tuple(_quantity(explained, argument, above) for argument in inputs), equation=text["equation"],
+        file=formula.place, inside=inside,
     )  # fmt: skip

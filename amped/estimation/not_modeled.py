@@ -171,34 +171,30 @@ def network_products(results: Results) -> float:
     Each active parameter but those of embeddings is one, and scores and weighted values come beside them; in windowed
     layers only those in the window. Source: arXiv 2001.08361, section 2.1.
     """
-    matrices = results.number("active_parameters") - results.number("embedding_parameters")
-    head = results.number("tied_embeddings") * results.number("vocabulary_size") * results.number("dimensionality")
-    seen = 1 - results.number("windowed_layer_fraction") * (
-        1 - results.number("effective_attention_window") / results.number("context")
-    )
-    return matrices + head + results.number("number_of_attention_layers") * seen * _core(results)
+    number = results.number
+    matrices = number("active_parameters") - number("embedding_parameters")
+    head = number("tied_embeddings") * number("vocabulary_size") * number("dimensionality")
+    window = number("effective_attention_window") / number("context")
+    seen = 1 - number("windowed_layer_fraction") * (1 - window)
+    return matrices + head + number("number_of_attention_layers") * seen * _core(results)
 
 
 def _core(results: Results) -> float:
-    return core_products(
-        results.number("context"),
-        results.number("attention_heads"),
-        results.number("head_dimension"),
-        results.number("value_head_dimension"),
-    )
+    sizes = ("context", "attention_heads", "head_dimension", "value_head_dimension")
+    return core_products(*map(results.number, sizes))
 
 
 def _part_parameters(results: Results, part: str) -> tuple[float, float]:
     """The parameters of a part of one layer, and those of them that a token uses."""
-    shared = results.number("router_and_shared_expert_parameters")
+    shared, expert = results.number("router_and_shared_expert_parameters"), results.number("expert_parameters")
     kinds = {
         **dict.fromkeys(("attention_core", "norms", "quantization"), (0.0, 0.0)),
         "shared_experts": (shared,) * 2,
         "attention": (results.number("attention_parameters"),) * 2,
         "dense_feedforward": (results.number("feedforward_parameters"),) * 2,
         "mixture": (
-            shared + results.number("number_of_experts") * results.number("expert_parameters"),
-            shared + results.number("experts_per_token") * results.number("expert_parameters"),
+            shared + results.number("number_of_experts") * expert,
+            shared + results.number("experts_per_token") * expert,
         ),
     }
     if part in kinds:
@@ -284,16 +280,11 @@ def _of_layers(results: Results, part: str, layers: float) -> dict[str, float]:
 
 def _own(results: Results, entry: NotModeled) -> dict[str, float]:
     """What an entry itself has: bytes of a micro-batch on one accelerator, where tensor-parallel ranks share it evenly."""
-    ranks = results.number("tensor_parallel_degree")
-    values = (
-        entry.values_of_a_token
-        * results.number("microbatch_size")
-        * results.number("context")
-        / results.number("context_parallel_degree")
-    )
-    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * results.number("context")
+    number, ranks = results.number, results.number("tensor_parallel_degree")
+    values = entry.values_of_a_token * number("microbatch_size") * number("context") / number("context_parallel_degree")
+    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * number("context")
     return {
         "products": entry.parameters + of_a_token, "parameters": entry.parameters,
-        "bytes": (3 * entry.parameters * results.number("weight_precision") + 6 * values * results.number("activation_precision")) / ranks,
-        "kept": values * results.number("activation_precision") / ranks, "held": entry.bytes_of_an_accelerator,
+        "bytes": (3 * entry.parameters * number("weight_precision") + 6 * values * number("activation_precision")) / ranks,
+        "kept": values * number("activation_precision") / ranks, "held": entry.bytes_of_an_accelerator,
     }  # fmt: skip

@@ -63,4 +63,5 @@ def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) ->
     beyond = error_band(ground, runs, OWN_LAW).beyond
     size = own_size([run.size_without_source for run in runs])
     fraction = math.expm1(size * WIDENED ** len(beyond))
-    return ErrorBand(max(fraction, of_others.error_fraction) if beyond else fraction, len(runs), ALIKE, beyond)
+    fraction = max(fraction, of_others.error_fraction) if beyond else fraction
+    return ErrorBand(fraction, runs=len(runs), alike=ALIKE, beyond=beyond)

@@ -70,13 +70,14 @@ class ErrorLaw:
 
 
 TIME_LAW = ErrorLaw(
-    STEP_TIME, NEAREST, "accelerator", (("experts",), ()), 9, {"accelerator": "no run on {} was validated"},
-    "all validated runs on {} are of one source", least_of_few=True,
+    quantity=STEP_TIME, classes=NEAREST, kin="accelerator", of_new_kin=(("experts",), ()), fewest=9,
+    unknown={"accelerator": "no run on {} was validated"}, one_source="all validated runs on {} are of one source",
+    least_of_few=True,
 )  # fmt: skip
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
 MEMORY_LAW = ErrorLaw(
-    "memory_per_accelerator_bytes", (("software",), ()), "software", ((),), 5,
-    {"software": "no memory was read with {}", "accelerator": "no memory was read on {}"},
+    quantity="memory_per_accelerator_bytes", classes=(("software",), ()), kin="software", of_new_kin=((),), fewest=5,
+    unknown={"software": "no memory was read with {}", "accelerator": "no memory was read on {}"},
 )  # fmt: skip
 ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
 
@@ -120,16 +121,12 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
     is_new = not _like(ground, runs, (law.kin,))
     nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, runs, law)
     if nearest is None:
-        return ErrorBand(math.nan, 0, "no validated run", beyond)
+        return ErrorBand(math.nan, runs=0, alike="no validated run", beyond=beyond)
     size = max(nearest.size, _least_without(ground, runs, law)) * WIDENED ** len(beyond)
     least = _least_of_few(ground, runs, nearest, law)
-    band = ErrorBand(math.expm1(max(size, least)), len(nearest.runs), _in_common(ground, nearest), beyond)
+    in_common = ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
+    band = ErrorBand(math.expm1(max(size, least)), runs=len(nearest.runs), alike=in_common, beyond=beyond)
     return max((band, *_doubted(ground, runs, doubtful, law, beyond)), key=lambda other: other.error_fraction)
-
-
-def _in_common(ground: Ground, nearest: _Class) -> str:
-    """What the runs of a class have in common, in words."""
-    return ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
 
 
 def _least_without(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> float:
@@ -162,7 +159,8 @@ def _doubted(
         if doubts:
             sizes = [error_size(run.error_fraction) for run in doubts]
             fraction = math.expm1(conformal_quantile(sizes) or max(sizes))
-            yield ErrorBand(fraction, len(doubts), f"{getattr(ground, name)}, inputs known badly", beyond)
+            in_common = f"{getattr(ground, name)}, inputs known badly"
+            yield ErrorBand(fraction, runs=len(doubts), alike=in_common, beyond=beyond)
 
 
 def alike(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> Sequence[Validated]:

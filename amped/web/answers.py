@@ -113,7 +113,7 @@ class Desk:
             return {"beside": section(Section("beside", "Beside what you pinned", [("", str(error))]))}
         both = beside([pinned, e])
         lines = [("", f"A is what you pinned, and B is what you see now. {_change_in_words(pinned, e)}")]
-        shown = section(Section(both.id, "Beside what you pinned", lines, (), both.pictures, both.tables))
+        shown = section(Section(both.id, "Beside what you pinned", lines, pictures=both.pictures, tables=both.tables))
         return {"beside": shown, "reference": {name: n.told for name, n in numbers(pinned).items() if name in HEADLINE}}
 
     def after(self, question: Json) -> Json:
