@@ -43,7 +43,7 @@ class TestSchema:
     @pytest.mark.parametrize(
         "wrong", [None, 1, "x", True, [], ["x"], {}, {"value": 1}, {"x": {}}, {"lookup_table_row": []}]
     )
-    def test_the_quick_look_agrees_with_the_validator(self, wrong):
+    def test_a_config_has_problems_where_the_schema_refuses_it(self, wrong):
         written = json.loads(resources.files("amped.configs").joinpath("llama-3-70b.json").read_text("utf-8"))
         validator = Draft202012Validator(structure())
         seen = {True: 0, False: 0}
@@ -51,6 +51,10 @@ class TestSchema:
             assert (not structure_problems(changed)) == validator.is_valid(changed)
             seen[validator.is_valid(changed)] += 1
         assert seen[False] > 5
+
+    def test_what_is_no_list_is_told(self):
+        (problem,) = structure_problems({"not_modeled": 5})
+        assert str(problem) == "not_modeled: 5 is not a list\n    expected a list"
 
     def test_it_accepts_amped_s_older_config(self):
         assert [error.message for error in self.validator.iter_errors(OLD_STYLE)] == []
