@@ -50,7 +50,8 @@ def loop_of(n: stepping.Network) -> list[Callable[[], Any]]:
     training, left = stepping._Training(n, "cpu", "float32"), dict[str, Any]()
 
     def forward() -> None:
-        left["loss"] = stepping.loss_of(n, training.weights, training.text[:, :-1], training.text[:, 1:])
+        left["logits"] = stepping.logits_of(n, training.weights, training.text[:, :-1])
+        left["loss"] = stepping.loss_of(left["logits"], training.text[:, 1:])
 
     def step() -> None:
         training.optimizer.step()

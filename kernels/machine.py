@@ -91,11 +91,12 @@ def _processor(result: Result) -> Machine:
         for d in MEASURED
     }
     copied = max((_rate(r, "bytes") for r in records if r["kernel"] == "copy"), default=0.0)
-    if not copied:
-        raise ConfigError("the result has no copy, and a processor's bandwidth is not known otherwise",
-                          "measure a suite, not one kernel")  # fmt: skip
     peaks = {dtype: max(peak, rate) for dtype, rate in best.items() if rate}
-    return Machine(processor_name(result), False, peaks, peak or max(peaks.values(), default=copied), copied, 1.0)
+    for found, kernel, told in ((copied, "copy", "bandwidth"), (peaks, "product (gemm)", "peak")):
+        if not found:
+            raise ConfigError(f"the result has no {kernel}, and a processor's {told} is not known otherwise",
+                              "measure a suite with a longer --budget, not one kernel")  # fmt: skip
+    return Machine(processor_name(result), False, peaks, peak or max(peaks.values()), copied, 1.0)
 
 
 def _rate(record: Record, what: str) -> float:

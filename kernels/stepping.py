@@ -108,16 +108,20 @@ def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
     return made
 
 
-def loss_of(n: Network, p: dense_layer.Parameters, words: Any, wanted: Any) -> Any:
-    """The loss of the network: embedding, layers, final norm, output head, cross-entropy."""
+def logits_of(n: Network, p: dense_layer.Parameters, words: Any) -> Any:
+    """The output of the network: embedding, layers, final norm, output head."""
     functional = dense_layer.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
         own = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}
         x = dense_layer.layer(x, own, shape, dense_layer.fused_attention)
     x = functional.layer_norm(x, p["norm"].shape, p["norm"], None, dense_layer.EPSILON)
-    logits = functional.linear(x, p.get("head", p["words"]))
-    return functional.cross_entropy(logits.view(-1, n.vocabulary_size).float(), wanted.reshape(-1))
+    return functional.linear(x, p.get("head", p["words"]))
+
+
+def loss_of(logits: Any, wanted: Any) -> Any:
+    """The cross-entropy of logits, in fp32."""
+    return dense_layer.functional.cross_entropy(logits.flatten(0, -2).float(), wanted.reshape(-1))
 
 
 # It only serves to run every kernel once.
@@ -181,7 +185,8 @@ class _Training:
         """The seconds of a step, and its loss."""
         clock = host_clock() if self.device == "cpu" else time.perf_counter
         start = clock()
-        loss = loss_of(self.n, self.weights, self.text[:, :-1], self.text[:, 1:])
+        logits = logits_of(self.n, self.weights, self.text[:, :-1])  # they stay until the step ends, as in most loops
+        loss = loss_of(logits, self.text[:, 1:])
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)  # gradient buffers stay and are reset, as in estimates

@@ -22,7 +22,7 @@ def command(*words: object) -> str:
 
 def set_option(name: str, value: object) -> str:
     """The option that gives a value."""
-    return typed("--set", f"{name}={value}")
+    return typed("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
 
 
 def broken(text: str, room: int) -> list[str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,17 +15,16 @@ from amped.base import version
 from amped.base.errors import ConfigError
 from amped.calibration.calibrate import DIGITS
 from amped.calibration.coefficients import MOST_OF_ALL_ROWS
-from amped.calibration.fitting import NOISE, Tell, optimizer
+from amped.calibration.fitting import NOISE, Tell, optimizer, rounded
 from amped.calibration.frozen_steps import Frozen, MeasuredStep, steps_of
 from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
-from amped.calibration.step_numbers import Key, Number, columns_of, drawn, number
-from amped.calibration.written import as_written
+from amped.calibration.step_numbers import Key, Number, drawn, number
+from amped.calibration.written import as_text, as_written, label, temporary_file
 from amped.engine.evaluate import Array
 from amped.tables.table_files import KERNELS, LookupTables, table_paths
 from amped.tables.tables import Tables, user_tables
 from amped.validation.measurements import read_measurements
 from amped.validation.residuals import Residual, residuals_of
-from amped.validation.table import SHIPPED
 
 # A row is behind a number if its time changes by more than this when the number moves by its width.
 MOVED = 0.005
@@ -92,22 +89,25 @@ def fitted_to_all(table: Path | None, lookup_tables: LookupTables = None, tell: 
                           "rows name such numbers in `fitted`; `amped coefficients` lists them")  # fmt: skip
     frozen = Frozen(steps, numbers, drawn(tables, numbers))
     tell(f"{len(numbers)} numbers to {len(steps)} rows")
-    start = values = np.array([each.value for each in numbers])
+    values = np.array([number.value for number in numbers])
     least = _cost(frozen, values)
     for _ in range(MOST_CHOICES):
-        found = _rounded(fitted_steps(frozen, values[None], _weights(frozen)[None], MOST_STEPS, tell)[0])
-        if np.max(np.abs(found - values) / frozen.drawn.widths) < SETTLED:
+        fitted = rounded(fitted_steps(frozen, values[None], _weights(frozen)[None], MOST_STEPS, tell)[0], DIGITS)
+        if np.max(np.abs(fitted - values) / frozen.drawn.widths) < SETTLED:
             break
-        again = refrozen(found, frozen, table, lookup_tables, tables)
-        own = _cost(again, found)
-        tell(f"with the choices that belong to these values: cost {own:.2f}, before {least:.2f}")
-        if own >= least:
+        with overlaid(lookup_tables, numbers, fitted) as folder:
+            steps_again = steps_of(read_measurements(table, folder), tables, folder)
+        again = Frozen(steps_again, numbers, frozen.drawn)
+        cost_again = _cost(again, fitted)
+        tell(f"with the choices that belong to these values: cost {cost_again:.2f}, before {least:.2f}")
+        if cost_again >= least:
             break
-        frozen, values, least = again, found, own
-    before = tuple(step.residual for step in steps)
-    after = before if np.array_equal(values, start) else tuple(step.residual for step in frozen.steps)
+        frozen, values, least = again, fitted, cost_again
     unfitted = predicted_with(steps, lookup_tables, numbers, frozen.drawn.without_steps())
-    return AllRows(table, lookup_tables, frozen, values, tuple(unfitted), before, after, kept)
+    before, after = (tuple(step.residual for step in of) for of in (steps, frozen.steps))
+    return AllRows(
+        table, lookup_tables, frozen, values, unfitted=tuple(unfitted), before=before, after=after, kept=kept
+    )
 
 
 def predicted_with(
@@ -115,8 +115,8 @@ def predicted_with(
 ) -> list[Residual]:
     """The times of steps, predicted with these values of the numbers."""
     with overlaid(lookup_tables, numbers, values) as folder:
-        found = residuals_of([step.residual.measurement.row for step in steps], folder)
-    return [r for r in found if r.of_time and r.aligned_error is not None]
+        residuals = residuals_of([step.residual.measurement.row for step in steps], folder)
+    return [r for r in residuals if r.of_time and r.aligned_error is not None]
 
 
 def chosen(steps: Sequence[MeasuredStep], tables: Tables) -> tuple[list[Number], dict[Key, str]]:
@@ -124,67 +124,58 @@ def chosen(steps: Sequence[MeasuredStep], tables: Tables) -> tuple[list[Number],
 
     The choice reads predictions, but no measured time.
     """
-    every = [number(tables, key) for key in sorted({key for step in steps for key in step.keys.values()})]
-    if not every:
+    keys = sorted({key for step in steps for key in step.keys.values()})
+    if not keys:
         return [], {}
-    frozen = Frozen(steps, every, drawn(tables, every))
-    _, slopes = frozen.linearized(np.array([each.value for each in every])[None])
-    effects = slopes[0] * frozen.drawn.widths
-    told = _weights(frozen) @ (effects / NOISE) ** 2
-    kept = {every[i].key: NO_ROW for i in np.flatnonzero(~np.any(np.abs(effects) > MOVED, axis=0))}
+    numbers = [number(tables, key) for key in keys]
+    frozen = Frozen(steps, numbers, drawn(tables, numbers))
+    effects = _effects(frozen, np.array([number.value for number in numbers]))
+    kept = {keys[i]: NO_ROW for i in np.flatnonzero(~np.any(np.abs(effects) > MOVED, axis=0))}
     of_row: dict[str, list[Key]] = {}
-    for i in np.argsort(-told, kind="stable"):
-        key = every[i].key
-        if key.table == KERNELS and key not in kept:
-            of_row.setdefault(key.row, []).append(key)
-    kept |= {key: TOO_MANY for own in of_row.values() for key in own[MOST_OF_ALL_ROWS:]}
-    return [each for each in every if each.key not in kept], kept
-
-
-def refrozen(values: Array, frozen: Frozen, table: Path | None, lookup_tables: LookupTables, tables: Tables) -> Frozen:
-    """The rows frozen once more, with what amped chooses by these values."""
-    with overlaid(lookup_tables, frozen.numbers, values) as folder:
-        steps = steps_of(read_measurements(table, folder), tables, folder)
-    return Frozen(steps, frozen.numbers, frozen.drawn)
+    for i in np.argsort(-(_weights(frozen) @ (effects / NOISE) ** 2), kind="stable"):
+        if keys[i].table == KERNELS and keys[i] not in kept:
+            of_row.setdefault(keys[i].row, []).append(keys[i])
+    kept |= {key: TOO_MANY for ranked in of_row.values() for key in ranked[MOST_OF_ALL_ROWS:]}
+    return [number for number in numbers if number.key not in kept], kept
 
 
 @contextmanager
 def overlaid(lookup_tables: LookupTables, numbers: Sequence[Number], values: Array) -> Iterator[LookupTables]:
     """The user's lookup tables, and over them a file of rows with these values."""
-    with TemporaryDirectory() as name:
-        file = Path(name) / "values.json"
-        file.write_text(json.dumps(rows_with(numbers, values)), "utf-8")
+    with temporary_file(rows_with(numbers, values)) as file:
         yield (*table_paths(lookup_tables), file)
 
 
-def rows_with(numbers: Sequence[Number], values: Array, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def rows_with(numbers: Sequence[Number], values: Array, about: dict[str, Any] | None = None) -> dict[str, Any]:
     """Tables whose rows extend the rows of the same name, with these values; `about` is added to each row."""
-    return {
-        table: {
-            row: {"extends": row, **{name: as_written(name, value) for name, value in columns.items()}, **(about or {}),
-                  **({"fitted": [*columns]} if about else {})}
-            for row, columns in rows.items()
-        }
-        for table, rows in columns_of(numbers, values).items()
-    }  # fmt: skip
+    tables: dict[str, dict[str, Any]] = {}
+    for key, value in zip((of.key for of in numbers), values.tolist(), strict=True):
+        row = tables.setdefault(key.table, {}).setdefault(key.row, {"extends": key.row})
+        row[key.column] = as_written(key.column, value)
+    for row in (row for rows in tables.values() for row in rows.values()):
+        row |= about | {"fitted": [name for name in row if name != "extends"]} if about else {}
+    return tables
 
 
-def as_file(found: AllRows) -> str:
+def as_file(fit: AllRows) -> str:
     """The fitted numbers as a file of lookup tables. amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
-    label = found.table.name if found.table is not None else f"amped's own {SHIPPED}"
-    rows = f"{len(found.after)} rows of high and medium confidence of {label}, all rows and numbers at once"
+    rows = f"{len(fit.after)} rows of high and medium confidence of {label(fit.table)}, all rows and numbers at once"
     about = {
         "sources": [f"amped calibrate --all, amped {version.__version__}, {date.today().isoformat()}: {rows}"],
         "fitted_on": rows, "unverified": [],
     }  # fmt: skip
-    return json.dumps(rows_with(found.numbers, found.values, about), indent=1) + "\n"
+    return as_text(rows_with(fit.numbers, fit.values, about))
 
 
 def moves(frozen: Frozen, values: Array) -> Array:
     """For each step and each number, whether the number is told by the step: it moves its time noticeably."""
+    return np.asarray(np.abs(_effects(frozen, values)) > MOVED)
+
+
+def _effects(frozen: Frozen, values: Array) -> Array:
+    """For each step and each number, how far the error moves when the number moves by its width."""
     _, slopes = frozen.linearized(values[None])
-    found: Array = np.abs(slopes[0] * frozen.drawn.widths) > MOVED
-    return found
+    return np.asarray(slopes[0] * frozen.drawn.widths)
 
 
 def groups_of(frozen: Frozen) -> list[str]:
@@ -198,7 +189,3 @@ def _weights(frozen: Frozen) -> Array:
 
 def _cost(frozen: Frozen, values: Array) -> float:
     return float(cost(frozen.errors(values[None])[0], _weights(frozen), frozen.drawn.distances(values)))
-
-
-def _rounded(values: Array) -> Array:
-    return np.array([float(f"{value:.{DIGITS}g}") for value in values])

@@ -6,19 +6,16 @@ time and a time that is inversely proportional (a rate) or proportional (traffic
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import read_json
 from amped.base.version import __version__
-from amped.calibration.written import as_written
+from amped.calibration.written import as_text, columns_written, temporary_file
 from amped.configuring.scenario import read_scenario
 from amped.engine.resolve import plan
 from amped.estimation.estimation import Estimation, estimated
@@ -30,6 +27,7 @@ from amped.theory.nouns.records import CONTRACTIONS, Duration
 SCHEMA = "layer-anchor/1"
 # The parts of a step of the layer, with the phases of operators that each one has.
 PHASES = {"forward": ("forward",), "backward": ("input_gradient", "weight_gradient"), "optimizer": ("update",)}
+PASSES = ("forward", "backward")
 # What the file must have, and the kinds of values.
 FORM: Mapping[str, type] = {"date": str, "device": dict, "software": dict, "accelerator": str, "module": str, "settings": dict,
                             "seconds": dict, "parts": dict, "host_seconds": float, "updated_parameters": int, "rows": dict}  # fmt: skip
@@ -95,29 +93,27 @@ def read_anchor(path: Path) -> Content:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise FileError(f"is not an anchor: its schema is not {SCHEMA!r}", "measure one: amped bench anchor", str(path))
-    wrong = [
+    problems = [
         Problem(f"is no {kind.__name__}", name)
         for name, kind in FORM.items()
         if not isinstance(content.get(name), kind)
     ]
-    wrong = wrong or [*_unmeasured(content)]
-    if wrong:
-        raise FileError(wrong, file=str(path))
+    problems = problems or [*_unmeasured(content)]
+    if problems:
+        raise FileError(problems, file=str(path))
     return content
 
 
 def _unmeasured(content: Content) -> Iterator[Problem]:
     """The times that are missing, or that no clock can give."""
-    kinds = [f"{part}.{kind}" for part in ("forward", "backward") for kind in ("products", "attention", "rest")]
-    for where, names in (("seconds", PHASES), ("parts", kinds)):
-        for name in names:
-            found: Any = content[where]
-            for key in name.split("."):
-                found = found.get(key) if isinstance(found, dict) else None
-            if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < float("inf"):
-                yield Problem(
-                    f"{quoted(found)} is no time in seconds", f"{where}.{name}", "measure again: amped bench anchor"
-                )
+    times = {f"seconds.{part}": content["seconds"].get(part) for part in PHASES}
+    for part in PASSES:
+        kinds = content["parts"].get(part)
+        for kind in ("products", "attention", "rest"):
+            times[f"parts.{part}.{kind}"] = kinds.get(kind) if isinstance(kinds, dict) else None
+    for place, time in times.items():
+        if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < float("inf"):
+            yield Problem(f"{quoted(time)} is no time in seconds", place, "measure again: amped bench anchor")
 
 
 def anchored(content: Content, lookup_tables: LookupTables = None) -> Anchored:
@@ -126,29 +122,28 @@ def anchored(content: Content, lookup_tables: LookupTables = None) -> Anchored:
     Raises:
         AmpedError: if the layer cannot be estimated.
     """
-    found: dict[MeasuredPart, tuple[float, bool]] = {}
+    fitted: dict[str, float] = {}
+    held: list[str] = []
     with layered(content, lookup_tables) as tables:
+        settings = {"accelerator": content["accelerator"], **content["settings"]}
 
         def estimate(values: Mapping[str, float]) -> Estimation:
-            fitted = {each.column: value for each, (value, _) in found.items()}
-            return estimated(read_scenario({}, {**_settings(content), **fitted, **values}, tables))
+            return estimated(read_scenario({}, {**settings, **fitted, **values}, tables))
 
         first = estimate({})
-        told = _told(content, first)
-        for each in told:
-            found[each] = _solved(each, _value(first, each.column), estimate)
+        parts = _measured_parts(content, first)
+        for part in parts:
+            fitted[part.column], at_limit = _solved(part, _value(first, part.column), estimate)
+            held += [part.column] if at_limit else []
         last = estimate({})
     rows = {KERNELS: first.scenario.sources.rows[KERNELS].name, SOFTWARE: first.scenario.sources.rows[MAPPING].name}
-    values = {
-        table: {each.column: value for each, (value, _) in found.items() if each.table == table} for table in rows
-    }
-    on_x86 = float(content["host_seconds"]) / _value(first, "host_time_factor")
-    values[SOFTWARE] |= {"host_time_per_layer": on_x86}
+    values = {table: {part.column: fitted[part.column] for part in parts if part.table == table} for table in rows}
+    values[SOFTWARE]["host_time_per_layer"] = float(content["host_seconds"]) / _value(first, "host_time_factor")
     if content["device"].get("kind") == "cpu":
-        values[SOFTWARE] |= {"host_time_per_step": 0.0}  # a processor that computes is its own host
+        values[SOFTWARE]["host_time_per_step"] = 0.0  # a processor that computes is its own host
     before = {name: _value(first, name) for columns in values.values() for name in columns}
-    held = tuple(each.column for each, (_, at_limit) in found.items() if at_limit)
-    return Anchored(content, rows, values, before, _compared(content, told, first, last), held)
+    compared = _compared(content, parts, first, last)
+    return Anchored(content, rows, values, before=before, parts=compared, held=tuple(held))
 
 
 @contextmanager
@@ -157,18 +152,11 @@ def layered(content: Content, lookup_tables: LookupTables) -> Iterator[LookupTab
     if not content["rows"]:
         yield lookup_tables
         return
-    with TemporaryDirectory() as name:
-        device = Path(name) / "device.json"
-        device.write_text(json.dumps(content["rows"]), "utf-8")
+    with temporary_file(content["rows"]) as device:
         yield (device, *table_paths(lookup_tables))
 
 
-def _settings(content: Content) -> dict[str, Any]:
-    """The parameters of an estimate of the layer."""
-    return {"accelerator": content["accelerator"], **content["settings"]}
-
-
-def _told(content: Content, e: Estimation) -> list[MeasuredPart]:
+def _measured_parts(content: Content, e: Estimation) -> list[MeasuredPart]:
     """The measured times that determine a coefficient."""
     parts, kernels = content["parts"], KERNELS
     sustained = SUSTAINED.get(e.choices["matrix_precision"], "gemm_sustained_fraction")
@@ -178,32 +166,26 @@ def _told(content: Content, e: Estimation) -> list[MeasuredPart]:
     def seconds(kind: str, *passes: str) -> float:
         return sum(float(parts[name][kind]) for name in passes or parts)
 
-    every = [
+    # The embedding, which the layer lacks, is updated, too: the time is that of as many parameters as the estimate has.
+    updated = e.results.number("device_updated_parameters")
+    optimizer = float(content["seconds"]["optimizer"] * updated / content["updated_parameters"])
+    measured = [
         MeasuredPart("products", seconds("products"), kernels, sustained, lambda d: d.kind in CONTRACTIONS),
         MeasuredPart("attention, forward", seconds("attention", "forward"), kernels, "attention_forward_efficiency",
              lambda d: d.kind == "fused_attention" and d.phase == "forward"),
         MeasuredPart("attention, backward", seconds("attention", "backward"), kernels, "attention_backward_efficiency",
              lambda d: d.kind == "fused_attention" and d.phase != "forward"),
-        MeasuredPart("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor", _is_rest),
-        MeasuredPart("optimizer", _optimizer_time(content, e), SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
+        MeasuredPart("all else of both passes", seconds("rest"), SOFTWARE, "streaming_traffic_factor",
+             lambda d: d.phase != "update" and d.kind not in (*CONTRACTIONS, "fused_attention")),
+        MeasuredPart("optimizer", optimizer, SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
     ]  # fmt: skip
-    return [each for each in every if each.seconds > 0 and time_of(e, each.is_of) > 0]
-
-
-def _optimizer_time(content: Content, e: Estimation) -> float:
-    """The measured time of the optimizer's step for as many parameters as the estimate has, with its embedding."""
-    seconds, measured = content["seconds"]["optimizer"], content["updated_parameters"]
-    return float(seconds * e.results.number("device_updated_parameters") / measured)
-
-
-def _is_rest(d: Duration) -> bool:
-    return d.phase != "update" and d.kind not in (*CONTRACTIONS, "fused_attention")
+    return [part for part in measured if part.seconds > 0 and time_of(e, part.is_of) > 0]
 
 
 def time_of(e: Estimation, is_of: Callable[[Duration], bool]) -> float:
     """The predicted time of some operators of a layer and of the optimizer's step."""
-    every = (*e.results.records("layer_durations"), *e.results.records("optimizer_durations"))
-    return float(sum(d.time * d.count for d in every if is_of(d)))
+    durations = (*e.results.records("layer_durations"), *e.results.records("optimizer_durations"))
+    return float(sum(d.time * d.count for d in durations if is_of(d)))
 
 
 def _value(e: Estimation, name: str) -> float:
@@ -213,29 +195,30 @@ def _value(e: Estimation, name: str) -> float:
 
 
 def _solved(
-    told: MeasuredPart, start: float, estimate: Callable[[Mapping[str, float]], Estimation]
+    part: MeasuredPart, start: float, estimate: Callable[[Mapping[str, float]], Estimation]
 ) -> tuple[float, bool]:
     """The value with which the predicted time is the measured one, and whether there is none.
 
-    There is none beyond a limit of the coefficient, or below a time that the coefficient does not change. A time grows with traffic, or with the inverse of a rate: in lines that get steeper, since something else limits a
-    kernel at first. So each step takes the line through the last two values, and twice the value where that is level.
+    There is none beyond a limit of the coefficient, or below a time that the coefficient does not change. A time grows
+    with traffic, or with the inverse of a rate: in lines that get steeper, since something else limits a kernel at first.
+    So each step takes the line through the last two values, and twice the value where that is level.
     """
-    power = -1 if told.table == KERNELS else 1
-    low, high = sorted(limit**power for limit in _limits(told.column))
+    power = -1 if part.table == KERNELS else 1
+    low, high = sorted(limit**power for limit in _limits(part.column))
 
     def time_at(x: float) -> float:
-        return time_of(estimate({told.column: x**power}), told.is_of)
+        return time_of(estimate({part.column: x**power}), part.is_of)
 
     before = start**power
     x = before / 2 if before / 2 >= low else low if before > low else min(2 * before, high)
     time_before, time = time_at(before), time_at(x)
     for _ in range(MOST_STEPS):
-        if abs(time / told.seconds - 1) < CLOSE:
+        if abs(time / part.seconds - 1) < CLOSE:
             return x**power, False
         level = time == time_before
-        if level and time > told.seconds:
+        if level and time > part.seconds:
             break
-        steeper = 2 * max(x, before) if level else x + (told.seconds - time) * (x - before) / (time - time_before)
+        steeper = 2 * max(x, before) if level else x + (part.seconds - time) * (x - before) / (time - time_before)
         before, time_before, x = x, time, min(max(steeper, low), high)
         if x == before:
             break
@@ -251,44 +234,33 @@ def _limits(name: str) -> tuple[float, float]:
 
 
 def _compared(
-    content: Content, told: list[MeasuredPart], first: Estimation, last: Estimation
+    content: Content, parts: list[MeasuredPart], first: Estimation, last: Estimation
 ) -> dict[str, tuple[float, float, float]]:
     """Measured seconds beside those predicted before and now: of both passes, and of the kinds of kernels."""
-    passes = [
-        MeasuredPart(part, float(content["seconds"][part]), "", "", partial(_is_in, PHASES[part]))
-        for part in PHASES
-        if part != "optimizer"
-    ]
-    return {
-        each.what: (each.seconds, time_of(first, each.is_of), time_of(last, each.is_of)) for each in (*passes, *told)
-    }
+
+    def of_pass(name: str) -> Callable[[Duration], bool]:
+        return lambda d: d.phase in PHASES[name]
+
+    lines = [(name, float(content["seconds"][name]), of_pass(name)) for name in PASSES]
+    lines += [(part.what, part.seconds, part.is_of) for part in parts]
+    return {what: (seconds, time_of(first, is_of), time_of(last, is_of)) for what, seconds, is_of in lines}
 
 
-def _is_in(phases: tuple[str, ...], d: Duration) -> bool:
-    return d.phase in phases
-
-
-def as_file(found: Anchored) -> str:
+def as_file(anchor: Anchored) -> str:
     """The rows as a file of lookup tables; amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
-    content, rows = found.content, dict(found.content["rows"])
-    for table, columns in found.values.items():
-        name = found.rows[table]
-        own = rows.get(table, {}).get(name, {"extends": name})
-        written = {column: as_written(column, value) for column, value in columns.items()}
-        fitted = [*columns]
-        rows[table] = rows.get(table, {}) | {name: {**own, **written, **_about(content), "fitted": fitted}}
-    return json.dumps(rows, indent=1) + "\n"
-
-
-def _about(content: Content) -> dict[str, Any]:
-    """What the rows say of themselves."""
-    return {"aliases": [], "sources": [f"amped calibrate --anchor, amped {__version__}: {label(content)}"],
-            "fitted_on": label(content), "anchored_on": label(content), "unverified": []}  # fmt: skip
+    layer, rows = label(anchor.content), dict(anchor.content["rows"])
+    about = {"aliases": [], "sources": [f"amped calibrate --anchor, amped {__version__}: {layer}"], "fitted_on": layer,
+             "anchored_on": layer, "unverified": []}  # fmt: skip
+    for table, columns in anchor.values.items():
+        name, device = anchor.rows[table], rows.get(table, {})
+        row = device.get(name, {"extends": name}) | columns_written(columns) | about | {"fitted": [*columns]}
+        rows[table] = device | {name: row}
+    return as_text(rows)
 
 
 def label(content: Content) -> str:
     """The layer, in words."""
-    s, own = content["settings"], content["module"] or "plain PyTorch"
+    s, module = content["settings"], content["module"] or "plain PyTorch"
     shards = f", one of {s['tensor_parallel_degree']} tensor-parallel shards" if s["tensor_parallel_degree"] > 1 else ""
     sizes = f"{s['dimensionality']} wide, {s['microbatch_size']} x {s['context']} tokens, {s['matrix_precision']}"
-    return f"a layer {sizes}{shards} ({own}, torch {content['software']['torch']}), {content['device']['name']}, {content['date'][:10]}"
+    return f"a layer {sizes}{shards} ({module}, torch {content['software']['torch']}), {content['device']['name']}, {content['date'][:10]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from amped.base.errors import AmpedError, ConfigError, Problem, one_line
 from amped.calibration.coefficients import FITTABLE, MOST_OF_AN_ACCELERATOR, Coefficient
-from amped.calibration.fitting import NOISE, Task, Tell, fitted
+from amped.calibration.fitting import NOISE, Task, Tell, fitted, rounded
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
 from amped.estimation.own_runs import own_run, own_size
@@ -116,10 +117,12 @@ def calibrated(
     """
     tables = user_tables(lookup_tables)
     row = tables.row(ACCELERATORS, accelerator)
-    own = [m for m in read_measurements(table, lookup_tables) if accelerator_of(m, tables) == row.name]
-    if not own:
-        raise ConfigError(f"no row of {_label(table)} was measured on {row.name}", _measured_on(table, lookup_tables))
-    return _calibrated(row, own, lookup_tables, tell)
+    by_accelerator = _by_accelerator(table, tables, lookup_tables)
+    if row.name not in by_accelerator:
+        names = f"it has rows of {', '.join(by_accelerator)}"
+        advice = names if by_accelerator else "no row can be modeled: `amped validate` says why"
+        raise ConfigError(f"no row of {_label(table)} was measured on {row.name}", advice)
+    return _calibrated(row, by_accelerator[row.name], lookup_tables, tell)
 
 
 def calibrated_all(
@@ -130,39 +133,40 @@ def calibrated_all(
     Raises:
         ConfigError: if no accelerator can be fitted; AmpedError: for an unreadable table.
     """
-    tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
-    names = [name for name in dict.fromkeys(accelerator_of(m, tables) for m in every) if name]
-    if not names:
+    tables = user_tables(lookup_tables)
+    by_accelerator = _by_accelerator(table, tables, lookup_tables)
+    if not by_accelerator:
         raise ConfigError(f"no row of {_label(table)} can be modeled", "`amped validate` says why")
-    found: list[Calibration] = []
+    calibrations: list[Calibration] = []
     refused: list[Problem] = []
-    for name in names:
+    for name, rows in by_accelerator.items():
         try:
-            own = [m for m in every if accelerator_of(m, tables) == name]
-            found.append(_calibrated(tables.row(ACCELERATORS, name), own, lookup_tables, tell))
+            calibrations.append(_calibrated(tables.row(ACCELERATORS, name), rows, lookup_tables, tell))
         except ConfigError as error:
             refused += error.problems
             tell(f"left as it is: {one_line(error)}")
-    if not found:
+    if not calibrations:
         raise ConfigError(refused)
-    return found
+    return calibrations
 
 
-def accelerator_of(m: Measurement, tables: Tables) -> str:
-    """The accelerator's row for a measurement; an empty text if there is none."""
-    try:
-        system = m.settings.get("system")
-        own = tables.row(SYSTEMS, system).columns.get("accelerator") if system else None
-        return tables.row(ACCELERATORS, str(m.settings.get("accelerator") or own)).name
-    except AmpedError:
-        return ""
+def _by_accelerator(table: Path | None, tables: Tables, lookup_tables: LookupTables) -> dict[str, list[Measurement]]:
+    """The measurements of a table by their accelerator; those whose accelerator has no row are left out."""
+    by_accelerator: dict[str, list[Measurement]] = {}
+    for m in read_measurements(table, lookup_tables):
+        with suppress(AmpedError):
+            system = m.settings.get("system")
+            of_system = tables.row(SYSTEMS, system).columns.get("accelerator") if system else None
+            row = tables.row(ACCELERATORS, str(m.settings.get("accelerator") or of_system))
+            by_accelerator.setdefault(row.name, []).append(m)
+    return by_accelerator
 
 
-def _calibrated(row: Row, own: Sequence[Measurement], lookup_tables: LookupTables, tell: Tell) -> Calibration:
-    observations, base, left_out = _observations(own, lookup_tables)
+def _calibrated(row: Row, rows: Sequence[Measurement], lookup_tables: LookupTables, tell: Tell) -> Calibration:
+    observations, base, left_out = _observations(rows, lookup_tables)
     if base is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise ConfigError(f"none of the {len(own)} rows of {row.name} can be fitted to", reasons)
+        raise ConfigError(f"none of the {len(rows)} rows of {row.name} can be fitted to", reasons)
     return fitted_to(row, base, observations, left_out, tell)
 
 
@@ -187,39 +191,40 @@ def fitted_to(
                           f"a fitted number needs {ROWS_OF_A_NUMBER} rows whose time depends on it")  # fmt: skip
     tell(f"{row.name}: {len(coefficients)} coefficients to {len(observations)} rows")
     start = np.array([_start(observations, c.name) for c in coefficients])
-    networks = list(dict.fromkeys(o.group for o in observations))
-    parts = [o.group if len(networks) > 1 else o.name for o in observations]
+    networks = len({o.group for o in observations})
+    parts = [o.group if networks > 1 else o.name for o in observations]
     groups = list(dict.fromkeys(parts))
-    weights = np.array([[1.0] * len(observations), *_without(parts, groups)])
+    weights = np.concatenate([np.ones((1, len(parts))), np.array(groups)[:, None] != np.array(parts)])
     task = Task(coefficients, start, observations, weights)
-    found = np.vectorize(lambda value: float(f"{value:.{DIGITS}g}"))(fitted(task, tell))
-    before, errors = np.exp(task.errors(start * np.zeros((1, 1)))), np.exp(task.errors((found - start) / task.doubts))
-    alone = np.array([errors[1 + groups.index(part), i] for i, part in enumerate(parts)])
+    values = rounded(fitted(task, tell), DIGITS)
+    (before,), (after, *without) = (np.exp(task.errors((x - start) / task.doubts)) for x in (start[None], values))
+    alone = np.array(without)[[groups.index(part) for part in parts], range(len(parts))]
     runs = tuple(
-        FittedRun(o.name, o.measured_time, o.measured_time * b, o.measured_time * a, o.measured_time * w, o.ground)
-        for o, b, a, w in zip(observations, *(ratios.tolist() for ratios in (before[0], errors[0], alone)), strict=True)
+        FittedRun(o.name, time := o.measured_time, before=time * b, after=time * a, without=time * w, ground=o.ground)
+        for o, b, a, w in zip(observations, *(ratios.tolist() for ratios in (before, after, alone)), strict=True)
     )
+    names = [c.name for c in coefficients]
     return Calibration(
-        row, base, tuple(coefficients), dict(zip([c.name for c in coefficients], map(float, found[0]), strict=True)),
-        {c.name: float(v) for c, v in zip(coefficients, start, strict=True)}, _at_bound(task, found[0]), unseen,
-        tuple(o.name for o in observations), len(networks), left_out, _mean(before[0]), _mean(errors[0]),
-        _mean(alone) if len(networks) > 1 else None, runs,
+        row, base, tuple(coefficients), values=dict(zip(names, values[0].tolist(), strict=True)),
+        before=dict(zip(names, start.tolist(), strict=True)), at_bound=_at_bound(task, values[0]), unseen=unseen,
+        used=tuple(o.name for o in observations), sizes=networks, left_out=left_out, error_before=_mean(before),
+        error_after=_mean(after), error_left_out=_mean(alone) if networks > 1 else None, runs=runs,
     )  # fmt: skip
 
 
 def _observations(
-    own: Sequence[Measurement], lookup_tables: LookupTables
+    rows: Sequence[Measurement], lookup_tables: LookupTables
 ) -> tuple[list[Observation], Row | None, dict[str, str]]:
     """The measurements that can be fitted to, the row of kernel efficiencies that they use, and those left out."""
-    found: list[Observation] = []
+    observations: list[Observation] = []
     base, left_out = None, {}
-    for m in own:
+    for m in rows:
         try:
             observation, base = observed(m, lookup_tables)
-            found.append(observation)
+            observations.append(observation)
         except AmpedError as error:
             left_out[m.id] = one_line(error)
-    return found, base, left_out
+    return observations, base, left_out
 
 
 def chosen(
@@ -232,31 +237,28 @@ def chosen(
     reason.
     """
     used = [c for c in FITTABLE if any(c.name in o.start for o in observations)]
-    known = [c.known_from_steps_alone() if c.name in fitted_before else c for c in used]
-    start = np.array([_start(observations, c.name) for c in known])
-    task = Task(known, start, observations, np.ones((1, len(observations))))
+    doubted = [c.known_from_steps_alone() if c.name in fitted_before else c for c in used]
+    start = np.array([_start(observations, c.name) for c in doubted])
+    task = Task(doubted, start, observations, np.ones((1, len(observations))))
     low, high = task.bounds
     moved = np.diag(np.clip(np.where(high >= 1.0, 1.0, -1.0), low, high))
-    errors = task.errors(np.concatenate([np.zeros((1, len(known))), moved]))
+    errors = task.errors(np.concatenate([np.zeros((1, len(doubted))), moved]))
     effects = np.sum(((errors[1:] - errors[0]) / NOISE) ** 2, axis=1)
     telling = [i for i in np.argsort(-effects, kind="stable") if effects[i] >= TELLING]
     kept = set(telling[: min(MOST_OF_AN_ACCELERATOR, len(observations) // ROWS_OF_A_NUMBER)])
-    return [c for i, c in enumerate(known) if i in kept], tuple(c.name for i, c in enumerate(known) if i not in kept)
+    unseen = tuple(c.name for i, c in enumerate(doubted) if i not in kept)
+    return [c for i, c in enumerate(doubted) if i in kept], unseen
 
 
 def _start(observations: Sequence[Observation], name: str) -> float:
     return next(o.start[name] for o in observations if name in o.start)
 
 
-def _without(parts: Sequence[str], groups: Sequence[str]) -> list[list[float]]:
-    """For each group, the weights of the observations without it."""
-    return [[float(part != group) for part in parts] for group in groups]
-
-
-def _at_bound(task: Task, found: Array) -> tuple[str, ...]:
-    moved = (found - task.start) / task.doubts
+def _at_bound(task: Task, values: Array) -> tuple[str, ...]:
+    moved = (values - task.start) / task.doubts
     low, high = task.bounds
-    return tuple(c.name for c, m, a, b in zip(task.coefficients, moved, low, high, strict=True) if m <= a or m >= b)
+    at_bound = (moved <= low) | (moved >= high)
+    return tuple(c.name for c, at in zip(task.coefficients, at_bound, strict=True) if at)
 
 
 def _mean(ratios: Array) -> float:
@@ -266,9 +268,3 @@ def _mean(ratios: Array) -> float:
 
 def _label(table: Path | None) -> str:
     return str(table) if table is not None else "the table that comes with amped"
-
-
-def _measured_on(table: Path | None, lookup_tables: LookupTables) -> str:
-    tables, every = user_tables(lookup_tables), read_measurements(table, lookup_tables)
-    names = dict.fromkeys(filter(None, (accelerator_of(m, tables) for m in every)))
-    return f"it has rows of {', '.join(names)}" if names else "no row can be modeled: `amped validate` says why"

@@ -68,6 +68,11 @@ class Task:
         return np.stack([np.log(o.times(values) / o.measured_time) for o in self.observations], axis=-1)
 
 
+def rounded(values: Array, digits: int) -> Array:
+    """The values with so many digits."""
+    return np.asarray(np.vectorize(lambda value: float(f"{value:.{digits}g}"))(values))
+
+
 def optimizer() -> Any:
     """The module of scipy that finds the least sum of squares; only fits need it.
 
@@ -97,12 +102,12 @@ def fitted(task: Task, tell: Tell = lambda _: None) -> Array:
         far = np.max(np.abs(moved[:number]))
         tell(f"step {intermediate_result.nit}: mean error {mean:.1%}, moved by {far:.2g} of what is doubted")
 
-    found = optimize.least_squares(
+    solution = optimize.least_squares(
         lambda moved: linearized(moved.tobytes())[0], np.zeros(fits * number), lambda moved: linearized(moved.tobytes())[1],
         tuple(np.tile(bound, fits) for bound in task.bounds), method="dogbox", loss=lambda squares: _loss(squares, is_error),
         ftol=SETTLED, xtol=SETTLED, max_nfev=MOST_STEPS, callback=tell_step,
     )  # fmt: skip
-    return np.asarray(task.start + found.x.reshape(fits, number) * task.doubts)
+    return np.asarray(task.start + solution.x.reshape(fits, number) * task.doubts)
 
 
 def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
@@ -114,8 +119,8 @@ def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
     fits, number = moved.shape
     signs = np.where(moved + DIFFERENCE > task.bounds[1], -1.0, 1.0)
     nearby = moved[:, None, :] + DIFFERENCE * signs[:, None, :] * np.eye(number)
-    every = task.errors(np.concatenate([moved, nearby.reshape(-1, number)])) / NOISE
-    errors, changed = every[:fits], every[fits:].reshape(fits, number, -1)
+    errors, changed = np.split(task.errors(np.concatenate([moved, nearby.reshape(-1, number)])) / NOISE, [fits])
+    changed = changed.reshape(fits, number, -1)
     slopes = task.weights[:, None, :] * (changed - errors[:, None, :]) / (DIFFERENCE * signs[:, :, None])
     distances = np.broadcast_to(np.eye(number), (fits, number, number))
     whole = np.zeros((fits, len(task.observations) + number, fits, number))

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from amped.calibration.observations import step_times
 from amped.calibration.step_numbers import Drawn, Key, Number, fitted_key
 from amped.configuring.sources import LookedUp
-from amped.engine.axes import JointAxis
-from amped.engine.evaluate import NO_TUPLES, Array, run
+from amped.engine.evaluate import Array
 from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import Estimation
 from amped.tables.table_files import LookupTables
@@ -63,24 +63,24 @@ def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: LookupT
         lookup_tables: a folder whose values are used instead.
     """
     trusted = [m for m in rows if m.confidence != "low"]
-    found = (_step(own, e, tables) for own, e in estimates_of(trusted, lookup_tables))
-    return [step for step in found if step is not None]
+    return [
+        _step(residual, residual.times[0], e, tables)
+        for residuals, e in estimates_of(trusted, lookup_tables)
+        for residual in residuals
+        if e is not None and residual.times is not None
+    ]
 
 
-def _step(own: Sequence[Residual], e: Estimation | None, tables: Tables) -> MeasuredStep | None:
-    timed = next((r for r in own if r.of_time and r.trusted and r.times), None)
-    if e is None or timed is None or timed.times is None:
-        return None
+def _step(residual: Residual, measured_time: float, e: Estimation, tables: Tables) -> MeasuredStep:
     sources = e.scenario.sources
     chosen = plan(e.scenario.catalogue, (TIME,), sources)
     keys: dict[str, Key] = {}
     for name in chosen.leaves:
         origin = sources.origins.get(name)
-        key = fitted_key(tables, origin.row, origin.column) if isinstance(origin, LookedUp) else None
-        if key is not None:
+        if isinstance(origin, LookedUp) and (key := fitted_key(tables, origin.row, origin.column)):
             keys[name] = key
     given = {name: sources.given[name] for name in chosen.leaves} | chosen.defaults
-    return MeasuredStep(timed, timed.times[0], keys, chosen.opened, given)
+    return MeasuredStep(residual, measured_time, keys, plan=chosen.opened, given=given)
 
 
 class Frozen:
@@ -89,7 +89,7 @@ class Frozen:
     def __init__(self, steps: Sequence[MeasuredStep], numbers: Sequence[Number], drawn: Drawn) -> None:
         """Takes the steps, the numbers that may change, and their widths and bounds."""
         self.steps, self.numbers, self.drawn = list(steps), list(numbers), drawn
-        places = {each.key: place for place, each in enumerate(numbers)}
+        places = {number.key: place for place, number in enumerate(numbers)}
         self.read = [{n: places[key] for n, key in step.keys.items() if key in places} for step in steps]
         self.touched = [sorted(set(read.values())) for read in self.read]
         self.measured = np.array([step.measured_time for step in steps])
@@ -113,32 +113,24 @@ class Frozen:
         """
         signs = np.where(settings + DIFFERENCE * self.drawn.widths > self.drawn.high, -1.0, 1.0)
         moves = DIFFERENCE * self.drawn.widths * signs
-        every = [self._nearby(settings, moves, own) for own in self.touched]
-        found = self._errors([each.reshape(-1, len(self.numbers)) for each in every])
-        number = len(settings)
-        errors = np.stack([each[:number] for each in found], axis=1)
+        nearby = self._errors([_nearby(settings, moves, numbers) for numbers in self.touched])
+        size = len(settings)
+        errors = np.stack([of_step[:size] for of_step in nearby], axis=1)
         slopes = np.zeros((*errors.shape, len(self.numbers)))
-        for place, own in enumerate(self.touched):
-            moved = found[place].reshape(len(own) + 1, number)
-            slopes[:, place, own] = ((moved[1:] - moved[0]) / moves[:, own].T).T
+        for place, numbers in enumerate(self.touched):
+            moved = nearby[place].reshape(len(numbers) + 1, size)
+            slopes[:, place, numbers] = ((moved[1:] - moved[0]) / moves[:, numbers].T).T
         return errors, slopes
-
-    def _nearby(self, settings: Array, moves: Array, own: Sequence[int]) -> Array:
-        """The settings, and for each number of a step the settings with this number moved."""
-        every = np.repeat(settings[None], len(own) + 1, axis=0)
-        for turn, place in enumerate(own):
-            every[turn + 1, :, place] += moves[:, place]
-        return every
 
     def _errors(self, settings: Sequence[Array]) -> list[Array]:
         """For each step, its errors for its own settings."""
-        found: list[Array] = [np.empty(0)] * len(self.steps)
+        errors: dict[int, Array] = {}
         for places in self.bundles:
             times = self._times(places, [settings[place] for place in places])
             ends = np.cumsum([len(settings[place]) for place in places])[:-1]
-            for place, own in zip(places, np.split(times, ends), strict=True):
-                found[place] = np.log(own / self.measured[place])
-        return found
+            for place, of_step in zip(places, np.split(times, ends), strict=True):
+                errors[place] = np.log(of_step / self.measured[place])
+        return [errors[place] for place in range(len(self.steps))]
 
     def _times(self, places: Sequence[int], settings: Sequence[Array]) -> Array:
         """The times of steps of one structure, each for its own settings, one after another."""
@@ -148,13 +140,11 @@ class Frozen:
         for name, value in first.given.items():
             if isinstance(value, str):
                 continue
-            column = np.concatenate([self._column(p, name, own) for p, own in zip(places, settings, strict=True)])
+            column = np.concatenate([self._column(p, name, of) for p, of in zip(places, settings, strict=True)])
             values[name] = float(column[0])
             if np.any(column != column[0]):
                 columns[name] = column
-        joint = JointAxis(columns, worthwhile=0.0) if columns else NO_TUPLES
-        found = run(first.plan, values, joint, keep=frozenset({TIME}))[TIME].reshape(-1)
-        return np.broadcast_to(found, (sum(map(len, settings)),))
+        return step_times(first.plan, values, columns, sum(map(len, settings)))
 
     def _column(self, place: int, name: str, settings: Array) -> Array:
         """The values of one source of a step's plan, for each of its settings."""
@@ -162,3 +152,11 @@ class Frozen:
         if number is not None:
             return settings[:, number]
         return np.full(len(settings), float(self.steps[place].given[name]))
+
+
+def _nearby(settings: Array, moves: Array, numbers: Sequence[int]) -> Array:
+    """The settings, and then for each number of a step the settings with this number moved."""
+    nearby = np.repeat(settings[None], len(numbers) + 1, axis=0)
+    for turn, place in enumerate(numbers, 1):
+        nearby[turn, :, place] += moves[:, place]
+    return nearby.reshape(-1, settings.shape[1])

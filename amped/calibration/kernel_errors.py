@@ -18,9 +18,9 @@ from amped.base.units import parse
 from amped.configuring.scenario import read_scenario
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.measured_kernels.kinds import KINDS, PRECISIONS
-from amped.measured_kernels.predictor import Predictor
-from amped.measured_kernels.table_reading import Array, MeasuredKernels
+from amped.measured_kernels.kinds import NAME_OF_KIND, PRECISIONS
+from amped.measured_kernels.predictor import Array, Predictor, floats
+from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, LookupTables
 from amped.tables.tables import Tables, system_built_with, user_tables
 
@@ -75,39 +75,46 @@ class KernelErrors:
 def kernel_errors(kernels: Sequence[MeasuredKernels], lookup_tables: LookupTables = None) -> list[KernelErrors]:
     """The errors of each library's kernels; one that cannot be predicted is returned with its reason."""
     tables = user_tables(lookup_tables)
-    return [_errors(each, tables, lookup_tables) for each in kernels]
+    return [_errors(k, tables, lookup_tables) for k in kernels]
 
 
-def _errors(own: MeasuredKernels, tables: Tables, lookup_tables: LookupTables) -> KernelErrors:
-    name = next(name for name, kind in KINDS.items() if kind is own.kind)
-    head = (own.accelerator, name, own.precision, own.library, len(own), int(own.kept_out.sum()))
+def _errors(k: MeasuredKernels, tables: Tables, lookup_tables: LookupTables) -> KernelErrors:
     try:
-        told = predicted(own, machine(own.accelerator, own.precision, tables, lookup_tables))
+        prediction = predicted(k, machine(k.accelerator, k.precision, tables, lookup_tables))
     except AmpedError as error:
-        return KernelErrors(*head, reason=one_line(error))
-    seen, kept = ~own.kept_out, own.kept_out
-    if np.sum(seen) < FEWEST_SEEN or not kept.any():
-        alone = float(np.mean(np.abs(told.law / own.times - 1)))
-        return KernelErrors(*head, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
-    return compared(own, name, library(told.at(seen), own.times[seen]), told, kept)
+        return _of(k, k.kept_out, reason=one_line(error))
+    if np.sum(~k.kept_out) < FEWEST_SEEN or not k.kept_out.any():
+        alone = float(np.mean(np.abs(prediction.law / k.times - 1)))
+        return _of(k, k.kept_out, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
+    return compared(k, library(prediction.at(~k.kept_out), k.times[~k.kept_out]), prediction, k.kept_out)
 
 
-def compared(own: MeasuredKernels, kind: str, of: Library, told: Predicted, asked: NDArray[np.bool_]) -> KernelErrors:
+def compared(k: MeasuredKernels, of: Library, prediction: Predicted, rows: NDArray[np.bool_]) -> KernelErrors:
     """The errors of some kernels of a library, whose scale and fixed time are known.
 
     Args:
-        own: the kernels.
-        kind: the name of their kind.
+        k: the kernels.
         of: the scale and the fixed time of the library.
-        told: what the law says of each kernel.
-        asked: for each kernel, whether it counts; no fit may have seen those that do.
+        prediction: what the law says of each kernel.
+        rows: for each kernel, whether it counts; no fit may have seen those that do.
     """
-    errors = of.time(told.at(asked)) / own.times[asked] - 1
-    alone = told.law[asked] / own.times[asked] - 1
-    scored = not any(name in own.library for name in FALLBACKS)
-    head = (own.accelerator, kind, own.precision, own.library, len(own), int(asked.sum()))
-    sizes = (float(np.mean(np.abs(errors))), float(np.mean(errors)), float(np.mean(np.abs(alone))))
-    return KernelErrors(*head, of.scale, of.fixed, of.waits, *sizes, scored)
+    errors = of.time(prediction.at(rows)) / k.times[rows] - 1
+    return _of(
+        k, rows, scale=of.scale, fixed_time=of.fixed, fixed_time_is_least=of.waits, scored=not is_fallback(k.library),
+        mean_absolute_error_fraction=float(np.mean(np.abs(errors))), mean_signed_error_fraction=float(np.mean(errors)),
+        law_alone_error_fraction=float(np.mean(np.abs(prediction.law[rows] / k.times[rows] - 1))),
+    )  # fmt: skip
+
+
+def _of(k: MeasuredKernels, kept_out: NDArray[np.bool_], **errors: Any) -> KernelErrors:
+    """The errors of some kernels, with what ran them."""
+    kind, number = NAME_OF_KIND[id(k.kind)], int(kept_out.sum())
+    return KernelErrors(k.accelerator, kind, k.precision, k.library, rows=len(k), kept_out=number, **errors)
+
+
+def is_fallback(name: str) -> bool:
+    """Whether a library is only a replacement."""
+    return any(fallback in name for fallback in FALLBACKS)
 
 
 @dataclass(frozen=True)
@@ -127,10 +134,10 @@ class Predicted:
         return Predicted(self.law[rows], self.host[rows])
 
 
-def predicted(own: MeasuredKernels, of: Predictor) -> Predicted:
+def predicted(k: MeasuredKernels, of: Predictor) -> Predicted:
     """What the law says of each kernel."""
-    both = (own.kind.time(own.columns, of), own.kind.host(own.columns, of))
-    return Predicted(*(np.broadcast_to(np.asarray(each, dtype=np.float64), own.times.shape) for each in both))
+    law, host = k.kind.time(k.columns, of), k.kind.host(k.columns, of)
+    return Predicted(*(np.broadcast_to(floats(column), len(k)) for column in (law, host)))
 
 
 def machine(
@@ -154,18 +161,19 @@ def machine(
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
-    entry, settings = PRECISIONS[precision]
-    asked = {"accelerator": tables.row(ACCELERATORS, accelerator).name, **settings, **SHORT_RUN, **(coefficients or {})}
-    built = system_built_with(str(asked["accelerator"]), tables)
-    scenario = read_scenario({}, asked | ({"system": built} if built else {}), lookup_tables)
-    known = scenario.sources.given
-    wanted = ("kernel_rates", "network") if built else ("kernel_rates",)
-    found = run(plan(scenario.catalogue, wanted, scenario.sources), known)
-    rates, *network = (found.cells[name][0][0] for name in wanted)
-    columns = tables.row(ACCELERATORS, accelerator).columns
-    cache = float(parse(columns["l2_cache"], "byte")) if "l2_cache" in columns else 0.0
-    frequency, architecture = float(known.get("frequency", np.inf)), str(columns.get("architecture", ""))
-    return Predictor(rates, entry, frequency, network[0] if network else None, cache, architecture)
+    entry, of_precision = PRECISIONS[precision]
+    row, names = tables.row(ACCELERATORS, accelerator), ["kernel_rates"]
+    settings = {"accelerator": row.name, **of_precision, **SHORT_RUN, **(coefficients or {})}
+    if system := system_built_with(row.name, tables):
+        settings["system"] = system
+        names.append("network")
+    scenario = read_scenario({}, settings, lookup_tables)
+    results = run(plan(scenario.catalogue, names, scenario.sources), scenario.sources.given)
+    rates, *network = (results.cells[name][0][0] for name in names)
+    return Predictor(
+        rates, entry, frequency=float(scenario.sources.given.get("frequency", np.inf)), network=network[0] if network else None,
+        cache=float(parse(row.columns.get("l2_cache", 0.0), "byte")), architecture=str(row.columns.get("architecture", "")),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,46 +189,48 @@ class Library:
     fixed: float
     waits: bool = False
 
-    def time(self, told: Predicted) -> Array:
+    def time(self, prediction: Predicted) -> Array:
         """The seconds that the library takes for kernels of which the law says this."""
-        work, fixed = self.scale * told.law, self.fixed * told.host
+        work, fixed = self.scale * prediction.law, self.fixed * prediction.host
         return np.maximum(work, fixed) if self.waits else work + fixed
 
-    def error(self, told: Predicted, measured: Array) -> float:
+    def error(self, prediction: Predicted, measured: Array) -> float:
         """The mean absolute logarithm of predicted over measured times."""
-        return float(np.mean(np.abs(np.log(self.time(told) / measured))))
+        return float(np.mean(np.abs(np.log(self.time(prediction) / measured))))
 
 
-def library(told: Predicted, measured: Array, scale: float | None = None) -> Library:
+def library(prediction: Predicted, measured: Array, scale: float | None = None) -> Library:
     """Fits the fixed time and, if none is given, the scale of a library.
 
     The fit has the least mean absolute logarithm of predicted over measured times.
 
     For each of some fixed times, the scale is the median ratio of the remaining time to the law's time.
     """
-    least = float((measured / told.host).min())
-    found = [_beside(told, measured, share * least, scale) for share in BESIDE]
-    found += [_waiting(told, measured, share * least, scale) for share in FLOORS]
-    return min(found, key=lambda each: each.error(told, measured))
+    law, host = prediction.law, prediction.host
+    least = float((measured / host).min())
+    libraries = [
+        Library(scale or _median((measured - fixed * host) / law), fixed) for fixed in (least * BESIDE).tolist()
+    ]
+    for fixed in (least * FLOORS).tolist():
+        is_long = measured > 1.5 * fixed * host
+        libraries.append(Library(scale or _median((measured / law)[is_long]), fixed, waits=True))
+    return min(libraries, key=lambda library: library.error(prediction, measured))
 
 
-def _beside(told: Predicted, measured: Array, fixed: float, scale: float | None) -> Library:
-    return Library(scale or float(np.exp(np.median(np.log((measured - fixed * told.host) / told.law)))), fixed)
+def _median(ratios: Array) -> float:
+    """The median of ratios, where two in the middle have their geometric mean; 1 if there are none."""
+    return float(np.exp(np.median(np.log(ratios)))) if len(ratios) else 1.0
 
 
-def _waiting(told: Predicted, measured: Array, fixed: float, scale: float | None) -> Library:
-    long = measured > 1.5 * fixed * told.host
-    own = scale or (float(np.exp(np.median(np.log(measured[long] / told.law[long])))) if long.any() else 1.0)
-    return Library(own, fixed, waits=True)
-
-
-def by_kind(found: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
+def by_kind(errors_of_libraries: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
     """Kind, precision, accelerator, number of rows kept out, and their mean error; that of all accelerators first."""
-    told = [e for e in found if e.scored and e.mean_absolute_error_fraction is not None]
-    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in told):
-        own = [e for e in told if (e.kind, e.precision) == (kind, precision)]
-        for name in (EVERY, *dict.fromkeys(e.accelerator for e in own)):
-            some = [e for e in own if name in (EVERY, e.accelerator)]
-            rows = sum(e.kept_out for e in some)
-            mean = sum(e.kept_out * (e.mean_absolute_error_fraction or 0.0) for e in some) / rows
-            yield kind, precision, name, rows, mean
+    groups: dict[tuple[str, str], dict[str, list[tuple[int, float]]]] = {}
+    for e in errors_of_libraries:
+        if e.scored and e.mean_absolute_error_fraction is not None:
+            by_accelerator = groups.setdefault((e.kind, e.precision), {EVERY: []})
+            for name in (EVERY, e.accelerator):
+                by_accelerator.setdefault(name, []).append((e.kept_out, e.mean_absolute_error_fraction))
+    for (kind, precision), by_accelerator in groups.items():
+        for name, errors in by_accelerator.items():
+            rows = sum(number for number, _ in errors)
+            yield kind, precision, name, rows, sum(number * error for number, error in errors) / rows

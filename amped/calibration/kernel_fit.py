@@ -7,7 +7,6 @@ has one scale and one fixed time. One shape of five is kept out of the fit (`tab
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.base.files import shipped_json
 from amped.base.version import __version__
-from amped.calibration.fitting import Tell, optimizer
-from amped.calibration.kernel_errors import FALLBACKS, Predicted, library, machine, predicted
-from amped.calibration.written import as_written
+from amped.calibration.fitting import Tell, optimizer, rounded
+from amped.calibration.kernel_errors import Predicted, is_fallback, library, machine, predicted
+from amped.calibration.written import as_text, columns_written
 from amped.configuring.scenario import read_scenario
 from amped.measured_kernels.kinds import KINDS
-from amped.measured_kernels.table_reading import Array, MeasuredKernels
+from amped.measured_kernels.predictor import Array
+from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, KERNELS, LookupTables
 from amped.tables.tables import Tables
 from amped.theory.language.catalogue import catalogue
@@ -47,36 +48,12 @@ class KernelFamily:
     sustained: Mapping[str, str]
     fixed: Mapping[str, float]
 
+    def has(self, k: MeasuredKernels) -> bool:
+        """Whether kernels are of this family."""
+        return k.kind is KINDS[self.kind] and k.precision in self.sustained
 
-FAMILIES = (
-    KernelFamily(
-        "products",
-        {
-            "cache_intensity": (75.0, 20.0, 200.0), "tile_latency": (5e-7, 1e-8, 3e-6),
-            "split_product_time": (3e-6, 1e-7, 2e-5), "exposed_store_fraction": (0.4, 0.01, 2.0),
-            "wave_quantization": (0.2, 0.01, 1.0), "exposed_operand_fraction": (0.1, 0.001, 1.0),
-            "energy_of_operand_byte": (1.8e-11, 2e-12, 6e-11),
-        },
-        {"bfloat16": "gemm_sustained_fraction", "fp8": "fp8_gemm_sustained_fraction",
-         "fp8_block": "blockwise_fp8_fraction", "nvfp4": "fp4_gemm_sustained_fraction"},
-        {"medium_tile_efficiency": 1.0, "small_tile_efficiency": 1.0, "smallest_tile_efficiency": 1.0, "gemm_ramp_depth": 0.0,
-         "tile_quantization": 1.0},
-    ),
-    KernelFamily(
-        "attention_forward",
-        {"attention_ramp_length": (200.0, 5.0, 2000.0), "attention_edge_length": (120.0, 5.0, 1000.0),
-         "attention_tile_rows": (100.0, 1.0, 600.0), "attention_head_ramp": (70.0, 1.0, 400.0)},
-        {"bfloat16": "attention_forward_efficiency"},
-        {},
-    ),
-    KernelFamily(
-        "training_attention_backward",
-        {"attention_backward_ramp_length": (300.0, 5.0, 2000.0), "attention_backward_head_ramp": (60.0, 1.0, 400.0),
-         "wide_head_backward_fraction": (0.9, 0.3, 1.0)},
-        {"bfloat16": "attention_backward_efficiency"},
-        {},
-    ),
-)  # fmt: skip
+
+FAMILIES = tuple(KernelFamily(**row) for row in shipped_json("calibration", "kernel_families.json"))
 SHARE = (0.7, 0.02, 1.0)
 # How strongly a coefficient is drawn to its start: one that is off by the factor e costs as much as an error of 20 % in one
 # row. Only coefficients that the kernels leave open feel it.
@@ -127,25 +104,6 @@ def share_of_peak(name: str) -> tuple[float, float, float]:
     return start, low, high if most is None else min(high, most)
 
 
-def fitted_to_kernels(
-    kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
-) -> list[KernelFit]:
-    """The coefficients of each family of kernels, which some accelerators share.
-
-    Raises:
-        ConfigError: if no family has enough rows, or if scipy is not installed.
-    """
-    found = [
-        _Task(family, own, tables, lookup_tables).fitted(tell)
-        for family in FAMILIES
-        if (own := [k for k in kernels if _tells(k, family)])
-    ]
-    if not found:
-        kinds = " and ".join(family.kind for family in FAMILIES)
-        raise ConfigError("the tables tell no coefficient", f"a fit needs {FEWEST} rows of a library, of {kinds}")
-    return found
-
-
 def fitted_each(
     kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
@@ -154,15 +112,21 @@ def fitted_each(
     Raises:
         ConfigError: if no accelerator has enough rows, or if scipy is not installed.
     """
-    names = dict.fromkeys(k.accelerator for k in kernels if any(_tells(k, family) for family in FAMILIES))
-    groups = [[k for k in kernels if k.accelerator == name] for name in names] or [list(kernels)]
-    return [fit for own in groups for fit in fitted_to_kernels(own, tables, lookup_tables, tell)]
+    fits = [
+        _Task(family, of_family, tables, lookup_tables).fitted(tell)
+        for name in dict.fromkeys(k.accelerator for k in kernels)
+        for family in FAMILIES
+        if (of_family := [k for k in kernels if k.accelerator == name and _tells(k, family)])
+    ]
+    if not fits:
+        kinds = " and ".join(family.kind for family in FAMILIES)
+        raise ConfigError("the tables tell no coefficient", f"a fit needs {FEWEST} rows of a library, of {kinds}")
+    return fits
 
 
-def _tells(kernels: MeasuredKernels, family: KernelFamily) -> bool:
+def _tells(k: MeasuredKernels, family: KernelFamily) -> bool:
     """Whether there are enough kernels, of this family, and by a library that is not a fallback."""
-    enough = np.sum(~kernels.kept_out) >= FEWEST and not any(name in kernels.library for name in FALLBACKS)
-    return kernels.kind is KINDS[family.kind] and kernels.precision in family.sustained and bool(enough)
+    return family.has(k) and bool(np.sum(~k.kept_out) >= FEWEST) and not is_fallback(k.library)
 
 
 @dataclass(frozen=True)
@@ -176,32 +140,24 @@ class _Task:
 
     def fitted(self, tell: Tell) -> KernelFit:
         """The most probable coefficients: robust least squares of the logarithms of predicted over measured times."""
+        accelerators, rows = tuple(dict.fromkeys(k.accelerator for k in self.kernels)), len(self.weights)
         bounds = self.bounds
         start, low, high = np.log(np.array(list(bounds.values()))).T
         fastest = self.fastest(np.exp(start))
-        tell(f"{self.family.kind} on {', '.join(self.accelerators)}: {len(bounds)} coefficients to {self.rows} rows")
+        tell(f"{self.family.kind} on {', '.join(accelerators)}: {len(bounds)} coefficients to {rows} rows")
 
         def misses(x: Array) -> Array:
             return np.concatenate([self.weights * self.errors(np.exp(x), fastest), DRAWN * (x - start)])
 
-        found = optimizer().least_squares(
+        solution = optimizer().least_squares(
             misses, start, bounds=(low, high), loss="soft_l1", f_scale=OUTLYING,
             diff_step=DIFFERENCE, max_nfev=MOST_STEPS,
         )  # fmt: skip
-        values = np.exp(found.x)
+        values = np.exp(solution.x)
         seen, kept = (float(np.mean(np.abs(np.expm1(self.errors(values, fastest, kept_out=k))))) for k in (False, True))
-        told = {name: float(f"{value:.3g}") for name, value in zip(bounds, values, strict=True)}
-        return KernelFit(
-            self.accelerators, self.family.kind, {**self.family.fixed, **told}, self.rows, seen, kept, fastest
-        )
-
-    @property
-    def accelerators(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(k.accelerator for k in self.kernels))
-
-    @property
-    def rows(self) -> int:
-        return int(sum(np.sum(~k.kept_out) for k in self.kernels))
+        fitted = dict(zip(bounds, rounded(values, 3).tolist(), strict=True))
+        return KernelFit(accelerators, self.family.kind, {**self.family.fixed, **fitted}, rows=rows,
+                         error_seen=seen, error_kept_out=kept, fastest=fastest)  # fmt: skip
 
     @property
     def bounds(self) -> Bounds:
@@ -213,14 +169,15 @@ class _Task:
     @property
     def weights(self) -> Array:
         """How much each row in the fit counts."""
-        own = [np.full(np.sum(~k.kept_out), 1.0 if k.precision == WIDE else CONVERTED) for k in self.kernels]
-        return np.concatenate(own)
+        return np.concatenate(
+            [np.full(np.sum(~k.kept_out), 1.0 if k.precision == WIDE else CONVERTED) for k in self.kernels]
+        )
 
     def laws(self, values: Array) -> list[Predicted]:
         """What the law says of each library's kernels."""
-        known = {**self.family.fixed, **dict(zip(self.bounds, values.tolist(), strict=True))}
+        coefficients = {**self.family.fixed, **dict(zip(self.bounds, values.tolist(), strict=True))}
         machines = {
-            key: machine(*key, self.tables, self.lookup_tables, known)
+            key: machine(*key, self.tables, self.lookup_tables, coefficients)
             for key in dict.fromkeys((k.accelerator, k.precision) for k in self.kernels)
         }
         return [predicted(k, machines[k.accelerator, k.precision]) for k in self.kernels]
@@ -231,34 +188,30 @@ class _Task:
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
             scales.setdefault((k.precision, k.library), []).append(library(law.at(seen), k.times[seen]).scale)
-        best: dict[str, tuple[float, str]] = {}
-        for (precision, name), own in scales.items():
-            best[precision] = min(best.get(precision, (np.inf, "")), (float(np.mean(own)), name))
-        return {precision: name for precision, (_, name) in best.items()}
+        fastest: dict[str, str] = {}
+        for _, precision, name in sorted((float(np.mean(of_library)), *key) for key, of_library in scales.items()):
+            fastest.setdefault(precision, name)
+        return fastest
 
     def errors(self, values: Array, fastest: Mapping[str, str], kept_out: bool = False) -> Array:
         """Logarithms of predicted over measured times, for the rows in the fit or for those kept out."""
-        found = []
+        errors = []
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
-            own = library(
-                law.at(seen),
-                k.times[seen],
-                1.0 if fastest.get(k.precision) == k.library and bool(self.family.sustained) else None,
-            )
-            asked = k.kept_out if kept_out else seen
-            found.append(np.log(own.time(law.at(asked)) / k.times[asked]))
-        return np.concatenate(found)
+            of = library(law.at(seen), k.times[seen], 1.0 if fastest.get(k.precision) == k.library else None)
+            rows = k.kept_out if kept_out else seen
+            errors.append(np.log(of.time(law.at(rows)) / k.times[rows]))
+        return np.concatenate(errors)
 
 
-def as_table(found: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: LookupTables = None) -> str:
+def as_table(fits: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: LookupTables = None) -> str:
     """The fits as a file of kernel_efficiencies: a row for each accelerator, which extends the row that it has used."""
     rows: dict[str, dict[str, Any]] = {}
-    for fit in found:
+    for fit in fits:
         for name in fit.accelerators:
-            own = tables.row(ACCELERATORS, name).name
-            base = read_scenario({}, {"accelerator": own}, lookup_tables).sources.rows[KERNELS].name
-            row = rows.setdefault(own, {"extends": base, "aliases": [], "sources": [], "unverified": []})
-            row |= {column: as_written(column, value) for column, value in fit.values.items()}
+            accelerator = tables.row(ACCELERATORS, name).name
+            base = read_scenario({}, {"accelerator": accelerator}, lookup_tables).sources.rows[KERNELS].name
+            row = rows.setdefault(accelerator, {"extends": base, "aliases": [], "sources": [], "unverified": []})
+            row |= columns_written(fit.values)
             row["sources"].append(f"amped calibrate --kernels, amped {__version__}: {fit.told} of {folder.name}")
-    return json.dumps({"table": KERNELS, "description": DESCRIPTION, "rows": rows}, indent=1) + "\n"
+    return as_text({"table": KERNELS, "description": DESCRIPTION, "rows": rows})

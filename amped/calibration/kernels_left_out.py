@@ -14,9 +14,7 @@ import numpy as np
 from amped.base.errors import ConfigError
 from amped.calibration.fitting import Tell
 from amped.calibration.kernel_errors import KernelErrors, Library, Predicted, compared, library, machine, predicted
-from amped.calibration.kernel_fit import FAMILIES, KernelFamily, KernelFit, fitted_each
-from amped.measured_kernels.kinds import KINDS
-from amped.measured_kernels.predictor import Predictor
+from amped.calibration.kernel_fit import FAMILIES, WIDE, KernelFamily, KernelFit, fitted_each
 from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, LookupTables
 from amped.tables.tables import Tables, user_tables
@@ -37,11 +35,11 @@ def kernels_left_out(
     """
     tables = user_tables(lookup_tables)
     fits = fitted_each(kernels, tables, lookup_tables, tell)
-    found = [e for family in FAMILIES for e in _Family(family, kernels, fits, tables, lookup_tables).errors()]
-    if not found:
+    errors = [e for family in FAMILIES for e in _Family(family, kernels, fits, tables, lookup_tables).errors()]
+    if not errors:
         raise ConfigError("there are no two accelerators with enough kernels to leave one out",
                           "kernels of several accelerators are needed, or leave out --leave-out")  # fmt: skip
-    return found
+    return errors
 
 
 class _Family:
@@ -53,68 +51,61 @@ class _Family:
     ) -> None:  # fmt: skip
         self.family, self.tables, self.lookup_tables = family, tables, lookup_tables
         self.fits = {fit.accelerators[0]: fit for fit in fits if fit.family == family.kind}
-        self.kernels = [
-            k
-            for k in kernels
-            if k.kind is KINDS[family.kind] and k.precision in family.sustained and k.accelerator in self.fits
-        ]
+        self.kernels = [k for k in kernels if family.has(k) and k.accelerator in self.fits]
 
     def errors(self) -> Iterator[KernelErrors]:
         """The errors of each library of each accelerator that has kin."""
-        for own in self.kernels:
-            if kin := self.kin(own.accelerator):
-                told = predicted(own, self.machine(own, self.coefficients(kin, own.precision)))
-                every = np.ones(len(own), dtype=np.bool_)
-                yield compared(own, self.family.kind, self.library(own, kin), told, every)
+        for k in self.kernels:
+            if kin := self.kin(k.accelerator):
+                prediction = self.predicted(k, self.coefficients(kin, k.precision))
+                yield compared(k, self.library(k, kin), prediction, np.ones(len(k), dtype=np.bool_))
 
     def kin(self, accelerator: str) -> list[str]:
         """The other measured accelerators of a generation; if there are none, all the others."""
-        others = [name for name in self.fits if name != accelerator]
-        own = self.generation(accelerator)
-        return [name for name in others if self.generation(name) == own] or others
+        accelerators = [name for name in self.fits if name != accelerator]
+        generation = self.generation(accelerator)
+        return [name for name in accelerators if self.generation(name) == generation] or accelerators
 
     def generation(self, accelerator: str) -> str:
         """The first word of the architecture in the accelerator's datasheet."""
-        told = self.tables.row(ACCELERATORS, accelerator).columns.get("architecture")
-        return str(told).split()[0] if told else accelerator
+        architecture = self.tables.row(ACCELERATORS, accelerator).columns.get("architecture")
+        return str(architecture).split()[0] if architecture else accelerator
 
     def coefficients(self, kin: Sequence[str], precision: str) -> dict[str, float]:
         """The geometric means of the coefficients of kin, each generation once; without those that no kin has.
 
         The share of the peak is that of the precision, else that of 16 bits.
         """
-        names = dict.fromkeys(name for k in kin for name in self.fits[k].values)
-        found = {name: self._mean(name, kin) for name in names}
-        wide, own = self.family.sustained["bfloat16"], self.family.sustained[precision]
-        return {**({own: found[wide]} if wide in found else {}), **found}
+        names = dict.fromkeys(name for accelerator in kin for name in self.fits[accelerator].values)
+        means = {name: self._mean(name, kin) for name in names}
+        wide, share = self.family.sustained[WIDE], self.family.sustained[precision]
+        return {**({share: means[wide]} if wide in means else {}), **means}
 
     def _mean(self, name: str, kin: Sequence[str]) -> float:
+        """The mean of a coefficient over generations: geometric, or arithmetic if a value is not above 0."""
         of_generation: dict[str, list[float]] = {}
-        for each in kin:
-            if name in self.fits[each].values:
-                of_generation.setdefault(self.generation(each), []).append(self.fits[each].values[name])
-        if any(value <= 0 for values in of_generation.values() for value in values):
-            return float(np.mean([np.mean(values) for values in of_generation.values()]))
-        return float(np.exp(np.mean([np.mean(np.log(values)) for values in of_generation.values()])))
+        for accelerator in kin:
+            if (value := self.fits[accelerator].values.get(name)) is not None:
+                of_generation.setdefault(self.generation(accelerator), []).append(value)
+        groups = of_generation.values()
+        if min(map(min, groups)) <= 0:
+            return float(np.mean([*map(np.mean, groups)]))
+        return float(np.exp(np.mean([np.mean(np.log(values)) for values in groups])))
 
-    def library(self, own: MeasuredKernels, kin: Sequence[str]) -> Library:
+    def library(self, k: MeasuredKernels, kin: Sequence[str]) -> Library:
         """The scale and the fixed time of a library on the kin that have it; else on all others that have it."""
-        name = bare(own.library)
-        same = [
-            k
-            for k in self.kernels
-            if (bare(k.library), k.precision) == (name, own.precision) and k.accelerator != own.accelerator
-        ]
-        near = [k for k in same if k.accelerator in kin] or same
-        if not near:
+        name = (bare(k.library), k.precision)
+        alike = [o for o in self.kernels if (bare(o.library), o.precision) == name and o.accelerator != k.accelerator]
+        alike = [other for other in alike if other.accelerator in kin] or alike
+        if not alike:
             return LAW_ALONE
-        told = [predicted(k, self.machine(k, self.fits[k.accelerator].values)) for k in near]
-        both = (np.concatenate([each.law for each in told]), np.concatenate([each.host for each in told]))
-        return library(Predicted(*both), np.concatenate([k.times for k in near]))
+        predictions = [self.predicted(other, self.fits[other.accelerator].values) for other in alike]
+        both = Predicted(*(np.concatenate([getattr(p, part) for p in predictions]) for part in ("law", "host")))
+        return library(both, np.concatenate([other.times for other in alike]))
 
-    def machine(self, own: MeasuredKernels, coefficients: Mapping[str, float]) -> Predictor:
-        """What predicts kernels with these coefficients, and with the peaks of the datasheet."""
-        return machine(own.accelerator, own.precision, self.tables, self.lookup_tables, coefficients)
+    def predicted(self, k: MeasuredKernels, coefficients: Mapping[str, float]) -> Predicted:
+        """What the law says of kernels with these coefficients, and with the peaks of the datasheet."""
+        return predicted(k, machine(k.accelerator, k.precision, self.tables, self.lookup_tables, coefficients))
 
 
 def bare(name: str) -> str:

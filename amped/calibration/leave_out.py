@@ -62,19 +62,19 @@ def left_out(
     table: Path | None, by: Left, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> tuple[AllRows, list[LeftOut]]:
     """The fit to all rows, and for each source, accelerator or stack what the fit without it predicts."""
-    found = fitted_to_all(table, lookup_tables, tell)
-    each = {left: refits(found, left, tell) for left in dict.fromkeys((by, Left.SOURCE, Left.ACCELERATOR))}
-    runs = _runs(found.frozen, each)
-    return found, [_predicted(found, by, name, values, runs) for name, values in each[by].items()]
+    fit = fitted_to_all(table, lookup_tables, tell)
+    refitted = {left: refits(fit, left, tell) for left in dict.fromkeys((by, Left.SOURCE, Left.ACCELERATOR))}
+    runs = _runs(fit.frozen, refitted)
+    return fit, [_predicted(fit, by, name, values, runs) for name, values in refitted[by].items()]
 
 
-def refits(found: AllRows, by: Left, tell: Tell = lambda _: None) -> dict[str, Array]:
+def refits(fit: AllRows, by: Left, tell: Tell = lambda _: None) -> dict[str, Array]:
     """The numbers of the fit without each source, accelerator or stack."""
-    steps, groups = found.frozen.steps, groups_of(found.frozen)
+    steps, groups = fit.frozen.steps, groups_of(fit.frozen)
     names = list(dict.fromkeys(name_of(step.residual, by) for step in steps))
     tell(f"{len(names)} fits, each without one {by.value}")
-    weight = np.array([weights(groups, kept_without(found.frozen, by, name)) for name in names])
-    values = fitted_steps(found.frozen, np.repeat(found.values[None], len(names), 0), weight, ROUNDS, tell)
+    weight = np.array([weights(groups, kept_without(fit.frozen, by, name)) for name in names])
+    values = fitted_steps(fit.frozen, np.repeat(fit.values[None], len(names), 0), weight, ROUNDS, tell)
     return dict(zip(names, values, strict=True))
 
 
@@ -88,33 +88,28 @@ def name_of(row: Residual, by: Left) -> str:
 def kept_without(frozen: Frozen, by: Left, name: str) -> list[bool]:
     """The steps that a fit sees without a source: no row of it, and no repeat of its configurations."""
     groups = groups_of(frozen)
-    gone = {g for g, step in zip(groups, frozen.steps, strict=True) if name_of(step.residual, by) == name}
-    return [group not in gone for group in groups]
+    left = {g for g, step in zip(groups, frozen.steps, strict=True) if name_of(step.residual, by) == name}
+    return [group not in left for group in groups]
 
 
-def _predicted(found: AllRows, by: Left, name: str, values: Array, runs: Sequence[Validated | None]) -> LeftOut:
+def _predicted(fit: AllRows, by: Left, name: str, values: Array, runs: Mapping[str, Validated]) -> LeftOut:
     """The rows of what is left out, predicted with the numbers of the fit without it; bands come from the other runs."""
-    own = [step for step in found.frozen.steps if name_of(step.residual, by) == name]
-    rows = predicted_with(own, found.lookup_tables, found.numbers, values)
-    kept = kept_without(found.frozen, by, name)
-    others = [run for run, keep in zip(runs, kept, strict=True) if run and keep]
-    inside = [holds(error_band(run.ground, others), run) for run in validated_runs(rows)]
-    return LeftOut(name, values, tuple(rows), tuple(inside))
+    steps, kept = fit.frozen.steps, kept_without(fit.frozen, by, name)
+    left = [step for step in steps if name_of(step.residual, by) == name]
+    rows = predicted_with(left, fit.lookup_tables, fit.numbers, values)
+    ids = [step.residual.measurement.id for step, keep in zip(steps, kept, strict=True) if keep]
+    seen = [runs[key] for key in ids if key in runs]
+    inside = [holds(error_band(run.ground, seen), run) for run in validated_runs(rows)]
+    return LeftOut(name, values, rows=tuple(rows), inside=tuple(inside))
 
 
-def _runs(frozen: Frozen, refitted: Mapping[Left, Mapping[str, Array]]) -> list[Validated | None]:
-    """For each step that is a training step, its errors in the fits without its own source and without its accelerator."""
-    errors = {
-        by: dict(zip(fits, frozen.errors(np.array([*fits.values()])), strict=True)) for by, fits in refitted.items()
-    }
-    found: list[Validated | None] = []
-    for i, step in enumerate(frozen.steps):
-        row = step.residual
-        without = (
-            {row.measurement.id: math.expm1(errors[by][name_of(row, by)][i])} for by in (Left.SOURCE, Left.ACCELERATOR)
-        )
-        found.append(next(iter(validated_runs([row], *without)), None))
-    return found
+def _runs(frozen: Frozen, refitted: Mapping[Left, Mapping[str, Array]]) -> dict[str, Validated]:
+    """The training steps by their rows, with their errors in the fits without their source and their accelerator."""
+    rows, without = [step.residual for step in frozen.steps], []
+    for by in (Left.SOURCE, Left.ACCELERATOR):
+        errors = dict(zip(refitted[by], frozen.errors(np.array([*refitted[by].values()])), strict=True))
+        without.append({row.measurement.id: math.expm1(errors[name_of(row, by)][i]) for i, row in enumerate(rows)})
+    return {run.id: run for run in validated_runs(rows, *without)}
 
 
 def errors_without(rows: Sequence[Residual], by: Left, lookup_tables: LookupTables = None) -> dict[str, float]:
@@ -127,20 +122,20 @@ def errors_without(rows: Sequence[Residual], by: Left, lookup_tables: LookupTabl
     together: dict[str, list[Row]] = {}
     for r in rows:
         together.setdefault(name_of(r, by), []).append(r.measurement.row)
-    found: dict[str, float] = {}
-    for name, own in together.items():
+    errors: dict[str, float] = {}
+    for name, of_name in together.items():
         moved = dict(_moved(tables, by, name))
         if moved:
             with overlaid(lookup_tables, [*moved], np.array([*moved.values()])) as folder:
-                again = residuals_of(own, folder)
-            found |= {r.measurement.id: e for r in again if r.of_time and (e := r.aligned_error) is not None}
-    return found
+                again = residuals_of(of_name, folder)
+            errors |= {r.measurement.id: e for r in again if r.of_time and (e := r.aligned_error) is not None}
+    return errors
 
 
 def _moved(tables: Tables, by: Left, name: str) -> Iterator[tuple[Number, float]]:
     """The numbers that move if a source or an accelerator is left out, with their values then."""
-    for each in shipped_numbers():
-        value = getattr(each, f"without_{by}").get(name)
+    for shipped in shipped_numbers():
+        value = getattr(shipped, f"without_{by}").get(name)
         if value is not None:
-            own = number(tables, Key(each.table, each.row, each.column))
-            yield own, own.value * value / each.fitted
+            moved = number(tables, Key(shipped.table, shipped.row, shipped.column))
+            yield moved, moved.value * value / shipped.fitted

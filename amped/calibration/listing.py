@@ -61,28 +61,27 @@ class Counted:
     limit: int
 
 
-def coefficients(tables: Tables, known: Catalogue) -> list[Listed]:
+def coefficients(tables: Tables, quantities: Catalogue) -> list[Listed]:
     """Every coefficient, those of accelerators first."""
     rows = {table: list(_rows(tables, table)) for table in SELECTED_BY}
-    found: dict[str, Listed] = {}
-    for table, some in rows.items():
-        for name in dict.fromkeys(column for row in some for column in row.columns):
-            if name in known and name not in found and _is_coefficient(name, table, known):
-                found[name] = _listed(name, table, [r for r in some if r.columns.get(name) is not None], known)
-    alone = [
-        n for n, q in known.items() if q.mark.kind == "parameter" and q.category in (ACCELERATOR, SYSTEM, MAPPING, None)
+    columns = [(table, column) for table, of_table in rows.items() for row in of_table for column in row.columns]
+    alone = (ACCELERATOR, SYSTEM, MAPPING, None)
+    columns += [("", name) for name, q in quantities.items() if q.mark.kind == "parameter" and q.category in alone]
+    table_of: dict[str, str] = {}
+    for table, name in columns:
+        if name in quantities and name not in table_of and _is_coefficient(name, table, quantities):
+            table_of[name] = table
+    return [
+        _listed(name, table, [row for row in rows.get(table, ()) if row.columns.get(name) is not None], quantities)
+        for name, table in table_of.items()
     ]
-    for name in alone:
-        if name not in found and _is_coefficient(name, "", known):
-            found[name] = _listed(name, "", [], known)
-    return list(found.values())
 
 
 def counts(tables: Tables) -> list[Counted]:
     """For each row with fitted numbers, how many there are, with inherited ones."""
     return [
-        Counted(table, row.name, row.fitted, LIMITS[table])
-        for table in LIMITS
+        Counted(table, row.name, fitted=row.fitted, limit=limit)
+        for table, limit in LIMITS.items()
         for row in _rows(tables, table)
         if row.fitted
     ]
@@ -93,29 +92,31 @@ def _rows(tables: Tables, table: str) -> Iterator[Row]:
         yield from (tables.row(table, name) for name in tables.names(table))
 
 
-def _is_coefficient(name: str, table: str, known: Catalogue) -> bool:
+def _is_coefficient(name: str, table: str, quantities: Catalogue) -> bool:
     """Whether a name is a number that no datasheet has: all of kernel efficiencies, others by their names."""
-    is_number = name not in ABOUT and known[name].mark.kind != "records" and known[name].mark.unit not in NOT_NUMBERS
+    is_number = (
+        name not in ABOUT and quantities[name].mark.kind != "records" and quantities[name].mark.unit not in NOT_NUMBERS
+    )
     return is_number and (table == KERNELS or NAMED_AS_ONE.search(name) is not None)
 
 
-def _listed(name: str, table: str, rows: list[Row], known: Catalogue) -> Listed:
-    quantity, own = known[name], BY_NAME.get(name)
+def _listed(name: str, table: str, rows: list[Row], quantities: Catalogue) -> Listed:
+    quantity, fittable = quantities[name], BY_NAME.get(name)
     mark = quantity.mark
     least = mark.at_least if mark.at_least is not None else mark.above
     values = {row.name: float(read_value(quantity, row.columns[name])) for row in rows}
     default = quantity.formulas[0].function() if not table and not quantity.formulas[0].arguments else None
     return Listed(
-        name, mark.unit, quantity.summary, _selected_by(name, table, known),
-        own.lowest if own else least, own.highest if own else mark.at_most, own is not None,
-        values or ({"default": float(default)} if default is not None else {}),
-        tuple(row.name for row in rows if name in row.fitted),
-        tuple(row.name for row in rows if name in row.unverified),
+        name, mark.unit, quantity.summary, selected_by=_selected_by(name, table, quantities),
+        lowest=fittable.lowest if fittable else least, highest=fittable.highest if fittable else mark.at_most,
+        fittable=fittable is not None, values=values or ({"default": float(default)} if default is not None else {}),
+        fitted_in=tuple(row.name for row in rows if name in row.fitted),
+        unverified_in=tuple(row.name for row in rows if name in row.unverified),
     )  # fmt: skip
 
 
-def _selected_by(name: str, table: str, known: Catalogue) -> tuple[str, ...]:
+def _selected_by(name: str, table: str, quantities: Catalogue) -> tuple[str, ...]:
     """What the rows of its table are about, and the precision if only products in one precision use it."""
-    using = [quantity for quantity in known.values() if any(name in f.arguments for f in quantity.formulas)]
+    using = [quantity for quantity in quantities.values() if any(name in f.arguments for f in quantity.formulas)]
     precise = all(any(f.mark.choice == "matrix_precision" for f in q.formulas) for q in using)
     return (SELECTED_BY.get(table, ALL_ALIKE), *((PRECISION,) if precise and table == KERNELS else ()))

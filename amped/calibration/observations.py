@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.engine.axes import JointAxis
-from amped.engine.evaluate import Array, run
-from amped.engine.resolve import plan
+from amped.engine.evaluate import NO_TUPLES, Array, run
+from amped.engine.resolve import Plan, plan
 from amped.estimation.estimation import with_layout
 from amped.estimation.validated import Ground
 from amped.tables.table_files import KERNELS, LookupTables
@@ -61,8 +62,8 @@ def observed(m: Measurement, lookup_tables: LookupTables = None) -> tuple[Observ
         raise AmpedError(f"its inputs are known badly (confidence {m.confidence})")
     scenario = m.scenario(lookup_tables)
     start, times = _step_times(scenario)
-    made = Observation(m.id, network_of(scenario), timed.times[0], start, times, timed.ground)
-    return made, scenario.sources.rows[KERNELS]
+    observation = Observation(m.id, network_of(scenario), timed.times[0], start=start, times=times, ground=timed.ground)
+    return observation, scenario.sources.rows[KERNELS]
 
 
 def network_of(scenario: Scenario) -> str:
@@ -77,19 +78,18 @@ def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping
     """The coefficients that a step's time depends on, and this time as a function of them. It is planned once."""
     scenario = with_layout(scenario)
     chosen = plan(scenario.catalogue, (TIME,), scenario.sources)
-    given, origins = scenario.sources.given, scenario.sources.origins
-    start = {name: float(given[name]) for name in chosen.leaves if _is_of_kernels(origins.get(name))}
+    sources = scenario.sources
+    of_kernels = {n for n, o in sources.origins.items() if isinstance(o, LookedUp) and o.row.table == KERNELS}
+    start = {name: float(sources.given[name]) for name in chosen.leaves if name in of_kernels}
 
     def times(values: Mapping[str, Array]) -> Array:
-        own = {name: column for name, column in values.items() if name in start}
-        length = len(next(iter(values.values())))
-        if not own:
-            return np.full(length, run(chosen, given, keep=frozenset({TIME})).number(TIME))
-        joint = JointAxis(own, worthwhile=0.0)
-        return np.broadcast_to(run(chosen, given, joint, keep=frozenset({TIME}))[TIME].reshape(-1), (length,))
+        columns = {name: column for name, column in values.items() if name in start}
+        return step_times(chosen, sources.given, columns, len(next(iter(values.values()))))
 
     return start, times
 
 
-def _is_of_kernels(origin: object) -> bool:
-    return isinstance(origin, LookedUp) and origin.row.table == KERNELS
+def step_times(of: Plan, given: Mapping[str, Any], columns: Mapping[str, Array], length: int) -> Array:
+    """The times of a planned step for so many settings: the columns have a value for each, the rest is given."""
+    joint = JointAxis(columns, worthwhile=0.0) if columns else NO_TUPLES
+    return np.broadcast_to(run(of, given, joint, keep=frozenset({TIME}))[TIME].reshape(-1), (length,))

@@ -39,14 +39,12 @@ def robust(squares: Array) -> Array:
 
     Source: scipy.optimize.least_squares, soft_l1.
     """
-    found: Array = 2 * (np.sqrt(1 + squares) - 1)
-    return found
+    return np.asarray(2 * (np.sqrt(1 + squares) - 1))
 
 
 def cost(errors: Array, weight: Array, distances: Array) -> Array:
     """What the fit makes small, for one setting or for many; the equation in the head of this page."""
-    found: Array = np.sum(weight * robust((errors / NOISE) ** 2), axis=-1) + np.sum(distances**2, axis=-1)
-    return found
+    return np.asarray(np.sum(weight * robust((errors / NOISE) ** 2), axis=-1) + np.sum(distances**2, axis=-1))
 
 
 def linear_fit(errors: Array, slopes: Array, weight: Array, drawn: Drawn, start: Array) -> Array:
@@ -72,12 +70,11 @@ def linear_fit(errors: Array, slopes: Array, weight: Array, drawn: Drawn, start:
         first = (weight * robust(squares[:rows]), weight / root, -weight / (2 * root**3))
         return np.stack([np.concatenate([*pair]) for pair in zip(first, (squares[rows:], ones, 0 * ones), strict=True)])
 
-    found = optimizer().least_squares(
+    solution = optimizer().least_squares(
         lambda moved: matrix @ moved + offset, np.zeros(len(start)), lambda _: matrix, loss=loss, method="dogbox",
         bounds=(np.minimum(drawn.low - start, 0) / drawn.widths, np.maximum(drawn.high - start, 0) / drawn.widths),
     )  # fmt: skip
-    values: Array = np.clip(start + found.x * drawn.widths, drawn.low, drawn.high)
-    return values
+    return np.asarray(np.clip(start + solution.x * drawn.widths, drawn.low, drawn.high))
 
 
 def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: Tell = lambda _: None) -> Array:
@@ -93,12 +90,12 @@ def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: T
     values = start
     for turn in range(most):
         errors, slopes = frozen.linearized(values)
-        each = zip(errors, slopes, weight, values, strict=True)
-        aims = np.stack([linear_fit(e, s, w, frozen.drawn, x) for e, s, w, x in each])
-        found, least = _nearest_best(frozen, values, aims, errors, weight)
-        moved = float(np.max(np.abs(found - values) / frozen.drawn.widths, initial=0.0))
+        fits = zip(errors, slopes, weight, values, strict=True)
+        aims = np.stack([linear_fit(e, s, w, frozen.drawn, x) for e, s, w, x in fits])
+        best, least = _nearest_best(frozen, values, aims, errors, weight)
+        moved = float(np.max(np.abs(best - values) / frozen.drawn.widths, initial=0.0))
         tell(f"step {turn + 1}: mean cost {np.mean(least):.3f}, moved by {moved:.2g} widths")
-        values = found
+        values = best
         if moved < SETTLED:
             break
     return values
@@ -107,9 +104,7 @@ def fitted_steps(frozen: Frozen, start: Array, weight: Array, most: int, tell: T
 def _nearest_best(frozen: Frozen, values: Array, aims: Array, errors: Array, weight: Array) -> tuple[Array, Array]:
     """For each fit, the best of where it is, its aim, and the points between; and the cost there."""
     tried = np.stack([values, *(values + share * (aims - values) for share in SHARES)])
-    others = frozen.errors(tried[1:].reshape(-1, values.shape[1])).reshape(len(SHARES), *errors.shape)
-    every = np.concatenate([errors[None], others])
-    costs = cost(every, weight, frozen.drawn.distances(tried))
-    best = np.argmin(costs, axis=0)
-    fits = np.arange(len(values))
-    return tried[best, fits], costs[best, fits]
+    ahead = frozen.errors(tried[1:].reshape(-1, values.shape[1])).reshape(len(SHARES), *errors.shape)
+    costs = cost(np.concatenate([errors[None], ahead]), weight, frozen.drawn.distances(tried))
+    best = np.argmin(costs, axis=0), range(len(values))
+    return tried[best], costs[best]

@@ -9,7 +9,7 @@ Source: Gelman et al., Bayesian Data Analysis (2013), chapter 5 (hierarchical mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,20 +73,18 @@ class Drawn:
 
         Source: definition; the sum of the squared distances is the least.
         """
-        found = np.linalg.lstsq(np.eye(len(self.constants)) - self.shares, self.constants, rcond=None)[0]
-        return np.clip(found.astype(np.float64), self.low, self.high)
+        values = np.linalg.lstsq(np.eye(len(self.constants)) - self.shares, self.constants, rcond=None)[0]
+        return np.clip(values.astype(np.float64), self.low, self.high)
 
     def distances(self, values: Array) -> Array:
         """The distance of each number from what it is drawn to, in widths."""
-        found: Array = (values - self.parents(values)) / self.widths
-        return found
+        return np.asarray((values - self.parents(values)) / self.widths)
 
 
 def owner(tables: Tables, row: Row, column: str) -> Row:
     """The row that writes the value of a column: the row itself, or the nearest one that it extends."""
-    names = dict.fromkeys((row.name, *row.ancestors))
-    chain = [tables.row(row.table, name) for name in names]
-    return next((each for each in chain if column not in each.inherited), chain[-1])
+    chain = [tables.row(row.table, name) for name in dict.fromkeys((row.name, *row.ancestors))]
+    return next((ancestor for ancestor in chain if column not in ancestor.inherited), chain[-1])
 
 
 def fitted_key(tables: Tables, row: Row, column: str) -> Key | None:
@@ -96,8 +94,8 @@ def fitted_key(tables: Tables, row: Row, column: str) -> Key | None:
     """
     if row.table not in TABLES or column not in OF_ALL_ROWS:
         return None
-    own = tables.row(row.table, row.name)
-    return Key(row.table, owner(tables, own, column).name, column) if column in own.fitted else None
+    row = tables.row(row.table, row.name)
+    return Key(row.table, owner(tables, row, column).name, column) if column in row.fitted else None
 
 
 def number(tables: Tables, key: Key) -> Number:
@@ -107,50 +105,36 @@ def number(tables: Tables, key: Key) -> Number:
 
 def drawn(tables: Tables, numbers: Sequence[Number]) -> Drawn:
     """What each number is drawn to, how narrowly, and between which bounds."""
-    places = {each.key: place for place, each in enumerate(numbers)}
+    places = {number.key: place for place, number in enumerate(numbers)}
     shares, constants = np.zeros((len(numbers), len(numbers))), np.zeros(len(numbers))
-    for place, each in enumerate(numbers):
-        kin = _parent(tables, each.key) or list(_kin(tables, each.key)) or _unknown(tables, each.key)
+    for place, number in enumerate(numbers):
+        kin, column = _kin(tables, number.key), number.key.column
         for row in kin:
-            key = Key(each.key.table, owner(tables, row, each.key.column).name, each.key.column)
+            key = Key(row.table, owner(tables, row, column).name, column)
             if key in places:
                 shares[place, places[key]] += 1 / len(kin)
             else:
-                constants[place] += _value(row, each.key.column) / len(kin)
-    widths = np.array([each.coefficient.doubt for each in numbers])
-    bounds = np.array([each.coefficient.within(each.value) for each in numbers]).reshape(-1, 2)
-    return Drawn(shares, constants, widths, bounds[:, 0], bounds[:, 1])
+                constants[place] += _value(row, column) / len(kin)
+    widths = np.array([number.coefficient.doubt for number in numbers])
+    low, high = np.array([number.coefficient.within(number.value) for number in numbers]).reshape(-1, 2).T
+    return Drawn(shares, constants, widths, low=low, high=high)
 
 
-def _parent(tables: Tables, key: Key) -> list[Row]:
-    """The nearest other row that this row extends and that has the column."""
-    names = [name for name in tables.row(key.table, key.row).ancestors if name != key.row]
-    rows = (tables.row(key.table, name) for name in names)
-    return [row for row in rows if row.columns.get(key.column) is not None][:1]
+def _kin(tables: Tables, key: Key) -> list[Row]:
+    """The rows whose mean a number is drawn to.
 
-
-def _kin(tables: Tables, key: Key) -> Iterator[Row]:
-    """The other rows that stand on no other one, if their value of the column is not in doubt."""
-    for name in tables.names(key.table):
-        row = tables.row(key.table, name)
-        stands_alone = not set(row.ancestors) - {name}
-        known = row.columns.get(key.column) is not None and key.column not in row.unverified
-        if name != key.row and stands_alone and known:
-            yield row
-
-
-def _unknown(tables: Tables, key: Key) -> list[Row]:
-    """The row for what is unknown, where no kin has a value that is not in doubt."""
-    return [tables.row(key.table, UNKNOWN)]
+    That is the nearest other row that its row extends and that has the column; else the other rows that stand on no other
+    one, if their value of the column is not in doubt; else the row for what is unknown.
+    """
+    ancestors = [name for name in tables.row(key.table, key.row).ancestors if name != key.row]
+    for row in (tables.row(key.table, name) for name in ancestors):
+        if row.columns.get(key.column) is not None:
+            return [row]
+    rows = [tables.row(key.table, name) for name in tables.names(key.table) if name != key.row]
+    roots = [row for row in rows if {row.name} >= {*row.ancestors} and row.columns.get(key.column) is not None]
+    sure = [row for row in roots if key.column not in row.unverified]
+    return sure or [tables.row(key.table, UNKNOWN)]
 
 
 def _value(row: Row, column: str) -> float:
     return float(read_value(catalogue()[column], row.columns[column]))
-
-
-def columns_of(numbers: Sequence[Number], values: Array) -> dict[str, dict[str, dict[str, float]]]:
-    """Values by table, row and column."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for each, value in zip(numbers, values, strict=True):
-        found.setdefault(each.key.table, {}).setdefault(each.key.row, {})[each.key.column] = float(value)
-    return found

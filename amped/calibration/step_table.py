@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from amped.base.files import shipped_text
 from amped.calibration.all_rows import AllRows, groups_of, moves
 from amped.calibration.step_fit import weights
 from amped.engine.evaluate import Array
-from amped.estimation.validated import WITHOUT
 
 FILE = "numbers_fitted_to_steps.csv"
 BETWEEN, IS = "; ", " = "
@@ -56,31 +56,30 @@ class Behind:
         return tuple(self.without_source)
 
 
-def behind(
-    found: AllRows, without_source: Mapping[str, Array], without_accelerator: Mapping[str, Array]
-) -> list[Behind]:
+def behind(fit: AllRows, without_source: Mapping[str, Array], without_accelerator: Mapping[str, Array]) -> list[Behind]:
     """What is behind each number.
 
     Args:
-        found: the fit to all rows.
+        fit: the fit to all rows.
         without_source: the numbers of the fit without each source.
         without_accelerator: the numbers of the fit without each accelerator.
     """
-    frozen, values = found.frozen, found.values
-    told, parents = moves(frozen, values), frozen.drawn.parents(values)
-    number = len(values)
-    errors = frozen.errors(np.concatenate([values[None], np.where(np.eye(number, dtype=bool), parents, values)]))
+    frozen, values = fit.frozen, fit.values
+    moved, parents = moves(frozen, values), frozen.drawn.parents(values)
+    errors = frozen.errors(np.concatenate([values[None], np.where(np.eye(len(values), dtype=bool), parents, values)]))
     groups = groups_of(frozen)
-    made = []
-    for i, each in enumerate(found.numbers):
-        weight = weights(groups, told[:, i].tolist())
+    numbers = []
+    for i, number in enumerate(fit.numbers):
+        weight = weights(groups, moved[:, i].tolist())
         with_it, without = (float(weight @ np.abs(np.expm1(errors[row])) / max(weight.sum(), 1)) for row in (0, i + 1))
-        rows = [step.residual for step, its_own in zip(frozen.steps, told[:, i], strict=True) if its_own]
-        sources, accelerators = {r.measurement.source for r in rows}, {r.accelerator for r in rows}
-        others = (_of(without_source, sources, i), _of(without_accelerator, accelerators, i))
-        made.append(Behind(each.key.table, each.key.row, each.key.column, each.value, float(values[i]), float(parents[i]),
-                           len(rows), round(weight.sum()), with_it, without, *others))  # fmt: skip
-    return made
+        rows = [step.residual for step, moves_it in zip(frozen.steps, moved[:, i], strict=True) if moves_it]
+        numbers.append(Behind(
+            **asdict(number.key), value=number.value, fitted=float(values[i]), parent=float(parents[i]), rows=len(rows),
+            groups=round(weight.sum()), error_fraction=with_it, error_fraction_without=without,
+            without_source=_of(without_source, {r.measurement.source for r in rows}, i),
+            without_accelerator=_of(without_accelerator, {r.accelerator for r in rows}, i),
+        ))  # fmt: skip
+    return numbers
 
 
 def _of(refitted: Mapping[str, Array], names: set[str], place: int) -> dict[str, float]:
@@ -93,19 +92,21 @@ def as_csv(numbers: Sequence[Behind]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(Behind.__dataclass_fields__), lineterminator="\n")
     writer.writeheader()
-    for each in numbers:
-        told = {name: f"{v:.4g}" if isinstance(v, float) else v for name, v in asdict(each).items()}
-        writer.writerow(told | {name: _pairs(getattr(each, name)) for name in WITHOUT})
+    for number in numbers:
+        writer.writerow({name: _written(value) for name, value in asdict(number).items()})
     return stream.getvalue()
 
 
-def _pairs(values: Mapping[str, float]) -> str:
-    return BETWEEN.join(f"{name}{IS}{value:.4g}" for name, value in values.items())
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return BETWEEN.join(f"{name}{IS}{part:.4g}" for name, part in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def read_csv(text: str) -> list[Behind]:
     """The numbers of such a file."""
-    return [_read(line) for line in csv.DictReader(io.StringIO(text))]
+    lines = csv.DictReader(io.StringIO(text))
+    return [Behind(**{of.name: READERS[str(of.type)](line[of.name]) for of in fields(Behind)}) for line in lines]
 
 
 @lru_cache(maxsize=1)
@@ -114,17 +115,18 @@ def shipped_numbers() -> tuple[Behind, ...]:
     return tuple(read_csv(shipped_text("lookup_tables", FILE)))
 
 
-def _read(line: Mapping[str, str]) -> Behind:
-    return Behind(
-        line["table"], line["row"], line["column"], float(line["value"]), float(line["fitted"]), float(line["parent"]),
-        int(line["rows"]), int(line["groups"]), float(line["error_fraction"]), float(line["error_fraction_without"]),
-        *(_values(line[name]) for name in WITHOUT),
-    )  # fmt: skip
-
-
 def _values(text: str) -> dict[str, float]:
-    """What `_pairs` wrote."""
+    """What `_written` makes of numbers by name."""
     return {name: float(value) for name, _, value in (pair.rpartition(IS) for pair in text.split(BETWEEN) if pair)}
+
+
+# What reads a cell, by the type of its field.
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "Mapping[str, float]": _values,
+}
 
 
 def beside(path: Path) -> Path:

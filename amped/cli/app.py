@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -21,6 +21,7 @@ from amped.base.errors import AmpedError, WrongResultError
 from amped.base.files import NO_SPACE
 from amped.base.printable import printable
 from amped.base.version import __version__
+from amped.cli import options
 from amped.cli.help import Page
 from amped.cli.reading import read_plainly
 from amped.cli.visible import visible
@@ -31,57 +32,53 @@ PROGRAM = "amped"
 WIDEST = 100
 
 
-class Verb(NamedTuple):
-    """A verb: where it is (a function, or an app with verbs of its own), and what it does in at most 45 characters."""
-
-    place: str
-    summary: str
-
-
-# The verbs, by what people want of them. Only the verb that is called is loaded.
+# The verbs by what people want of them, and what each does in at most 45 characters. Only the verb that is called is loaded.
 VERB_GROUPS = {
     "Ask": {
-        "estimate": Verb("amped.cli.estimate:estimate", "How long, does it fit, where the time goes."),
-        "why": Verb("amped.cli.why:why", "What slows a run down, and what would help."),
-        "whatif": Verb("amped.cli.whatif:whatif", "What one change does."),
-        "explain": Verb("amped.cli.explain:explain", "Where a number comes from."),
-        "compare": Verb("amped.cli.compare:compare", "Configs, systems or values side by side."),
-        "sensitivity": Verb("amped.cli.sensitivity:sensitivity", "What a result depends on."),
-        "report": Verb("amped.cli.report:report", "A page with charts, to open and to send."),
-        "app": Verb("amped.cli.page:app", "A page whose numbers follow its sliders."),
-        "scenario-summary": Verb("amped.cli.scenario_summary:scenario_summary", "Charts of one or more configs."),
+        "estimate": "How long, does it fit, where the time goes.",
+        "why": "What slows a run down, and what would help.",
+        "whatif": "What one change does.",
+        "explain": "Where a number comes from.",
+        "compare": "Configs, systems or values side by side.",
+        "sensitivity": "What a result depends on.",
+        "report": "A page with charts, to open and to send.",
+        "app": "A page whose numbers follow its sliders.",
+        "scenario-summary": "Charts of one or more configs.",
     },
     "Search": {
-        "explore": Verb("amped.cli.explore:explore", "Rank every mapping that is possible."),
-        "recommend": Verb("amped.cli.recommend:recommend", "Fewest accelerators for a deadline or budget."),
-        "init": Verb("amped.cli.init:init", "Write a config to start from."),
-        "merge": Verb("amped.cli.merge:merge", "Join the findings of shards of a search."),
+        "explore": "Rank every mapping that is possible.",
+        "recommend": "Fewest accelerators for a deadline or budget.",
+        "init": "Write a config to start from.",
+        "merge": "Join the findings of shards of a search.",
     },
     "In and out": {
-        "import": Verb("amped.cli.importing:import_file", "Read a config of another tool."),
-        "export": Verb("amped.cli.exporting:export", "Write the launch line of a framework."),
-        "support": Verb("amped.cli.support:support", "What of a config is modeled and validated."),
+        "import": "Read a config of another tool.",
+        "export": "Write the launch line of a framework.",
+        "support": "What of a config is modeled and validated.",
     },
     "Check": {
-        "validate": Verb("amped.cli.validate:validate", "Compare predictions with measured runs."),
-        "calibrate": Verb("amped.cli.calibrate:calibrate", "Fit coefficients to measured runs or kernels."),
-        "coefficients": Verb("amped.cli.coefficients:coefficients", "List every coefficient and its source."),
-        "check-tables": Verb("amped.cli.check_tables:check_tables", "Find mistakes in lookup tables."),
+        "validate": "Compare predictions with measured runs.",
+        "calibrate": "Fit coefficients to measured runs or kernels.",
+        "coefficients": "List every coefficient and its source.",
+        "check-tables": "Find mistakes in lookup tables.",
     },
     "Measure": {
-        "bench": Verb("amped.cli.bench:bench", "Time this machine's kernels."),
-        "layouts": Verb("amped.cli.tensor_layouts:layouts", "Choose the memory layouts of a layer."),
-        "memory": Verb("amped.cli.memory:memory", "Modules that keep less for backward."),
-        "data-movement": Verb("amped.cli.data_movement:data_movement", "Flop and words of a layer's operators."),
-        "mat-dims": Verb("amped.cli.mat_dims:mat_dims", "Matrix dimensions for DeepFlow."),
+        "bench": "Time this machine's kernels.",
+        "layouts": "Choose the memory layouts of a layer.",
+        "memory": "Modules that keep less for backward.",
+        "data-movement": "Flop and words of a layer's operators.",
+        "mat-dims": "Matrix dimensions for DeepFlow.",
     },
     "Tables": {
-        "list": Verb("amped.cli.listing:listing", "Models, systems, accelerators, software, ..."),
-        "show": Verb("amped.cli.show:show", "A row with its units, sources and doubts."),
-        "parameters": Verb("amped.cli.parameters:parameters", "Every name that a config may have."),
-        "schema": Verb("amped.cli.schema:schema", "The JSON Schema of a config, for an editor."),
+        "list": "Models, systems, accelerators, software, ...",
+        "show": "A row with its units, sources and doubts.",
+        "parameters": "Every name that a config may have.",
+        "schema": "The JSON Schema of a config, for an editor.",
     },
 }
+# The files, and the functions (or apps with verbs of their own) in them, of the verbs that do not have the verb's name.
+PLACES = {"app": "page:app", "import": "importing:import_file", "export": "exporting:export", "layouts": "tensor_layouts:layouts",
+          "list": "listing:listing"}  # fmt: skip
 # The verbs that measure or fit. For all others numpy need not start threads for products of matrices, which takes as long as
 # half of its import.
 MEASURING = {*VERB_GROUPS["Measure"], "calibrate"}
@@ -95,7 +92,7 @@ LISTED_AS = {"gpus": "accelerators", "tpus": "accelerators", "devices": "acceler
 SHOWS_COMPLETION = "--show-completion"
 # The variables in which a shell asks how a line goes on: that it asks, and the line.
 COMPLETES, COMPLETED = "_AMPED_COMPLETE", ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
-VERBS = {name: verb for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
+VERBS = {name: summary for verbs in VERB_GROUPS.values() for name, summary in verbs.items()}
 
 
 def questions() -> None:
@@ -126,7 +123,7 @@ class ByGroup(TyperGroup):
         """Writes the verbs of each group with their summaries."""
         for group, verbs in VERB_GROUPS.items():
             with formatter.section(group):
-                formatter.write_dl([(name, verb.summary) for name, verb in verbs.items()])
+                formatter.write_dl([*verbs.items()])
 
 
 def _version(wanted: bool) -> None:
@@ -157,16 +154,16 @@ def built(*verbs: str) -> typer.Typer:
     )
     made.callback()(_top)
     for verb in verbs:
-        place, _, name = VERBS[verb].place.partition(":")
-        module = import_module(place)
-        found = getattr(module, name)
+        place, _, name = PLACES.get(verb, verb.replace("-", "_")).partition(":")
+        module = import_module(f"{__package__}.{place}")
+        found = getattr(module, name or place)
         if isinstance(found, typer.Typer):
             for inner in found.registered_commands:
                 inner.cls = Page
             made.add_typer(found, name=verb)
         else:
             more = {"cls": Page} | getattr(module, "COMMAND", {})
-            made.command(verb, short_help=VERBS[verb].summary, **more)(found)
+            made.command(verb, short_help=VERBS[verb], **more)(options.with_options(found))
     return made
 
 
@@ -228,11 +225,11 @@ def main(*first: str) -> None:
     try:
         built(*_needed(words))(words, prog_name=PROGRAM)
     except AmpedError as error:
-        typer.echo(f"amped: {printable(str(error))}", err=True)
+        options.tell(f"amped: {printable(str(error))}")
         sys.exit(2)
     except WrongResultError as error:
-        typer.echo(f"amped: this result is wrong, and not by your mistake: {error}", err=True)
-        typer.echo(f"Please report it with your config: {json.dumps(error.config, default=str)}", err=True)
+        options.tell(f"amped: this result is wrong, and not by your mistake: {error}")
+        options.tell(f"Please report it with your config: {json.dumps(error.config, default=str)}")
         sys.exit(1)
     except BrokenPipeError:  # for example `amped explore | head`
         sys.stderr.close()
@@ -240,17 +237,15 @@ def main(*first: str) -> None:
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        typer.echo("amped: the output cannot be written: there is no space left", err=True)
+        options.tell("amped: the output cannot be written: there is no space left")
         sys.stdout = None  # what is left in its buffer cannot be written, either
         sys.exit(2)
     except MemoryError:
-        typer.echo("amped: out of memory; ask for less at once", err=True)
+        options.tell("amped: out of memory; ask for less at once")
         sys.exit(1)
     except Exception as error:
         import traceback
 
         traceback.print_exc()
-        typer.echo(
-            f"amped: this is a mistake of amped's, not yours ({type(error).__name__}). Please report it.", err=True
-        )
+        options.tell(f"amped: this is a mistake of amped's, not yours ({type(error).__name__}). Please report it.")
         sys.exit(1)

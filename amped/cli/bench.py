@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
 from amped.cli.bench_anchor import anchor
 from amped.cli.bench_compare import compare
-from amped.cli.bench_device import DeviceOption
 from amped.cli.bench_fit import command_line, fit
 from amped.cli.bench_ladder import ladder
 from amped.cli.bench_published import published
@@ -38,43 +36,26 @@ for verb, summary in (
     (anchor, "One real layer, for amped calibrate."),
     (published, "Published layers beside predictions."),
 ):
-    bench.command(verb.__name__, short_help=summary)(verb)
+    bench.command(verb.__name__, short_help=summary)(options.with_options(verb))
 
 # The sets of kernels that can be measured.
 Suite = Literal["quick", "full", "model"]
-SuiteOption = Annotated[Suite | None, Option("--suite", help="Kernels; quick on a CPU, full on a GPU.")]
-DtypeOption = Annotated[str | None, Option("--dtype", metavar="FORMAT", help="fp32, bf16 or fp16; else by the device.")]
-ThreadsOption = Annotated[int, Option("--threads", metavar="N", help="Threads on a CPU; more than 1 needs it idle.")]
-ResultOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="File of the result.")]
 
 
 @bench.command("run", short_help="Measure kernels into a file.")
 @options.with_scenario
 def run(
     asked: options.Scenario,
-    suite: SuiteOption = None,
-    kernel: Annotated[str | None, Option("--kernel", metavar="NAME", help="One kernel instead of a suite.")] = None,
-    size: Annotated[str | None, Option("--size", metavar="N=V,…", help="Its dimensions: m=4096,n=4096,k=4096.")] = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    budget: Annotated[
-        float | None,
-        Option(
-            "--budget",
-            metavar="SECONDS",
-            min=0,
-            help="Time for all; else 50 s, on a GPU 300 s.",
-        ),
-    ] = None,
-    ranks: Annotated[
-        int, Option("--ranks", metavar="N", min=1, help="Measure collectives between N processes too.")
-    ] = 1,
-    threads: ThreadsOption = 1,
-    resume: Annotated[
-        bool,
-        Option("--resume", help="Go on with the file: measure what it lacks."),
-    ] = False,
-    output: ResultOption = Path("bench.json"),
+    suite: Suite | None = None,
+    kernel: str | None = None,
+    size: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    budget: float | None = None,
+    ranks: int = 1,
+    threads: int = 1,
+    resume: bool = False,
+    output: Path = Path("bench.json"),
 ) -> None:
     """Measure kernels of this machine with PyTorch (pip install 'amped[torch]') into a file.
 
@@ -82,6 +63,18 @@ def run(
     not fit into budget or memory is listed as skipped. On a CPU the shortest of many calls counts, on a GPU the median.
 
     Example: amped bench run --suite quick -o this_machine.json
+
+    Options:
+        --suite: Kernels; quick on a CPU, full on a GPU.
+        --kernel NAME: One kernel instead of a suite.
+        --size N=V,…: Its dimensions: m=4096,n=4096,k=4096.
+        --device: cpu or cuda; a GPU where there is one.
+        --dtype FORMAT: fp32, bf16 or fp16; else by the device.
+        --budget SECONDS 0..: Time for all; else 50 s, on a GPU 300 s.
+        --ranks N 1..: Measure collectives between N processes too.
+        --threads N: Threads on a CPU; more than 1 needs it idle.
+        --resume: Go on with the file: measure what it lacks.
+        --output -o FILE: File of the result.
     """
     from amped.kernels.bench_run import Request, measured
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError, FileError, did_you_mean
+from amped.base.files import write_atomically
 from amped.base.version import __version__
 from amped.cli import options
-from amped.cli.bench_device import DeviceOption, DtypeOption
 from amped.cli.bench_fit import command_line
 from amped.kernels.formats import FORMATS
+from amped.theory.language.quantity import MAPPING
 
 if TYPE_CHECKING:
     from amped.estimation.estimation import Estimation
@@ -31,21 +30,17 @@ STORED = [f"{what}_precision" for what in ("weight", "activation", "gradient", "
 # What a layer alone does not have.
 ALONE = {"layers": 1, **dict.fromkeys([f"{kind}_parallel_degree" for kind in ("data", "pipeline", "context", "expert")], 1),
          "sequence_parallel": False, "activation_recomputation": "none", "zero_stage": 0, "gradient_clipping": False}  # fmt: skip
-ModuleOption = Annotated[
-    str | None,
-    Option("--module", metavar="FILE:FUNCTION", help="A function that makes your layer; it is run."),
-]
 
 
 @options.with_scenario
 def anchor(
     asked: options.Scenario,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    row: Annotated[str | None, Option("--device-row", metavar="ROW", help="The device's row of accelerators.")] = None,
-    module: ModuleOption = None,
-    seconds: Annotated[float, Option("--seconds", min=0.1, help="Time for each part of the step.")] = 3.0,
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File of the anchor.")] = Path("anchor.json"),
+    device: str | None = None,
+    dtype: str | None = None,
+    row: str | None = None,
+    module: str | None = None,
+    seconds: float = 3.0,
+    output: Path = Path("anchor.json"),
 ) -> None:
     """Measure one layer of the config's network on this device: forward, backward and the optimizer's step.
 
@@ -55,19 +50,25 @@ def anchor(
     --anchor FILE` then makes the coefficients of this accelerator and software.
 
     Example: amped bench anchor --model "GPT-2 small" --mbs 1 --seq 512 -o anchor.json
+
+    Options:
+        --device: cpu or cuda; a GPU where there is one.
+        --dtype FORMAT: fp32, bf16 or fp16.
+        row --device-row ROW: The device's row of accelerators.
+        --module FILE:FUNCTION: A function that makes your layer; it is run.
+        --seconds 0.1..: Time for each part of the step.
+        --output -o FILE: File of the anchor.
     """
-    from amped.base.files import write_atomically
     from amped.kernels import anchoring, bench_run
     from amped.kernels.running import timer_of
     from amped.kernels.torch_import import chosen_device, chosen_format
-    from amped.tables.tables import user_tables
 
     options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
     where, make = chosen_device(device), _function(module)
     dtype, fresh = chosen_format(dtype, where), bench_run.prepared(where, 1, __version__)
     shape, settings = _layer(asked, dtype, plain=make is None)
-    tables = user_tables(asked.question.lookup_tables)
+    tables = options.user_tables(asked.question.lookup_tables)
     layer = anchoring.own(shape, where, make) if make else anchoring.plain(shape, where, settings["flash_attention"])
     found = anchoring.anchored(layer, timer_of(fresh), seconds)
     products = sum(kinds["products"] for kinds in found["parts"].values())
@@ -132,7 +133,6 @@ def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
     from amped.engine.evaluate import run
     from amped.engine.resolve import plan
     from amped.estimation.estimation import Estimation
-    from amped.theory.language.quantity import MAPPING
 
     whole = {"tensor_parallel_degree": 1} if asked.label == options.DEFAULT_CONFIG else {}
     asked = asked_again(asked.question, {"software": PLAIN, **whole, **asked.question.overrides})

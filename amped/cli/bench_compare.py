@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer import Argument, Option
 
+from amped.base.errors import ConfigError
 from amped.cli import options
-from amped.cli.bench_fit import AcceleratorOption, coefficients_of
+from amped.cli.bench_fit import coefficients_of
 from amped.tables.table_files import LookupTables
-
-Other = Annotated[Path | None, Argument(metavar="[FILE2]", help="A second run: print the drift instead.")]
 
 
 def compare(
-    file: Annotated[Path, Argument(metavar="FILE", help="What `amped bench run` wrote.")],
-    other: Other = None,
-    row: Annotated[
-        str | None, Option("--row", metavar="ROW", help="Row of kernel_efficiencies to predict with.")
-    ] = None,
-    accelerator: AcceleratorOption = None,
-    fitted_on: Annotated[
-        Path | None, Option("--fitted-on", metavar="FILE", help="Predict by a fit to this result instead.")
-    ] = None,
-    plot: Annotated[bool, Option("--plot", help="Draw both as points: kernels.png and .svg.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print errors and points as JSON.")] = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print the points as comma-separated values.")] = False,
-    output_dir: options.OutputOption = None,
-    lookup_tables: options.TablesOption = None,
+    file: Path,
+    other: Path | None = None,
+    row: str | None = None,
+    accelerator: str | None = None,
+    fitted_on: Path | None = None,
+    plot: bool = False,
+    as_json: bool = False,
+    as_csv: bool = False,
+    output_dir: Path | None = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Compare predicted with measured kernels: errors by family, the worst ten, a scatter plot; or two runs.
 
@@ -37,6 +31,16 @@ def compare(
     fit to the file itself. Kernels outside of what --fitted-on has seen are marked as extrapolated.
 
     Example: amped bench compare this_machine.json --plot
+
+    Options:
+        file FILE: What `amped bench run` wrote.
+        other [FILE2]: A second run: print the drift instead.
+        --row ROW: Row of kernel_efficiencies to predict with.
+        --accelerator ROW: Its row of accelerator_specifications.
+        --fitted-on FILE: Predict by a fit to this result instead.
+        --plot: Draw both as points: kernels.png and .svg.
+        as_json --json: Print errors and points as JSON.
+        as_csv --csv: Print the points as comma-separated values.
     """
     from amped.kernels.results import read_result
 
@@ -67,9 +71,8 @@ def _report(
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of
     from amped.kernels.results import read_result
-    from amped.tables.tables import user_tables
 
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     seen = read_result(fitted_on) if fitted_on is not None else result
     machine = machine_of(seen, tables, accelerator, known_ones=fitted_on is None)
     base = row or rows.base_row(tables, machine.name, machine.known)
@@ -102,7 +105,6 @@ def _show(report: Any, as_json: bool, as_csv: bool) -> None:
 
 
 def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
-    from amped.base.errors import ConfigError
     from amped.kernels.comparing import drift
     from amped.report import benching
 

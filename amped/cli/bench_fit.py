@@ -5,37 +5,29 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
 from amped.base.commands import command, set_option, typed
 from amped.base.version import __version__
 from amped.cli import options
-from amped.tables.table_files import HERE
+from amped.tables.table_files import ABOUT, HERE, KERNELS, user_folders
+from amped.theory.language.catalogue import catalogue
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
 
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="What `amped bench run` wrote.")]
-AcceleratorOption = Annotated[
-    str | None, Option("--accelerator", metavar="ROW", help="Its row of accelerator_specifications.")
-]
-
-
 def fit(
-    file: FileArgument,
-    output: Annotated[
-        Path, Option("--output", "-o", metavar="DIR", help="Folder of lookup tables to write into.")
-    ] = HERE,
-    name: Annotated[str | None, Option("--name", help="Name of the row; else the accelerator's.")] = None,
-    accelerator: AcceleratorOption = None,
-    replace: Annotated[bool, Option("--replace", help="Replace a row of that name.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
-    lookup_tables: options.TablesOption = None,
+    file: Path,
+    output: Path = HERE,
+    name: str | None = None,
+    accelerator: str | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+    as_json: bool = False,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Fit the coefficients of a device to its measured kernels and write them as a row of kernel_efficiencies.
 
@@ -45,11 +37,19 @@ def fit(
     links and systems.
 
     Example: amped bench fit this_machine.json -o lookup_tables
+
+    Options:
+        file FILE: What `amped bench run` wrote.
+        --output -o DIR: Folder of lookup tables to write into.
+        --name: Name of the row; else the accelerator's.
+        --accelerator ROW: Its row of accelerator_specifications.
+        --replace: Replace a row of that name.
+        --dry-run: Fit and print, but write nothing.
+        as_json --json: Print what was found as JSON, SI units.
     """
     from amped.kernels.calibration import as_json as as_plain
     from amped.kernels.results import read_result
     from amped.kernels.rows import write_rows
-    from amped.tables.table_files import user_folders
     from amped.tables.tables import Tables
 
     result, tables = read_result(file), Tables(user_folders(lookup_tables))
@@ -60,7 +60,7 @@ def fit(
         _show(found)
     if not dry_run:
         for path in write_rows(output, rows, replace):
-            typer.echo(f"written to {path}", err=True)
+            options.tell(f"written to {path}")
         device = None if found.machine.known else found.machine.name
         _tell_how_to_use_it([*(lookup_tables or ()), output], device, rows["kernel_efficiencies"][0])
         _tell_of_the_network(found)
@@ -69,7 +69,7 @@ def fit(
 def _tell_how_to_use_it(tables: list[Path], accelerator: str | None, row: str) -> None:
     device = ("--accelerator", accelerator) if accelerator else ()
     words = (*options.table_words(tables), *device, "--set", f"kernel_efficiencies={row}")
-    typer.echo(f"use it: {command('estimate', *words)}", err=True)
+    options.tell(f"use it: {command('estimate', *words)}")
 
 
 def _show(found: Any) -> None:
@@ -86,7 +86,7 @@ def _tell_of_the_network(found: Any) -> None:
 
     settings = " ".join(set_option(name, value) for name, value in network_settings(found.network).items())
     row = typed("--system", network_name(found.machine.name, found.network))
-    typer.echo(f"between {found.network.ranks} processes: {row}, or {settings}", err=True)
+    options.tell(f"between {found.network.ranks} processes: {row}, or {settings}")
 
 
 def command_line() -> str:
@@ -108,7 +108,7 @@ def _calibrated(
         result,
         machine,
         coefficients_of(tables, base),
-        lambda line: typer.echo(line, err=True),
+        options.tell,
         collectives(),
     )
     source = rows.source_of(result, command_line(), __version__)
@@ -126,8 +126,6 @@ def _calibrated(
 def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
     """The coefficients of a row of kernel_efficiencies, in SI units."""
     from amped.configuring.values import read_value
-    from amped.tables.table_files import ABOUT, KERNELS
-    from amped.theory.language.catalogue import catalogue
 
     known, columns = catalogue(), tables.row(KERNELS, row).columns
     return {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from typer import Option
-
+from amped.base.errors import AmpedError
+from amped.base.version import __version__
 from amped.cli import options
-from amped.cli.bench_device import DeviceOption, DtypeOption
-from amped.cli.bench_fit import AcceleratorOption
 from amped.kernels.formats import FORMATS
 from amped.tables.table_files import LookupTables
 
@@ -19,41 +18,60 @@ if TYPE_CHECKING:
 
 # The rungs that amped's operators predict.
 PREDICTED = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed")
-RungsOption = Annotated[str | None, Option("--rungs", metavar="A,B,…", help="Only these rungs, by name.")]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The sizes of the layer, as the options give them."""
+    """The sizes of the layer, as the options give them.
 
-    hidden: Annotated[int, Option(help="Width of the layer.")] = 4096
-    ffn: Annotated[int, Option(help="Width of its feed-forward network.")] = 16384
-    heads: Annotated[int, Option(help="Attention heads.")] = 32
-    seq: Annotated[int, Option(help="Tokens of a sequence.")] = 2048
-    batch: Annotated[int, Option(help="Sequences.")] = 4
-    dropout: Annotated[float, Option(help="Share dropped out.")] = 0.1
-    causal: Annotated[bool, Option(help="Mask the future.")] = False
+    Options:
+        --hidden: Width of the layer.
+        --ffn: Width of its feed-forward network.
+        --heads: Attention heads.
+        --seq: Tokens of a sequence.
+        --batch: Sequences.
+        --dropout: Share dropped out.
+        causal --causal/--no-causal: Mask the future.
+    """
+
+    hidden: int = 4096
+    ffn: int = 16384
+    heads: int = 32
+    seq: int = 2048
+    batch: int = 4
+    dropout: float = 0.1
+    causal: bool = False
 
 
 @options.bundled(layer=Layer)
 def ladder(
     layer: Layer,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    rungs: RungsOption = None,
-    warm_up: Annotated[int, Option("--warm-up", min=0, help="Passes that do not count.")] = 10,
-    passes: Annotated[int, Option("--passes", min=1, help="Passes that count.")] = 20,
-    accelerator: AcceleratorOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print the rungs as JSON.")] = False,
-    plot: Annotated[bool, Option("--plot", help="Draw both times: ladder.png and .svg.")] = False,
-    output_dir: options.OutputOption = None,
-    lookup_tables: options.TablesOption = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    rungs: str | None = None,
+    warm_up: int = 10,
+    passes: int = 20,
+    accelerator: str | None = None,
+    as_json: bool = False,
+    plot: bool = False,
+    output_dir: Path | None = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Climb the layer ladder: one GPT layer as rungs that share parameters, each checked against the first and timed.
 
     Rungs: eager, functional, sdpa, compiled, graph, fp8_dynamic, fp8_delayed, transformer_engine.
 
     Example: amped bench ladder --hidden 256 --ffn 1024 --heads 4 --seq 128 --batch 2 --device cpu
+
+    Options:
+        --device: cpu or cuda; a GPU where there is one.
+        --dtype FORMAT: fp32, bf16 or fp16.
+        --rungs A,B,…: Only these rungs, by name.
+        --warm-up 0..: Passes that do not count.
+        --passes 1..: Passes that count.
+        --accelerator ROW: Its row of accelerator_specifications.
+        as_json --json: Print the rungs as JSON.
+        --plot: Draw both times: ladder.png and .svg.
     """
     from amped.kernels.ladder.climbing import RUNGS, climbed
     from amped.kernels.layer_shape import Shape
@@ -83,15 +101,12 @@ def _expected(
     shape: Shape, device: str, accelerator: str | None, lookup_tables: LookupTables
 ) -> tuple[dict[str, float] | None, float | None, str]:
     """The seconds of each rung by amped's operators, the peak of this machine, and its name; none if it has no row."""
-    from amped.base.errors import AmpedError
-    from amped.base.version import __version__
     from amped.kernels.bench_run import prepared
     from amped.kernels.machine import machine_of
     from amped.layers.ladder import layer_time
     from amped.measured_kernels.bench_results import processor_name
-    from amped.tables.tables import user_tables
 
-    tables, fresh = user_tables(lookup_tables), prepared(device, 1, __version__)
+    tables, fresh = options.user_tables(lookup_tables), prepared(device, 1, __version__)
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from amped.cli import options
 
 
-def published(as_json: options.JsonOption = False, lookup_tables: options.TablesOption = None) -> None:
+def published(as_json: bool = False, lookup_tables: options.Folders = None) -> None:
     """Print published figures of single layers beside predictions: Transformer Engine's ladder, Substation, and Tempo.
 
     Example: amped bench published

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
-from amped.cli.bench_device import DeviceOption, DtypeOption, own_coefficients
+from amped.cli.bench_anchor import PLAIN
+from amped.cli.bench_fit import coefficients_of
 from amped.kernels.formats import FORMATS
+from amped.theory.nouns.parallelisms import WRITTEN
 
 if TYPE_CHECKING:
     from amped.tables.tables import Tables
@@ -26,34 +26,42 @@ ALONE = ("number_of_accelerators", "number_of_accelerators_per_node")
 @options.with_scenario
 def step(
     asked: options.Scenario,
-    device: DeviceOption = None,
-    dtype: DtypeOption = None,
-    steps: Annotated[int, Option("--steps", min=1, help="Steps that count.")] = 4,
-    seconds: Annotated[float, Option("--seconds", min=0.01, help="Time of a step to scale the model to.")] = SECONDS,
-    as_json: Annotated[bool, Option("--json", help="Print both as JSON, SI units.")] = False,
+    device: str | None = None,
+    dtype: str | None = None,
+    steps: int = 4,
+    seconds: float = SECONDS,
+    as_json: bool = False,
 ) -> None:
     """Train a few real steps of the config's model, scaled to fit this device, and compare with an estimate.
 
     The model is made smaller (batch, layers, words, length, width) until a step takes about --seconds. The estimate is
-    for that model with the device's row, which `amped bench fit` writes (for a processor, name its folder by
-    --lookup-tables DIR). Memory is that of all tensors that are alive at once; the rest of the process is printed, too.
+    for that model in plain PyTorch, if --software names nothing else, with the device's row, which `amped bench fit`
+    writes (for a processor, name its folder by --lookup-tables DIR). Memory is that of all tensors that are alive at
+    once; the rest of the process is printed, too.
 
     Example: amped bench step --model "GPT-2 small" --device cpu --lookup-tables lookup_tables
+
+    Options:
+        --device: cpu or cuda; a GPU where there is one.
+        --dtype FORMAT: fp32, bf16 or fp16.
+        --steps 1..: Steps that count.
+        --seconds 0.01..: Time of a step to scale the model to.
+        as_json --json: Print both as JSON, SI units.
     """
     from amped.kernels import bench_run, stepping
     from amped.kernels.torch_import import chosen_device, chosen_format
-    from amped.tables.tables import user_tables
 
     where = chosen_device(device)
     fresh, dtype = bench_run.prepared(where, 1, __version__), chosen_format(dtype, where)
-    tables = user_tables(asked.question.lookup_tables)
+    tables = options.user_tables(asked.question.lookup_tables)
     name = _accelerator(tables, fresh)
     whole = stepping.Network(**_network(asked))
     rate = _rate(tables, name, dtype)
     small = stepping.scaled(whole, MEMORY_SHARE * fresh["device"]["mem_bytes"], seconds * rate)
-    predicted = _estimate(asked, small, name, dtype)
+    software = str(asked.question.overrides.get("software", PLAIN))
+    predicted = _estimate(asked, small, name, dtype, software)
     found = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
-    _show(asdict(small), found, predicted, str(fresh["device"]["name"]), as_json)
+    _show(asdict(small), found, predicted, (str(fresh["device"]["name"]), software), as_json)
 
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
@@ -94,16 +102,16 @@ def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
 def _rate(tables: Tables, name: str, dtype: str) -> float:
     """The flop/s that the device trains with, roughly: half of what its largest products sustain."""
     from amped.kernels.machine import machine_of
+    from amped.kernels.rows import base_row
 
     machine = machine_of({"device": {"name": name, "kind": "row"}}, tables, name)
-    share = own_coefficients(tables, machine)[FORMATS[dtype].sustained]
+    share = coefficients_of(tables, base_row(tables, machine.name, machine.known))[FORMATS[dtype].sustained]
     return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
-def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str) -> Any:
+def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str, software: str) -> Any:
     """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
     from amped.library import estimate
-    from amped.theory.nouns.parallelisms import WRITTEN
 
     degrees = [f"{kind}_parallel_degree" for kind in WRITTEN]
     formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
@@ -111,19 +119,20 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str)
         **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, 8 * FORMATS[dtype].bytes),
         "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": FORMATS[dtype].short[0],
         "dropout": 0, "flash_attention": True, "gradient_clipping": False,
+        "software": software,
     }  # fmt: skip
     return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
 
-def _show(network: dict[str, Any], found: Any, predicted: Any, name: str, as_json: bool) -> None:
+def _show(network: dict[str, Any], found: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
     """Prints the measurement and the estimate, and how far they differ."""
     pairs = {"step_time": (found.least, predicted["step_time"]),
              "memory_bytes": (found.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
         more = {"step_times": found.times, "losses": found.losses, "memory": asdict(found.memory)}
-        options.show_json({"device": name, "network": network, **numbers, **more})
+        options.show_json({"device": names[0], "software": names[1], "network": network, **numbers, **more})
         return
     from amped.report.benching import step as table
 
-    options.show(table(name, network, pairs, found.losses, asdict(found.memory)))
+    options.show(table(", ".join(names), network, pairs, found.losses, asdict(found.memory)))

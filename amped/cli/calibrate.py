@@ -4,51 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from typer import Option
-
+from amped.base.files import is_folder
 from amped.cli import options
 from amped.cli.fit_to_all_rows import NAME as ALL
 from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.fit_to_anchor import NAME as ANCHORED
 from amped.cli.fit_to_anchor import fit_to_anchor
-from amped.cli.validate import TableOption
 from amped.tables.table_files import ACCELERATORS, HERE, LookupTables
 
 if TYPE_CHECKING:
     from amped.calibration.calibrate import Calibration
 
-AcceleratorOption = Annotated[
-    str | None,
-    Option("--accelerator", metavar="ROW", help="Accelerator to fit; else each in the table."),
-]
-KernelsOption = Annotated[
-    Path | None,
-    Option("--kernels", metavar="PATH", help="Fit to kernels: a table of them, or a folder."),
-]
-AllOption = Annotated[
-    bool,
-    Option("--all", help="Fit accelerators and software at once."),
-]
-AnchorOption = Annotated[
-    Path | None, Option("--anchor", metavar="FILE", help="Fit to one layer of `amped bench anchor`.")
-]
-FileOption = Annotated[Path, Option("--output", "-o", metavar="FILE", help="New file of the rows, or its folder.")]
+
 NAME = "kernel_efficiencies.json"
 USUAL = HERE / NAME
 
 
 def calibrate(
-    table: TableOption = None,
-    accelerator: AcceleratorOption = None,
-    kernels: KernelsOption = None,
-    all_rows: AllOption = False,
-    anchor: AnchorOption = None,
-    output: FileOption = USUAL,
-    dry_run: Annotated[bool, Option("--dry-run", help="Fit and print, but write nothing.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print what was found as JSON, SI units.")] = False,
-    lookup_tables: options.TablesOption = None,
+    table: Path | None = None,
+    accelerator: str | None = None,
+    kernels: Path | None = None,
+    all_rows: bool = False,
+    anchor: Path | None = None,
+    output: Path = USUAL,
+    dry_run: bool = False,
+    as_json: bool = False,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
@@ -64,6 +47,16 @@ def calibrate(
     All but --anchor needs scipy: pip install 'amped[fit]'.
 
     Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
+
+    Options:
+        --table CSV: Measurements; by default, amped's own.
+        --accelerator ROW: Accelerator to fit; else each in the table.
+        --kernels PATH: Fit to kernels: a table of them, or a folder.
+        all_rows --all: Fit accelerators and software at once.
+        --anchor FILE: Fit to one layer of `amped bench anchor`.
+        --output -o FILE: New file of the rows, or its folder.
+        --dry-run: Fit and print, but write nothing.
+        as_json --json: Print what was found as JSON, SI units.
     """
     _refuse_together(anchor, all_rows, table, accelerator, kernels)
     path = None if dry_run else _free(output, ANCHORED if anchor else ALL if all_rows else NAME)
@@ -91,8 +84,6 @@ def _refuse_together(
 
 def _free(output: Path, name: str) -> Path:
     """The file to write, which does not exist; its usual name says what is in it."""
-    from amped.base.files import is_folder
-
     path = output / name if is_folder(output) else output.with_name(name) if output == USUAL else output
     options.refuse_existing(path, "--output")
     options.refuse_unwritable(path, "--output")
@@ -130,9 +121,8 @@ def _fit_kernels(
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.measured_kernels.table_reading import chosen
-    from amped.tables.tables import user_tables
 
-    tables, files = user_tables(lookup_tables), options.kernel_files(measured)
+    tables, files = options.user_tables(lookup_tables), options.kernel_files(measured)
     own = chosen(
         kernels_of(files),
         accelerator,

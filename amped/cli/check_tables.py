@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from amped.base.errors import TableError
+from amped.cli import options
+from amped.theory.language.catalogue import catalogue
+
 
 def check_tables(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Folder or file; by default, the shipped ones.")
-    ] = None,
+    folder: Path | None = None,
 ) -> None:
     """Check lookup tables: units, dense peaks, bandwidths per direction, parameter counts, names that clash.
 
     Example: amped check-tables
-    """
-    from amped.base.errors import TableError
-    from amped.estimation.table_check import table_problems
-    from amped.tables.tables import Tables, user_tables
-    from amped.theory.language.catalogue import catalogue
 
-    tables = Tables((folder,)) if folder else user_tables()
+    Options:
+        folder [DIR]: Folder or file; by default, the shipped ones.
+    """
+    from amped.estimation.table_check import table_problems
+    from amped.tables.tables import Tables
+
+    tables = Tables((folder,)) if folder else options.user_tables()
     problems = list(table_problems(tables, catalogue(), shipped_too=folder is None))
     if problems:
         raise TableError(problems, file=str(folder or "lookup_tables"))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-from typer import Option
 
 from amped.cli import options
+from amped.theory.language.catalogue import catalogue
 
 
 def coefficients(
-    filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only names with this text.")] = "",
-    as_json: Annotated[bool, Option("--json", help="Print all values as JSON, SI units.")] = False,
-    lookup_tables: options.TablesOption = None,
+    filter_text: str = "",
+    as_json: bool = False,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
 
@@ -22,13 +20,15 @@ def coefficients(
     fitted to training steps, with the rows and the sources behind each.
 
     Example: amped coefficients --filter attention
+
+    Options:
+        filter_text --filter -f TEXT: Only names with this text.
+        as_json --json: Print all values as JSON, SI units.
     """
     from amped.calibration import listing
     from amped.calibration.step_table import shipped_numbers
-    from amped.tables.tables import user_tables
-    from amped.theory.language.catalogue import catalogue
 
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
     counts = listing.counts(tables)
     numbers = [n for n in shipped_numbers() if filter_text.casefold() in n.column.casefold()]

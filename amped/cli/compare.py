@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
-
-from typer import Argument, Option
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError
@@ -22,13 +19,11 @@ HINT = "The mappings are those that `amped estimate` chooses; `amped explore --v
 @options.bundled(given=options.changes)
 def compare(
     given: dict[str, object],
-    names: Annotated[list[str] | None, Argument(metavar="A [B]...", help="Two configs; or rows of one kind.")] = None,
-    vary: Annotated[
-        list[str] | None, Option("--vary", metavar="NAME=VALUES", help="Compare these values: A,B,C; repeatable.")
-    ] = None,
-    lookup_tables: options.TablesOption = None,
-    as_json: options.JsonOption = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print rows or values as CSV.")] = False,
+    names: list[str] | None = None,
+    vary: list[str] | None = None,
+    lookup_tables: options.Folders = None,
+    as_json: bool = False,
+    as_csv: bool = False,
 ) -> None:
     """Compare two configs, or the best mapping of each of several systems, models or values.
 
@@ -38,6 +33,11 @@ def compare(
     utilization and memory, each with the mapping that `amped estimate` chooses.
 
     Example: amped compare "DGX H100" "DGX B200" --model "Llama 3 70B" --gpus 64
+
+    Options:
+        names A [B]...: Two configs; or rows of one kind.
+        --vary NAME=VALUES: Compare these values: A,B,C; repeatable.
+        as_csv --csv: Print rows or values as CSV.
     """
     form = options.only(json=as_json, csv=as_csv) or "table"
     listed = _listed(given, lookup_tables)
@@ -58,12 +58,11 @@ def compare(
 def _listed(given: Mapping[str, object], lookup_tables: LookupTables) -> dict[str, str]:
     """The options that name several rows, as in --system "DGX H100,DGX B200"."""
     from amped.configuring.gathering import is_row
-    from amped.tables.tables import user_tables
 
     texts = {kind: str(given[kind]) for kind in KINDS if "," in str(given.get(kind))}
     if not texts:
         return {}
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     return {kind: text for kind, text in texts.items() if not is_row(tables, kind, text)}
 
 
@@ -71,11 +70,10 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
     """The sweep of some names of rows of one kind, of which a name may be wrong; nothing if one of them is a config."""
     from amped.configuring.config import shipped_configs
     from amped.configuring.gathering import is_row
-    from amped.tables.tables import user_tables
 
     if len(names) < 2 or any(name in shipped_configs() or exists(Path(name)) for name in names):
         return []
-    tables = user_tables(asking.lookup_tables)
+    tables = options.user_tables(asking.lookup_tables)
     found = {kind: sum(is_row(tables, kind, name) for name in names) for kind in KINDS}
     kind = max(KINDS, key=found.__getitem__)
     return [f'{kind}="{name}"' for name in names] if found[kind] else []

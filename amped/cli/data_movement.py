@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer import Option
 
 from amped.cli import layer_options, options
 
@@ -15,12 +14,9 @@ from amped.cli import layer_options, options
 def data_movement(
     dimensions: Any,
     device: Any,
-    attention: layer_options.AttentionOption = "explicit",
-    plan: Annotated[
-        Path | None,
-        Option(metavar="FILE|NAME", help="A plan of `amped layouts select`."),
-    ] = None,
-    as_json: options.JsonOption = False,
+    attention: layer_options.Attention = "explicit",
+    plan: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Print flop, words and class of every operator of an encoder layer, fused and un-fused totals, and MUE.
 
@@ -28,6 +24,10 @@ def data_movement(
     and the share of peak arithmetic need times (--plan). Words are elements; each tensor of an operator counts once.
 
     Example: amped data-movement --batch 8 --seq 512 --accelerator "V100 SXM2 16GB"
+
+    Options:
+        --attention: Scores in memory, or fused attention.
+        --plan FILE|NAME: A plan of `amped layouts select`.
     """
     from amped.kernels.tensor_layouts.cost import Device, told
     from amped.kernels.tensor_layouts.plan import read_plan

@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError, FileError, one_line
+from amped.base.files import write_atomically
 from amped.cli import options
 
 if TYPE_CHECKING:
     from amped.estimation.estimation import Estimation
-
-
-JsonOption = Annotated[bool, Option("--json", help="Print one JSON object; write no files.")]
-GemmOption = Annotated[bool, Option("--gemm", help="Write gemm_breakdown.txt: matrix products.")]
-GraphOption = Annotated[bool, Option("--compute-graph", help="With --gemm: write compute_graph files.")]
-PlotOption = Annotated[bool, Option("--plot", help="Draw the parts of a step, step_time.png.")]
-LayersOption = Annotated[bool, Option("--layers", help="Print the operators of one layer instead.")]
-StagesOption = Annotated[bool, Option("--stages", help="Print every pipeline stage instead.")]
-TimelineOption = Annotated[
-    Path | None,
-    Option(
-        "--timeline",
-        metavar="FILE",
-        help="Execute the step, and write its trace.",
-    ),
-]
-FullOption = Annotated[bool, Option("--full", help="Print every part, and all notes.")]
-WhyOption = Annotated[bool, Option("--why", help="Print what the numbers assume.")]
-SaveOption = Annotated[bool, Option("--save", help="Write inputs and breakdown to files.")]
-MustOption = Annotated[str | None, Option("--must", metavar="fit", help="Exit code 3 if it does not fit in memory.")]
-OldGemm = Annotated[bool, Option("--GEMM", hidden=True)]
-OldGraph = Annotated[bool, Option("--compute_graph", hidden=True)]
 
 
 # The configs of which no file is written unless the user asks for one: nobody named them.
@@ -46,27 +25,42 @@ UNNAMED = (options.DEFAULT_CONFIG, "config")
 @options.with_chosen_scenario
 def estimate(
     asked: options.Scenario,
-    output_dir: options.OutputOption = None,
-    as_json: JsonOption = False,
-    gemm: GemmOption = False,
-    gemm_old: OldGemm = False,
-    compute_graph: GraphOption = False,
-    compute_graph_old: OldGraph = False,
-    plot: PlotOption = False,
-    layers: LayersOption = False,
-    stages: StagesOption = False,
-    timeline: TimelineOption = None,
-    full: FullOption = False,
-    why: WhyOption = False,
-    save: SaveOption = False,
-    must: MustOption = None,
-    form: options.ForOption = None,
+    output_dir: Path | None = None,
+    as_json: bool = False,
+    gemm: bool = False,
+    gemm_old: bool = False,
+    compute_graph: bool = False,
+    compute_graph_old: bool = False,
+    plot: bool = False,
+    layers: bool = False,
+    stages: bool = False,
+    timeline: Path | None = None,
+    full: bool = False,
+    why: bool = False,
+    save: bool = False,
+    must: str | None = None,
+    form: str | None = None,
 ) -> None:
     """Estimate the training time of one configuration, where the time goes, and whether it fits in memory.
 
     What nobody gave is chosen. --timeline is for ui.perfetto.dev; --layers tells measured times from others.
 
     Example: amped estimate --model "Llama 3 70B" --system "DGX H100" --gpus 64
+
+    Options:
+        as_json --json: Print one JSON object; write no files.
+        --gemm: Write gemm_breakdown.txt: matrix products.
+        gemm_old --GEMM:
+        --compute-graph: With --gemm: write compute_graph files.
+        compute_graph_old --compute_graph:
+        --plot: Draw the parts of a step, step_time.png.
+        --layers: Print the operators of one layer instead.
+        --stages: Print every pipeline stage instead.
+        --timeline FILE: Execute the step, and write its trace.
+        --full: Print every part, and all notes.
+        --why: Print what the numbers assume.
+        --save: Write inputs and breakdown to files.
+        --must fit: Exit code 3 if it does not fit in memory.
     """
     from amped.estimation.estimation import estimated
 
@@ -129,8 +123,6 @@ def _show_launch(result: Estimation, form: str | None, as_json: bool, graph_alon
 
 def _show_layers(result: Estimation, as_json: bool) -> None:
     """Prints the operators of one layer, as a table or as JSON; writes no files."""
-    from dataclasses import asdict
-
     from amped.estimation.breakdown import layer_lines
 
     if as_json:
@@ -143,8 +135,6 @@ def _show_layers(result: Estimation, as_json: bool) -> None:
 
 def _show_stages(result: Estimation, as_json: bool) -> None:
     """Prints every stage of the pipeline as a table, or as JSON together with the results; writes no files."""
-    from dataclasses import asdict
-
     from amped.estimation.stages import stage_lines
 
     if as_json:
@@ -159,7 +149,6 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
     """Writes the executed step if the user asks for it, and says how it compares with the closed form."""
     if path is None:
         return
-    from amped.base.files import write_atomically
     from amped.estimation.execution import executed_step
     from amped.report.human import duration
     from amped.report.trace import as_trace, shown_microbatches
@@ -197,35 +186,24 @@ def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, 
 
 
 def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:
-    """The files of a run: its texts, and those that are asked for."""
-    yield from _texts(result)
-    yield from _gemms(result, compute_graph) if gemm else ()
-    yield from _drawn(result) if plot else ()
-
-
-def _texts(result: Estimation) -> Iterator[tuple[str, str]]:
-    """The files that every run has: the inputs, and where the time goes."""
+    """The files of a run: the inputs, where the time goes, and those that are asked for."""
     from amped.report import text
 
     yield "config_summary.txt", text.config_summary(result)
     yield "training_time_breakdown.txt", text.training_time_breakdown(result)
+    if gemm:
+        from amped.estimation.breakdown import gemm_lines
 
+        yield "gemm_breakdown.txt", text.gemm_breakdown(gemm_lines(result))
+    if gemm and compute_graph:
+        from amped.estimation import graph
+        from amped.report import graph_text
 
-def _gemms(result: Estimation, with_graph: bool) -> Iterator[tuple[str, str]]:
-    """The files about operations: every matrix product, and what waits for what."""
-    from amped.estimation import breakdown, graph
-    from amped.report import graph_text, text
-
-    yield "gemm_breakdown.txt", text.gemm_breakdown(breakdown.gemm_lines(result))
-    if with_graph:
         nodes = graph.compute_graph(result)
         yield "compute_graph.txt", graph_text.as_text(nodes)
         yield "compute_graph.dot", graph_text.as_dot(nodes)
         yield "compute_graph.json", json.dumps(graph.as_json(nodes), indent=1) + "\n"
+    if plot:
+        from amped.report.plots import step_time_plot
 
-
-def _drawn(result: Estimation) -> Iterator[tuple[str, bytes]]:
-    """The plot of the parts of a step."""
-    from amped.report.plots import step_time_plot
-
-    yield "step_time.png", step_time_plot(result)
+        yield "step_time.png", step_time_plot(result)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-from typer import Argument, Option
 
 from amped.cli import options
 
@@ -13,16 +10,22 @@ from amped.cli import options
 @options.with_chosen_scenario
 def explain(
     asked: options.Scenario,
-    name: Annotated[str, Argument(metavar="NAME", help="Of `amped list parameters`, or a word.")],
-    depth: Annotated[int, Option(min=0, max=100, help="Levels of the tree to show.")] = 3,
-    inside: Annotated[bool, Option("--inside", help="Show names inside chapters too.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print the whole tree as JSON.")] = False,
+    name: str,
+    depth: int = 3,
+    inside: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Show how amped gets a value: its formula and source, and what it is computed from.
 
     NAME may be a word: MFU, step, memory, bubble. A word that may mean several quantities lists them.
 
     Example: amped explain MFU --model "Llama 3 70B" --system "DGX H100" --gpus 64
+
+    Options:
+        name NAME: Of `amped list parameters`, or a word.
+        --depth 0..100: Levels of the tree to show.
+        --inside: Show names inside chapters too.
+        as_json --json: Print the whole tree as JSON.
     """
     from amped.estimation.explanation import explained
 

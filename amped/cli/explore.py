@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from typer import Option
+from typing import TYPE_CHECKING, Any, Literal
 
 from amped.base.errors import ConfigError
 from amped.cli import options, spreading, sweeping
 from amped.cli.explore_output import BarePlot, Outputs
-from amped.cli.help import SEARCH
 
 if TYPE_CHECKING:
     from amped.exploration.answer import Exploration
@@ -23,60 +20,28 @@ COMMAND = {"cls": BarePlot, "epilog": spreading.EXAMPLES}
 
 # The spaces that can be searched.
 SpaceName = Literal["quick", "default", "full", "memory", "degrees"]
-Vary = Annotated[
-    list[str] | None,
-    Option(
-        "--vary",
-        metavar="NAME=VALUES",
-        help="Sweep: tp=1,2,4 or gbs=8:64:x2; repeatable.",
-        rich_help_panel=SEARCH,
-    ),
-]
-TopOption = Annotated[
-    int | None,
-    Option(
-        "--top",
-        min=1,
-        max=100_000,
-        metavar="K",
-        help="How many of the best to keep, else 10.",
-        rich_help_panel=SEARCH,
-    ),
-]
 
 
 def wanted_of(
-    space: Annotated[
-        SpaceName,
-        Option(
-            "--space",
-            help="What is searched.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = "default",
-    where: Annotated[
-        list[str] | None,
-        Option("--where", metavar="WISH", help='"memory < 70 GB and tp <= 8"; repeatable.', rich_help_panel=SEARCH),
-    ] = None,
-    objective: Annotated[
-        str,
-        Option("--objective", metavar="NAME", help="Rank by: step_time, cost, memory, MFU, …", rich_help_panel=SEARCH),
-    ] = "training_time",
-    largest: Annotated[
-        bool | None,
-        Option("--maximize/--minimize", help="Which is better; else the name decides.", rich_help_panel=SEARCH),
-    ] = None,
-    pareto: Annotated[
-        str | None,
-        Option("--pareto", metavar="A,B", help="Show the Pareto front of two quantities, too.", rich_help_panel=SEARCH),
-    ] = None,
-    each: Annotated[
-        str | None,
-        Option("--each", metavar="NAMES", help="Best of each value of these swept names.", rich_help_panel=SEARCH),
-    ] = None,
-    yes: Annotated[bool, Option("--yes", help="Explore even a very large space.", rich_help_panel=SEARCH)] = False,
+    space: SpaceName = "default",
+    where: list[str] | None = None,
+    objective: str = "training_time",
+    largest: bool | None = None,
+    pareto: str | None = None,
+    each: str | None = None,
+    yes: bool = False,
 ) -> Options:
-    """How to search and to rank."""
+    """How to search and to rank.
+
+    Search:
+        --space: What is searched.
+        --where WISH: "memory < 70 GB and tp <= 8"; repeatable.
+        --objective NAME: Rank by: step_time, cost, memory, MFU, …
+        largest --maximize/--minimize: Which is better; else the name decides.
+        --pareto A,B: Show the Pareto front of two quantities, too.
+        --each NAMES: Best of each value of these swept names.
+        --yes: Explore even a very large space.
+    """
     from amped.exploration.request import Options
 
     return Options(DEFAULT_TOP, space, tuple(where or ()), objective, largest, _two(pareto), options.names(each), yes)
@@ -92,8 +57,8 @@ def explore(
     wanted: Options,
     outputs: Outputs,
     place: spreading.Place,
-    vary: Vary = None,
-    top: TopOption = None,
+    vary: list[str] | None = None,
+    top: int | None = None,
 ) -> None:
     """Evaluate every valid mapping and rank them; with --vary, show the best of each value.
 
@@ -107,6 +72,10 @@ def explore(
     --top, --each, --plot and the like, all are ranked together.
 
     Example: amped explore --model "Llama 3 8B" --gpus 16 --vary system="DGX H100,DGX B200"
+
+    Search:
+        --vary NAME=VALUES: Sweep: tp=1,2,4 or gbs=8:64:x2; repeatable.
+        --top K 1..100000: How many of the best to keep, else 10.
     """
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:

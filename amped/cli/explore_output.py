@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from typer import Option
 
+from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import ConfigError
+from amped.base.files import AtomicFile, output_file, write_atomically
 from amped.cli import options, sweeping
 from amped.cli.help import Page
 
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "csv", "json", "parquet"]
 Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram"]
-FormatOption = Annotated[Format | None, Option("--format", help="By default as --output ends, or a table.")]
-JsonOption = Annotated[bool, Option("--json", help="The same as --format json.")]
-CsvOption = Annotated[bool, Option("--csv", help="The same as --format csv.")]
-FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there instead of printing.")]
 
 
 class BarePlot(Page):
@@ -46,24 +43,32 @@ class BarePlot(Page):
 
 @dataclass(frozen=True)
 class Outputs:
-    """What is written, and where, as the options say."""
+    """What is written, and where, as the options say.
 
-    form: FormatOption = None
-    as_json: JsonOption = False
-    as_csv: CsvOption = False
-    output: FileOption = None
-    keep_all: Annotated[bool, Option("--keep-all", help="Write every candidate, as csv or parquet.")] = False
-    save_best: Annotated[Path | None, Option(metavar="DIR", help="Write the best as configs: best-01.json …")] = None
-    launch_for: Annotated[
-        str | None, Option("--for", metavar="FORMAT", help="With --save-best: launch lines too: megatron.")
-    ] = None
-    plot: Annotated[
-        Plot | None,
-        Option(help="Draw; with no word, what fits the sweep."),
-    ] = None
-    report: Annotated[Path | None, Option("--report", metavar="FILE", help="Write a page with charts, too.")] = None
-    along: Annotated[str | None, Option(metavar="NAMES", help="Draw along these searched names: A or A,B.")] = None
-    output_dir: options.OutputOption = None
+    Options:
+        form --format: By default as --output ends, or a table.
+        as_json --json: The same as --format json.
+        as_csv --csv: The same as --format csv.
+        --output FILE: Write there instead of printing.
+        --keep-all: Write every candidate, as csv or parquet.
+        --save-best DIR: Write the best as configs: best-01.json …
+        launch_for --for FORMAT: With --save-best: launch lines too: megatron.
+        --plot: Draw; with no word, what fits the sweep.
+        --report FILE: Write a page with charts, too.
+        --along NAMES: Draw along these searched names: A or A,B.
+    """
+
+    form: Format | None = None
+    as_json: bool = False
+    as_csv: bool = False
+    output: Path | None = None
+    keep_all: bool = False
+    save_best: Path | None = None
+    launch_for: str | None = None
+    plot: Plot | None = None
+    report: Path | None = None
+    along: str | None = None
+    output_dir: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuses two formats at once."""
@@ -123,7 +128,6 @@ class Outputs:
         """
         if self.plot is None:
             return None
-        from amped.base.aliases import aliases
         from amped.configuring.gathering import ROW_NAMES
         from amped.report.plot_choice import drawing
 
@@ -145,7 +149,6 @@ class Outputs:
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
-        from amped.base.files import output_file
 
         return self.output or output_file(self.output_dir or Path(), name)
 
@@ -162,8 +165,6 @@ class Outputs:
             with _closed(self.written, sys.stdout.buffer) as keep:
                 yield keep
         else:
-            from amped.base.files import AtomicFile
-
             with (
                 AtomicFile(self._path(f"explore_all.{self.written}")) as file,
                 _closed(self.written, file.stream) as keep,
@@ -257,7 +258,6 @@ def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for:
 
 def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str) -> None:
     """Writes the launch line of each saved config beside it."""
-    from amped.base.files import write_atomically
     from amped.configuring.scenario import read_scenario
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 from amped.cli import options
 
@@ -13,16 +10,18 @@ from amped.cli import options
 @options.with_chosen_scenario
 def export(
     asked: options.Scenario,
-    form: Annotated[str, Option("--for", metavar="FORMAT", help="Framework, as megatron.")],
-    output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
+    form: str,
+    output: Path | None = None,
 ) -> None:
     """Write the launch line or the file that runs a configuration, each line with its reason.
 
     What the framework cannot express comes first. There are no paths of data in it.
 
     Example: amped export llama-3-70b --for megatron -o launch.sh
+
+    Options:
+        form --for FORMAT: Framework, as megatron.
+        --output -o FILE: Write there instead of printing.
     """
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target

@@ -60,19 +60,16 @@ def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_table
     if not as_json:
         options.show(report.left_out(found, told, by))
         return
+    keys = [each.key for each in found.numbers]
     every = [row for each in told for row in each.rows]
     options.show_json({
         "left_out": [
             {by.value: each.name, "errors": report.plain_errors(each.rows), "share_in_band": report.share_inside([each]),
-             "numbers": _numbers(found, each.values.tolist())}
+             "numbers": [
+                 {**asdict(key), "value": value} for key, value in zip(keys, each.values.tolist(), strict=True)]}
             for each in told
         ],
         "errors_without_steps": report.plain_errors(found.unfitted),
         "errors_before": report.plain_errors(found.before), "errors_of_the_fit": report.plain_errors(found.after),
         "errors": report.plain_errors(every), "share_in_band": report.share_inside(told),
     }, allow_nan=False)  # fmt: skip
-
-
-def _numbers(found: AllRows, values: list[float]) -> list[dict[str, Any]]:
-    """Numbers with their tables, rows and columns."""
-    return [{**asdict(each.key), "value": value} for each, value in zip(found.numbers, values, strict=True)]

@@ -8,9 +8,11 @@ from typing import Any
 
 import typer.core
 
+from amped.base.aliases import aliases
 from amped.base.commands import broken
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.cli.reading import read_plainly
+from amped.theory.language.catalogue import catalogue
 
 # The groups of options, in the order in which they are shown. Options without a group of their own come first.
 OWN, SEARCH, CONFIG, MAPPING, TRAINING, PLACE, OUTPUT = (
@@ -103,9 +105,6 @@ def _by_name(words: Sequence[str], known: set[str]) -> list[str]:
 
 def _own_option(option: str, known: set[str]) -> str | None:
     """The option of the verb that an unknown option is another name of; None for --set; an empty text for neither."""
-    from amped.base.aliases import aliases
-    from amped.theory.language.catalogue import catalogue
-
     name = aliases().option(option[2:].replace("-", "_"))
     if f"--{name}" in known:
         return f"--{name}"
@@ -117,9 +116,6 @@ def _unknown(option: str, known: set[str]) -> ConfigError:
     """The error for an option that does not exist, with the nearest: options of the verb and, with --set, names of parameters."""
     near = sorted(known)
     if "--set" in known and option.startswith("--"):
-        from amped.base.aliases import aliases
-        from amped.theory.language.catalogue import catalogue
-
         named = (name for name, each in catalogue().items() if each.category)
         near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]
     advice = did_you_mean(option, list(dict.fromkeys(near))) or "`--help` lists the options"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Argument, Option
 
+from amped.base.files import write_atomically
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
 
 def import_file(
-    file: Annotated[Path, Argument(metavar="FILE", help="The file, or a folder with a config.json.")],
-    form: Annotated[
-        str | None, Option("--from", metavar="FORMAT", help="Its format; without it, the content says it.")
-    ] = None,
-    output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write the config there; by default print it.")
-    ] = None,
-    model: Annotated[
-        str | None, Option("--model", metavar="ROW|PATH", help="The network, where the file does not say it.")
-    ] = None,
-    strict: Annotated[bool, Option("--strict", help="Refuse what amped cannot express.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print values and report as JSON.")] = False,
+    file: Path,
+    form: str | None = None,
+    output: Path | None = None,
+    model: str | None = None,
+    strict: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Read a config of another tool: what was used, ignored, assumed, and what amped cannot express.
 
     Nothing in the file is executed, and nothing is fetched.
 
     Example: amped import ./config.json -o my.json
+
+    Options:
+        file FILE: The file, or a folder with a config.json.
+        form --from FORMAT: Its format; without it, the content says it.
+        --output -o FILE: Write the config there; by default print it.
+        --model ROW|PATH: The network, where the file does not say it.
+        --strict: Refuse what amped cannot express.
+        as_json --json: Print values and report as JSON.
     """
-    from amped.base.files import write_atomically
     from amped.configuring.config_writing import as_json as as_text
     from amped.interop.as_config import as_config
     from amped.interop.models import named_model

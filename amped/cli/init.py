@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Option
+from typing import Any
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.cli import options
+from amped.theory.language.catalogue import catalogue
 
 
 def init(
-    model: Annotated[str, Option("--model", metavar="ROW|PATH", help="Row of `amped list models`, or a config.json.")],
-    system: Annotated[
-        str | None, Option("--system", metavar="ROW", help="Nodes and networks (`amped list systems`).")
-    ] = None,
-    nodes: Annotated[int | None, Option("--nodes", min=1, metavar="N", help="Number of nodes; else one.")] = None,
-    gpus: Annotated[int | None, Option("--gpus", min=1, metavar="N", help="Number of accelerators.")] = None,
-    full: Annotated[bool, Option("--full", help="Spell out every parameter, in AMPeD's style.")] = False,
-    lookup_tables: options.TablesOption = None,
-    anyway: options.AnywayOption = False,
-    output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
+    model: str,
+    system: str | None = None,
+    nodes: int | None = None,
+    gpus: int | None = None,
+    full: bool = False,
+    lookup_tables: options.Folders = None,
+    anyway: bool = False,
+    output: Path | None = None,
 ) -> None:
     """Write a config for a model on a system, with a mapping that fits; each parameter has a description.
 
     Example: amped init --model "Llama 3 8B" --system "DGX H100" --nodes 4 -o my.json
+
+    Options:
+        --model ROW|PATH: Row of `amped list models`, or a config.json.
+        --system ROW: Nodes and networks (`amped list systems`).
+        --nodes N 1..: Number of nodes; else one.
+        --gpus N 1..: Number of accelerators.
+        --full: Spell out every parameter, in AMPeD's style.
+        --output -o FILE: Write there instead of printing.
     """
     from amped.configuring.config_writing import as_json
     from amped.drafting.draft import draft, filled
     from amped.interop.models import with_model
-    from amped.theory.language.catalogue import catalogue
 
     options.refuse_existing(output, "--output")
     row: Any = with_model({"model": model}, lookup_tables)["model"]

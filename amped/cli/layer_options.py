@@ -2,53 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from typer import Option
+from typing import Any, Literal
 
 from amped.base.errors import ConfigError
-from amped.cli.options import TablesOption
+from amped.cli import options
+from amped.tables.table_files import ACCELERATORS
 
 Attention = Literal["explicit", "sdpa"]
-AttentionOption = Annotated[Attention, Option("--attention", help="Scores in memory, or fused attention.")]
 
 
 def layer(
-    batch: Annotated[int, Option("--batch", "-b", metavar="N", help="Sequences in a batch.")] = 8,
-    seq: Annotated[int, Option("--seq", "-l", metavar="N", help="Tokens in a sequence.")] = 512,
-    heads: Annotated[int, Option("--heads", metavar="N", help="Attention heads.")] = 16,
-    hidden: Annotated[int, Option("--hidden", metavar="N", help="Width of the layer.")] = 1024,
-    ffn: Annotated[int, Option("--ffn", metavar="N", help="Feed-forward width; 0: four times hidden.")] = 0,
+    batch: int = 8,
+    seq: int = 512,
+    heads: int = 16,
+    hidden: int = 1024,
+    ffn: int = 0,
 ) -> Any:
-    """The sizes of the layer (`amped.kernels.tensor_layouts.spec.Dimensions`)."""
+    """The sizes of the layer (`amped.kernels.tensor_layouts.spec.Dimensions`).
+
+    Options:
+        --batch -b N: Sequences in a batch.
+        --seq -l N: Tokens in a sequence.
+        --heads N: Attention heads.
+        --hidden N: Width of the layer.
+        --ffn N: Feed-forward width; 0: four times hidden.
+    """
     from amped.kernels.layer_shape import Dimensions
 
     return Dimensions(batch, seq, heads, hidden, ffn)
 
 
 def device(
-    accelerator: Annotated[str | None, Option(metavar="ROW", help="Its peaks bound the time of operators.")] = None,
-    peak_flop_rate: Annotated[
-        str | None, Option(metavar="RATE", help='Instead of the accelerator\'s: "0.78 PFLOP/s".')
-    ] = None,
-    memory_bandwidth: Annotated[
-        str | None, Option(metavar="RATE", help='Instead of the accelerator\'s: "4.3 TB/s".')
-    ] = None,
-    word_bytes: Annotated[float, Option(metavar="N", help="Bytes of a word.", min=0.125)] = 2.0,
-    lookup_tables: TablesOption = None,
+    accelerator: str | None = None,
+    peak_flop_rate: str | None = None,
+    memory_bandwidth: str | None = None,
+    word_bytes: float = 2.0,
+    lookup_tables: options.Folders = None,
 ) -> Any:
     """The peak rates of the device (`amped.kernels.tensor_layouts.cost.Device`), or None.
 
     Raises:
         ConfigError: if only one of the two is given, or one is not above 0.
+
+    Options:
+        --accelerator ROW: Its peaks bound the time of operators.
+        --peak-flop-rate RATE: Instead of the accelerator's: "0.78 PFLOP/s".
+        --memory-bandwidth RATE: Instead of the accelerator's: "4.3 TB/s".
+        --word-bytes N 0.125..: Bytes of a word.
     """
     from amped.base.units import parse
     from amped.kernels.tensor_layouts.cost import Device
-    from amped.tables.table_files import ACCELERATORS
-    from amped.tables.tables import user_tables
 
     if accelerator is not None:
-        row = user_tables(lookup_tables).row(ACCELERATORS, accelerator)
+        row = options.user_tables(lookup_tables).row(ACCELERATORS, accelerator)
         peak_flop_rate = peak_flop_rate or row.column("fp16_peak_flop_rate")
         memory_bandwidth = memory_bandwidth or row.column("memory_bandwidth")
     if not (peak_flop_rate or memory_bandwidth):

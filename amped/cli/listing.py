@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-from typer import Argument, Option
+from typing import Literal
 
 from amped.cli import options
-from amped.tables.table_files import LookupTables
+from amped.tables.table_files import SYSTEMS, LookupTables
+from amped.theory.language.catalogue import catalogue
 
 What = Literal[
     "accelerators",
@@ -49,41 +48,40 @@ TOPOLOGY = {
         "no switches across nodes: light paths are set anew for each step of a collective",
     ),
 }
-# For each table: the columns that distinguish its rows, and their heads.
+# For each table: the columns that distinguish its rows, with their heads where these are other words.
 COLUMNS = {
-    "accelerators": {"bf16_peak_flop_rate": "bf16 peak", "fp16_peak_flop_rate": "fp16 peak",
-                     "memory_capacity": "memory", "memory_bandwidth": "bandwidth", "release_year": "year"},
-    "models": {"parameters_published": "parameters", "layers": "layers", "dimensionality": "width",
-               "attention_heads": "heads", "context": "context"},
-    "systems": {"accelerator": "accelerator", "number_of_accelerators_per_node": "per node",
-                "inter_accelerator_bandwidth": "inside", "number_of_network_cards_per_node": "cards",
-                "bandwidth_per_network_card": "per card"},
-    "links": {"link_class": "class", "bandwidth": "bandwidth", "latency": "latency",
-              "all_reduce_efficiency": "all-reduce", "bandwidth_of": "of"},
-    "kernel-efficiencies": {"gemm_sustained_fraction": "products", "memory_bandwidth_efficiency": "bandwidth",
-                            "attention_forward_efficiency": "attention", "kernel_overhead_time": "overhead",
-                            "kernel_launch_time": "launch"},
-    "software": {"attention_kernel": "attention", "streaming_traffic_factor": "traffic",
-                 "weight_gradient_accumulation": "accumulation", "zero_stage": "ZeRO",
-                 "allocator_reserve_fraction": "reserve"},
+    "accelerators": ("bf16_peak_flop_rate|bf16 peak", "fp16_peak_flop_rate|fp16 peak",
+                     "memory_capacity|memory", "memory_bandwidth|bandwidth", "release_year|year"),
+    "models": ("parameters_published|parameters", "layers", "dimensionality|width",
+               "attention_heads|heads", "context"),
+    "systems": ("accelerator", "number_of_accelerators_per_node|per node",
+                "inter_accelerator_bandwidth|inside", "number_of_network_cards_per_node|cards",
+                "bandwidth_per_network_card|per card"),
+    "links": ("link_class|class", "bandwidth", "latency",
+              "all_reduce_efficiency|all-reduce", "bandwidth_of|of"),
+    "kernel-efficiencies": ("gemm_sustained_fraction|products", "memory_bandwidth_efficiency|bandwidth",
+                            "attention_forward_efficiency|attention", "kernel_overhead_time|overhead",
+                            "kernel_launch_time|launch"),
+    "software": ("attention_kernel|attention", "streaming_traffic_factor|traffic",
+                 "weight_gradient_accumulation|accumulation", "zero_stage|ZeRO",
+                 "allocator_reserve_fraction|reserve"),
 }  # fmt: skip
 
 
 def listing(
-    what: Annotated[
-        What,
-        Argument(
-            metavar="WHAT",
-            help="What to list.",
-        ),
-    ],
-    filter_text: Annotated[str, Option("--filter", "-f", metavar="TEXT", help="Only lines with this text.")] = "",
-    lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
+    what: What,
+    filter_text: str = "",
+    lookup_tables: options.Folders = None,
+    as_json: bool = False,
 ) -> None:
     """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
 
     Example: amped list models --filter llama
+
+    Options:
+        what WHAT: What to list.
+        filter_text --filter -f TEXT: Only lines with this text.
+        as_json --json: Print a JSON list.
     """
     found = [
         line for line in _lines(what, lookup_tables) if filter_text.casefold() in " ".join(line.values()).casefold()
@@ -101,8 +99,6 @@ def listing(
 
 def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The lines of a list, each with its values by head."""
-    from amped.theory.language.catalogue import catalogue
-
     if what == "configs":
         from amped.configuring.config import read_config, shipped_configs
 
@@ -122,12 +118,9 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """Each kind of network with its parameters and what it changes, and the networks of the systems in the tables."""
-    from amped.tables.table_files import SYSTEMS
-    from amped.tables.tables import user_tables
-
     for word, (names, changes) in TOPOLOGY.items():
         yield {"word": word, "set by": ", ".join(names), "changes": changes}
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     for name in tables.names(SYSTEMS):
         columns = tables.row(SYSTEMS, name).columns
         own = [f"{n} {columns[n]}" for names, _ in TOPOLOGY.values() for n in names[:1] if n in columns]
@@ -137,20 +130,19 @@ def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     """The rows of a table."""
-    from amped.tables.tables import LISTED, user_tables
+    from amped.tables.tables import LISTED
 
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     (table,) = (table for table, listed in LISTED.items() if listed == what)
     for name in tables.names(table):
         row = tables.row(table, name)
-        cells = {head: row.columns.get(column) for column, head in COLUMNS[what].items()}
+        cells = {written.rpartition("|")[2]: row.columns.get(written.partition("|")[0]) for written in COLUMNS[what]}
         values = {head: "" if cell is None else str(cell) for head, cell in cells.items()}
         yield {"name": name, **values, "aliases": ", ".join(a for a in row.aliases if isinstance(a, str))}
 
 
 def _measurements() -> Iterator[dict[str, str]]:
     """The measured runs and layers that come with amped."""
-    from amped.theory.language.catalogue import catalogue
     from amped.validation.table import read_table
 
     for row in read_table(None, catalogue()):

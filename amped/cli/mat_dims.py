@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from amped.cli import options
@@ -10,7 +12,7 @@ from amped.cli import options
 @options.with_chosen_scenario
 def mat_dims(
     asked: options.Scenario,
-    output_dir: options.OutputOption = None,
+    output_dir: Path | None = None,
 ) -> None:
     """Print the matrix dimensions of one layer in DeepFlow's format, and write them to mat_dims.txt.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.cli import options
@@ -21,22 +19,36 @@ memory = typer.Typer(
 
 
 @memory.command("bench", short_help="What each technique saves, and its time.")
+@options.with_options
 def bench(
-    batch: Annotated[int, Option(metavar="N", help="Sequences.")] = 4,
-    sequence: Annotated[int, Option("--seq", metavar="N", help="Tokens of a sequence.")] = 256,
-    hidden: Annotated[int, Option(metavar="N", help="Width of the residual stream.")] = 512,
-    heads: Annotated[int, Option(metavar="N", help="Attention heads.")] = 8,
-    dtype: Annotated[str, Option(metavar="NAME", help="float32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str | None, Option(metavar="NAME", help="cpu or cuda; else a GPU where there is one.")] = None,
-    with_compile: Annotated[bool, Option("--compile/--no-compile", help="Compare with torch.compile.")] = True,
-    budgets: Annotated[str, Option(metavar="SHARE,…", help="torch.compile's budgets; 1 is its default.")] = "1,0.8,0.5",
-    seconds: Annotated[float, Option(metavar="S", help="Seconds that timing one variant may take.")] = 0.5,
-    as_json: Annotated[bool, Option("--json", help="All measurements as JSON.")] = False,
-    markdown: Annotated[bool, Option("--markdown", help="The tables as Markdown.")] = False,
+    batch: int = 4,
+    sequence: int = 256,
+    hidden: int = 512,
+    heads: int = 8,
+    dtype: str = "float32",
+    device: str | None = None,
+    with_compile: bool = True,
+    budgets: str = "1,0.8,0.5",
+    seconds: float = 0.5,
+    as_json: bool = False,
+    markdown: bool = False,
 ) -> None:
     """Measure the bytes that each technique saves in an encoder layer, the time it adds, and what still pays.
 
     Example: amped memory bench --batch 2 --seq 64 --hidden 128 --heads 4 --no-compile
+
+    Options:
+        --batch N: Sequences.
+        sequence --seq N: Tokens of a sequence.
+        --hidden N: Width of the residual stream.
+        --heads N: Attention heads.
+        --dtype NAME: float32, bfloat16 or float16.
+        --device NAME: cpu or cuda; else a GPU where there is one.
+        with_compile --compile/--no-compile: Compare with torch.compile.
+        --budgets SHARE,…: torch.compile's budgets; 1 is its default.
+        --seconds S: Seconds that timing one variant may take.
+        as_json --json: All measurements as JSON.
+        --markdown: The tables as Markdown.
     """
     from amped.kernels.layer_shape import Dimensions
     from amped.report.memory import memory_markdown, memory_tables

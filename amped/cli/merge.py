@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
-from typer import Argument, Option
-
-from amped.cli import options
-from amped.cli.explore_output import FileOption, FormatOption, JsonOption, Outputs
+from amped.cli.explore_output import Format, Outputs
 
 
 def merge(
-    files: Annotated[list[Path], Argument(metavar="FILES...", help="What `amped explore --shard I/N` wrote.")],
-    form: FormatOption = None,
-    as_json: JsonOption = False,
-    output: FileOption = None,
-    output_dir: options.OutputOption = None,
-    formulas: Annotated[
-        Path | None,
-        Option("--formulas", metavar="FILE", help="The formulas that were used: a file, run."),
-    ] = None,
+    files: list[Path],
+    form: Format | None = None,
+    as_json: bool = False,
+    output: Path | None = None,
+    output_dir: Path | None = None,
+    formulas: Path | None = None,
 ) -> None:
     """Put the findings of shards together and rank them, as one run would have.
 
@@ -29,6 +22,13 @@ def merge(
     elapsed time is that of all parts together.
 
     Example: amped merge explore-shard-1-of-2.jsonl explore-shard-2-of-2.jsonl --format json
+
+    Options:
+        files FILES...: What `amped explore --shard I/N` wrote.
+        form --format: By default as --output ends, or a table.
+        as_json --json: The same as --format json.
+        --output FILE: Write there instead of printing.
+        --formulas FILE: The formulas that were used: a file, run.
     """
     from amped.exploration.answer import answer
     from amped.exploration.merging import put_together

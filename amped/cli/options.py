@@ -12,28 +12,30 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Argument, Option
 
-from amped.base.commands import command, typed
+from amped.base.aliases import aliases
+from amped.base.commands import command
 from amped.base.errors import ConfigError
-from amped.base.files import exists, is_folder
-from amped.cli.help import CONFIG, MAPPING, TRAINING
+from amped.base.files import exists, free_stamp, is_folder, output_file, write_atomically
+from amped.cli.described import SHORT as SHORT
+from amped.cli.described import in_order, parameters, without_options
 from amped.configuring.not_modeled import ANYWAY
 from amped.drafting.asking import DEFAULT_CONFIG as DEFAULT_CONFIG
 from amped.drafting.asking import ROWS as ROWS
 from amped.drafting.asking import Asking as Asking
 from amped.report.width import columns
 from amped.tables.table_files import LookupTables, table_paths
-from amped.theory.nouns.parallelisms import OPTIONS, WRITTEN
+from amped.theory.language.catalogue import catalogue
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from amped.configuring.scenario import Scenario as Scenario
     from amped.measured_kernels.found_rows import FileRead
+    from amped.tables.tables import Tables
 else:  # the verb loads the other types when it runs
     Scenario = Any
 
@@ -49,54 +51,12 @@ NOT_MET = 3
 
 # The folder for files if the user names none.
 DEFAULT_FOLDER = Path("output_files")
-OutputOption = Annotated[
-    Path | None, Option("--output-dir", metavar="DIR", help="Folder for files; by default output_files.")
-]
-TablesOption = Annotated[
-    list[Path] | None,
-    Option(
-        "--lookup-tables",
-        metavar="DIR",
-        help="Your own lookup tables; repeatable.",
-        rich_help_panel=CONFIG,
-    ),
-]
-ConfigArgument = Annotated[str | None, Argument(metavar="CONFIG", help="The same as --config.")]
-ConfigOption = Annotated[
-    str,
-    Option(
-        "--config", "-c", metavar="FILE|NAME", help="A file, or one of `amped list configs`.", rich_help_panel=CONFIG
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    Option(
-        "--set", "-s", metavar="NAME=VALUE", help="Give a parameter: context=8192; repeatable.", rich_help_panel=CONFIG
-    ),
-]
-ModelOption = Annotated[
-    str | None,
-    Option("--model", metavar="ROW|PATH", help="Of `amped list models`, or a config.json.", rich_help_panel=CONFIG),
-]
-AcceleratorOption = Annotated[
-    str | None,
-    Option("--accelerator", metavar="ROW", help="Accelerator (`amped list accelerators`).", rich_help_panel=CONFIG),
-]
-SystemOption = Annotated[
-    str | None,
-    Option("--system", metavar="ROW", help="Nodes, networks (`amped list systems`).", rich_help_panel=CONFIG),
-]
-SoftwareOption = Annotated[
-    str | None, Option("--software", metavar="ROW", help="Framework (`amped list software`).", rich_help_panel=CONFIG)
-]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
-AnywayOption = Annotated[bool, Option("--anyway", help="Accept parts without a known bound.", rich_help_panel=CONFIG)]
+# The folders of lookup tables that a user names.
+Folders = list[Path] | None
 
 
 def tell_names(*texts: str) -> None:
     """Says once, on stderr, what the short names and words in a question are called."""
-    from amped.base.aliases import aliases
-
     names = re.findall(r"[\w.]+", " ".join(texts))
     tell_notices(aliases().told_asked(names))
 
@@ -111,41 +71,6 @@ def as_json(data: Any, **how: Any) -> str:
     return json.dumps(data, **{"indent": 1} | how)
 
 
-class Short(NamedTuple):
-    """A parameter that many people type, by a short name of its own (`amped/schema/common_aliases.json`)."""
-
-    kind: type
-    help: str
-    group: str = MAPPING
-
-    def option(self, name: str) -> Any:
-        """The option of the command line."""
-        return Option(
-            f"--{name}", metavar="N" if self.kind is int else "WORD", help=self.help, rich_help_panel=self.group
-        )
-
-
-SHORT = {
-    "gpus": Short(int, "Number of accelerators."),
-    "nodes": Short(int, "Number of servers."),
-    **{OPTIONS[kind]: Short(int, f"{kind.capitalize()}-parallel degree.") for kind in WRITTEN},
-    "etp": Short(int, "Accelerators that share an expert."),
-    "vp": Short(int, "Chunks of layers in each stage."),
-    "mbs": Short(int, "Sequences of a micro-batch."),
-    "gbs": Short(int, "Sequences of a global batch.", TRAINING),
-    "seq": Short(int, "Tokens of a sequence.", TRAINING),
-    "zero": Short(int, "What replicas share: ZeRO 0 to 3."),
-    "recompute": Short(str, "none, selective, full or block."),
-    "headroom": Short(str, "Memory left free: a share (10%) or 8 GB."),
-    "precision": Short(str, "Format of products: bf16, fp8, mxfp8, …", TRAINING),
-}
-
-
-ForOption = Annotated[
-    str | None, Option("--for", metavar="FORMAT", help="Also a launch line of a framework: megatron.")
-]
-
-
 def check_format(form: str | None) -> None:
     """Refuses a format that amped does not write, before long work.
 
@@ -158,40 +83,20 @@ def check_format(form: str | None) -> None:
         target(form)
 
 
-def changes(
-    settings: SetOption = None,
-    model: ModelOption = None,
-    accelerator: AcceleratorOption = None,
-    system: SystemOption = None,
-    software: SoftwareOption = None,
-    **short: float | str | None,
-) -> dict[str, object]:
-    """The values and rows that the options give on top of a config."""
-    rows = {"model": model, "accelerator": accelerator, "system": system, "software": software}
-    return values_of(settings, **rows, **short)
-
-
 def asked(
-    named_config: ConfigArgument = None,
-    config: ConfigOption = DEFAULT_CONFIG,
-    settings: SetOption = None,
-    model: ModelOption = None,
-    accelerator: AcceleratorOption = None,
-    system: SystemOption = None,
-    software: SoftwareOption = None,
-    lookup_tables: TablesOption = None,
-    formulas: Annotated[
-        Path | None,
-        Option("--formulas", metavar="FILE", help="Your own formulas: a Python file, run.", rich_help_panel=CONFIG),
-    ] = None,
-    anyway: AnywayOption = False,
+    named_config: str | None = None,
+    config: str = DEFAULT_CONFIG,
+    settings: list[str] | None = None,
+    lookup_tables: Folders = None,
+    formulas: Path | None = None,
+    anyway: bool = False,
     **short: float | str | None,
 ) -> Asking:
     """What the options describe, before it is read."""
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         told = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(told, "keep one; `amped compare` takes two")
-    values = changes(settings, model, accelerator, system, software, **short) | anyway_of(anyway)
+    values = changes(settings, **short) | anyway_of(anyway)
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
 
@@ -207,13 +112,11 @@ def read(**given: Any) -> Scenario:
     return asked(**given).as_written()
 
 
-def values_of(settings: list[str] | None, **own: float | str | None) -> dict[str, object]:
-    """The values and rows by name: those of --set, and those that have an option of their own."""
-    from amped.base.aliases import aliases
-
+def changes(settings: list[str] | None = None, **short: float | str | None) -> dict[str, object]:
+    """The values and rows by name that are given on top of a config: those of --set, and those that have an option of their own."""
     given = overrides(settings or [])
     named: dict[str, object] = {}
-    for option, value in own.items():
+    for option, value in short.items():
         named |= {} if value is None else aliases().given(option, value)
     twice = named.keys() & given.keys()
     if twice:
@@ -230,38 +133,20 @@ def bundled(
     """
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
-        shared = {name: _parameters(reader) for name, reader in readers.items()}
-        own = [p for p in _parameters(verb) if p.name not in (*readers, *without)]
+        shared = {name: parameters(reader) for name, reader in readers.items()}
+        own = [p for p in parameters(verb) if p.name not in (*readers, *without)]
 
         def called(**options: Any) -> None:
             made = {name: readers[name](**{p.name: options.pop(p.name) for p in some}) for name, some in shared.items()}
             verb(**made, **options)
 
-        every = sorted((*chain(*shared.values()), *own), key=lambda p: p.default is not p.empty)
+        every = sorted((*chain(*shared.values()), *own), key=in_order)
         called.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         called.__annotations__ = {p.name: p.annotation for p in every}
-        called.__doc__, called.__name__ = verb.__doc__, verb.__name__
+        called.__doc__, called.__name__ = without_options(verb), verb.__name__
         return called
 
     return decorate
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function with their types; for `**short`, those of `SHORT`."""
-    known = inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters.values()
-    return [p.replace(kind=p.KEYWORD_ONLY) for p in chain.from_iterable(map(_written_out, known))]
-
-
-def _written_out(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """A parameter; for `**short`, one for each option of `SHORT`."""
-    if parameter.kind is not parameter.VAR_KEYWORD:
-        return [parameter]
-    return [
-        inspect.Parameter(
-            name, parameter.KEYWORD_ONLY, default=None, annotation=Annotated[each.kind | None, each.option(name)]
-        )
-        for name, each in SHORT.items()
-    ]
 
 
 @functools.wraps(asked)
@@ -274,6 +159,8 @@ def read_or_choose(**given: Any) -> Scenario:
 with_scenario = bundled(asked=read)
 # The same, for verbs that tell of one configuration: what nobody gave is chosen.
 with_chosen_scenario = bundled(asked=read_or_choose)
+# For verbs that read no scenario.
+with_options = bundled()
 
 
 def overrides(settings: list[str]) -> dict[str, object]:
@@ -282,6 +169,7 @@ def overrides(settings: list[str]) -> dict[str, object]:
     Raises:
         ConfigError: for text of another form, or a name that is set twice.
     """
+    from amped.configuring.gathering import ROW_NAMES  # the value of such a name is a row, whose name may have a comma
     from amped.configuring.settings import setting
 
     found: dict[str, object] = {}
@@ -291,17 +179,12 @@ def overrides(settings: list[str]) -> dict[str, object]:
             raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
         if name in found:
             raise ConfigError(f"--set {name} is given twice", "keep one")
-        if _LIST.fullmatch(written) and not (_is_layout(name) or _names_a_row(name)):
+        if _LIST.fullmatch(written) and not (_is_layout(name) or name in ROW_NAMES):
             told = f"--set {name} takes one value, and {written!r} is a list"
             values = written.strip("[] ")
             raise ConfigError(told, f"sweep it: {command('explore', '--vary', f'{name}={values}')}")
         found[name] = setting(_QUOTED.sub(r"\1", written))
     return _by_amped(found)
-
-
-def typed_tables(lookup_tables: LookupTables) -> str:
-    """The options `--lookup-tables` that name these tables, each after a space, to be typed."""
-    return "".join(f" {word}" for word in map(typed, table_words(lookup_tables)))
 
 
 def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
@@ -311,28 +194,24 @@ def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
 
 def _by_amped(given: dict[str, object]) -> dict[str, object]:
     """Values by amped's names; says once, on stderr, what the names of other tools were taken for."""
-    from amped.base.aliases import aliases
-
     named, told = aliases().all_given(given)
     tell_notices(told)
     return named
 
 
-def _names_a_row(name: str) -> bool:
-    """Whether the value of a name is the name of a row, which may have a comma; the tables tell a list of rows."""
-    from amped.configuring.gathering import ROW_NAMES
-
-    return name in ROW_NAMES
-
-
 def _is_layout(name: str) -> bool:
     """Whether the value of a name is a layout: one text that lists the layers of the stages."""
-    from amped.base.aliases import aliases
     from amped.configuring.values import TEXTS
-    from amped.theory.language.catalogue import catalogue
 
     name = aliases().canonical(name)
     return name in catalogue() and catalogue()[name].mark.unit in TEXTS
+
+
+def user_tables(lookup_tables: LookupTables = None) -> Tables:
+    """The lookup tables of amped with those of the user."""
+    from amped.tables.tables import user_tables as read
+
+    return read(lookup_tables)
 
 
 def tell(text: str) -> None:
@@ -359,8 +238,6 @@ def tell_notices(notices: Iterable[str]) -> None:
 
 def write(folder: Path | None, *files: tuple[str, str | bytes]) -> list[Path]:
     """Writes files (name and content), all with one date and time before the name, and a number if that file exists."""
-    from amped.base.files import free_stamp, output_file, write_atomically
-
     folder = folder or DEFAULT_FOLDER
     stamp = free_stamp(folder, [name for name, _ in files])
     return [write_atomically(output_file(folder, name, stamp), content) for name, content in files]
@@ -374,15 +251,11 @@ def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Writes a file that does not exist, and says where it is."""
-    from amped.base.files import write_atomically
-
     tell(f"written to {write_atomically(path, content)}")
 
 
 def print_or_write(text: str, path: Path | None, more: str) -> None:
     """Prints a text; or writes it, and says where it is and more."""
-    from amped.base.files import write_atomically
-
     typer.echo(text if path is None else f"written to {write_atomically(path, text)}{more}", nl=path is not None)
 
 
@@ -407,7 +280,7 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
 
     Plain lines that fit are printed as they are, because the library for colors takes long to load.
     """
-    every = [tuple(line) for line in lines]
+    every = [*lines]
     told = ["".join(text for text, _ in line).rstrip() for line in every]
     colored, room = is_terminal(sys.stdout) or any(map(os.environ.get, COLORING)), columns()
     if not colored and all(len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told):

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
-from typer import Option
 
 from amped.cli import options
 
-PortOption = Annotated[int, Option("--port", min=0, max=65535, metavar="N", help="0: any that is free.")]
-
 
 @options.bundled(given=options.changes)
-def app(given: dict[str, object], port: PortOption = 0, lookup_tables: options.TablesOption = None) -> None:
+def app(given: dict[str, object], port: int = 0, lookup_tables: options.Folders = None) -> None:
     """Serve a page for this machine's browser: its numbers, memory and timeline follow its sliders.
 
     It prints the address to open, and runs until Ctrl-C. Options say what the page shows first. Only this machine can
     open it, and only with the token in the address; docs/app.md says how safe it is.
 
     Example: amped app --model "Llama 3 70B" --system "DGX H100" --gpus 64
+
+    Options:
+        --port N 0..65535: 0: any that is free.
     """
     from amped.base.extras import from_extra
 

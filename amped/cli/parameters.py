@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
-from typer import Option
 
 from amped.cli import options
+from amped.theory.language.catalogue import catalogue
 
 
 def parameters(
-    markdown: Annotated[bool, Option("--markdown", help="Print the glossary, in Markdown.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False,
-    equations: Annotated[bool, Option("--equations", help="Print every equation, as code in Markdown.")] = False,
+    markdown: bool = False,
+    as_json: bool = False,
+    equations: bool = False,
 ) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
     Example: amped parameters --markdown > glossary.md
+
+    Options:
+        --markdown: Print the glossary, in Markdown.
+        as_json --json: Print a JSON list.
+        --equations: Print every equation, as code in Markdown.
     """
     from amped.report import reference
-    from amped.theory.language.catalogue import catalogue
 
     form = options.only(markdown=markdown, json=as_json, equations=equations)
     if form == "json":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from typer import Option
-
-from amped.base.errors import ConfigError
+from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
-from amped.tables.table_files import LookupTables, table_paths
+from amped.tables.table_files import LookupTables
+from amped.theory.language.quantity import NETWORK, SYSTEM
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -22,25 +21,16 @@ SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus",
 
 @options.bundled(SOUGHT_OPTIONS)
 def recommend(
-    named_config: options.ConfigArgument = None,
-    config: options.ConfigOption = "default",
-    deadline: Annotated[
-        str | None, Option("--deadline", metavar="TIME", help='When it must be trained: "30 days".')
-    ] = None,
-    budget: Annotated[
-        str | None, Option("--budget", metavar="MONEY", help='What it may cost: "2 million USD".')
-    ] = None,
-    model: options.ModelOption = None,
-    accelerator: options.AcceleratorOption = None,
-    system: Annotated[
-        list[str] | None, Option("--system", metavar="ROW", help="Systems to choose from; repeatable.")
-    ] = None,
-    software: options.SoftwareOption = None,
-    settings: options.SetOption = None,
-    lookup_tables: options.TablesOption = None,
-    anyway: options.AnywayOption = False,
-    as_json: options.JsonOption = False,
-    form: options.ForOption = None,
+    named_config: str | None = None,
+    config: str = "default",
+    deadline: str | None = None,
+    budget: str | None = None,
+    system: list[str] | None = None,
+    settings: list[str] | None = None,
+    lookup_tables: options.Folders = None,
+    anyway: bool = False,
+    as_json: bool = False,
+    form: str | None = None,
     **short: float | str | None,
 ) -> None:
     """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
@@ -49,12 +39,17 @@ def recommend(
     that `amped estimate` chooses.
 
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
+
+    Options:
+        --deadline TIME: When it must be trained: "30 days".
+        --budget MONEY: What it may cost: "2 million USD".
+        --system ROW: Systems to choose from; repeatable.
     """
     from amped.drafting.recommendation import Limits
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given = options.changes(settings, model, accelerator, None, software, **short) | options.anyway_of(anyway)
+    given = options.changes(settings, **short) | options.anyway_of(anyway)
     _show(named_config or config, given, system or [], lookup_tables, limits, as_json, form)
 
 
@@ -90,8 +85,7 @@ def _show(
     from amped.drafting.recommendation import recommended
     from amped.interop.models import with_model
 
-    folders = (word for path in table_paths(lookup_tables) for word in ("--lookup-tables", str(path)))
-    words = [*_words(config, given), *folders]
+    words = [*_words(config, given), *options.table_words(lookup_tables)]
     given = with_model(given, lookup_tables)
     own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config
@@ -104,7 +98,6 @@ def _show(
         options.show_json([each.to_dict() for each in found])
         return
     from amped.report.recommending import recommendation
-    from amped.theory.language.quantity import NETWORK
 
     rows = asked[0].sources.rows
     named = rows[NETWORK].name if "model" in given else asked[0].label
@@ -117,7 +110,6 @@ def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) 
     from amped.drafting.chooser import completed
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
-    from amped.theory.language.quantity import SYSTEM
 
     best = next((each for each in found if each.row is not None), None)
     if best is None:
@@ -138,7 +130,6 @@ def _read(text: str | None, unit: str, option: str) -> float | None:
     Raises:
         ConfigError: for another text, or for zero.
     """
-    from amped.base.errors import UnitError
     from amped.base.units import parse
 
     if text is None:

@@ -6,12 +6,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from typer import Argument, Option
 
 from amped.base.errors import ConfigError
+from amped.base.files import write_atomically
 from amped.cli import options
 
 if TYPE_CHECKING:
@@ -25,11 +25,9 @@ NAME = Path("report.html")
 @options.bundled(given=options.changes)
 def report(
     given: dict[str, object],
-    names: Annotated[
-        list[str] | None, Argument(metavar="CONFIG...", help="Configs; none: what the options name.")
-    ] = None,
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="The page to write.")] = NAME,
-    lookup_tables: options.TablesOption = None,
+    names: list[str] | None = None,
+    output: Path = NAME,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Write the answer as one HTML file with charts, which opens in a browser without a network.
 
@@ -38,6 +36,10 @@ def report(
     options change each of them.
 
     Example: amped report --model "Llama 3 70B" --system "DGX H100" --gpus 64 -o llama.html
+
+    Options:
+        names CONFIG...: Configs; none: what the options name.
+        --output -o FILE: The page to write.
     """
     from amped.report.page.beside import LETTERS
     from amped.report.page.topics import asked_of, topics
@@ -57,7 +59,6 @@ def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> 
     Raises:
         ConfigError: for a page that no browser likes to open.
     """
-    from amped.base.files import write_atomically
     from amped.report.page.topics import headings
     from amped.report.page.writing import as_html
 

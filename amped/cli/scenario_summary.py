@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
-from typer import Argument, Option
 
 from amped.cli import options
 
@@ -16,20 +15,20 @@ Picture = Literal["png", "svg"]
 @options.bundled(given=options.changes)
 def scenario_summary(
     given: dict[str, object],
-    named_configs: Annotated[
-        list[str] | None, Argument(metavar="[CONFIG]...", help="Configs to draw; the same as --config.")
-    ] = None,
-    configs: Annotated[
-        list[str] | None,
-        Option("--config", "-c", metavar="FILE|NAME", help="Config to draw; repeat it to compare several."),
-    ] = None,
-    lookup_tables: options.TablesOption = None,
-    output_dir: options.OutputOption = None,
-    form: Annotated[Picture, Option("--format", help="png or svg.")] = "png",
+    named_configs: list[str] | None = None,
+    configs: list[str] | None = None,
+    lookup_tables: options.Folders = None,
+    output_dir: Path | None = None,
+    form: Picture = "png",
 ) -> None:
     """Draw where the training time of a config goes as pie charts; several configs also as stacked bars.
 
     Example: amped scenario-summary default llama-3-70b --format svg
+
+    Options:
+        named_configs [CONFIG]...: Configs to draw; the same as --config.
+        configs --config -c FILE|NAME: Config to draw; repeat it to compare several.
+        form --format: png or svg.
     """
     from amped.configuring.scenario import read_scenario
     from amped.estimation.estimation import estimated

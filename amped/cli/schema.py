@@ -6,6 +6,8 @@ import json
 
 import typer
 
+from amped.theory.language.catalogue import catalogue
+
 
 def schema() -> None:
     """Print the JSON Schema of a config, for an editor to complete names and show units.
@@ -13,6 +15,5 @@ def schema() -> None:
     Example: amped schema > config.schema.json
     """
     from amped.configuring.config_schema import config_schema
-    from amped.theory.language.catalogue import catalogue
 
     typer.echo(json.dumps(config_schema(catalogue()), indent=1, ensure_ascii=False))

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from typer import Option
+from pathlib import Path
 
 from amped.cli import options
-
-KINDS_HELP = "Vary only this kind; repeatable."
-OfOption = Annotated[str, Option("--of", metavar="RESULT", help="Any quantity that is a number.")]
-KindOption = Annotated[list[str] | None, Option("--kind", metavar="KIND", help=KINDS_HELP)]
-StepOption = Annotated[float, Option("--step", metavar="SHARE", help="Share by which numbers are varied.")]
-TopOption = Annotated[int, Option("--top", min=1, max=1000, metavar="K", help="How many to show; --json has all.")]
 
 
 @options.with_chosen_scenario
 def sensitivity(
     asked: options.Scenario,
-    of: OfOption = "step_time",
-    kind: KindOption = None,
-    step: StepOption = 0.001,
-    top: TopOption = 20,
-    as_json: Annotated[bool, Option("--json", help="Print all effects as JSON.")] = False,
-    plot: Annotated[bool, Option("--plot", help="Draw a tornado plot, sensitivity.png.")] = False,
-    output_dir: options.OutputOption = None,
+    of: str = "step_time",
+    kind: list[str] | None = None,
+    step: float = 0.001,
+    top: int = 20,
+    as_json: bool = False,
+    plot: bool = False,
+    output_dir: Path | None = None,
 ) -> None:
     """Show which parameters a result depends on: how much it changes with each of them alone.
 
@@ -34,6 +26,14 @@ def sensitivity(
     three by default), model and experiment.
 
     Example: amped sensitivity --of training_time --model "Llama 3 70B" --system "DGX H100" --gpus 512 --top 10
+
+    Options:
+        --of RESULT: Any quantity that is a number.
+        --kind KIND: Vary only this kind; repeatable.
+        --step SHARE: Share by which numbers are varied.
+        --top K 1..1000: How many to show; --json has all.
+        as_json --json: Print all effects as JSON.
+        --plot: Draw a tornado plot, sensitivity.png.
     """
     from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analyzed
 

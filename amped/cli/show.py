@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from typer import Argument, Option
-
+from amped.base.errors import TableError, did_you_mean, quoted
 from amped.cli import options
 from amped.tables.table_files import MODELS, SOFTWARE, LookupTables
 
@@ -14,19 +13,17 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[
-        str,
-        Argument(
-            metavar="ROW",
-            help="A row of any table, or a measurement.",
-        ),
-    ],
-    lookup_tables: options.TablesOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print the row as JSON.")] = False,
+    name: str,
+    lookup_tables: options.Folders = None,
+    as_json: bool = False,
 ) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
     Example: amped show "H100 SXM"
+
+    Options:
+        name ROW: A row of any table, or a measurement.
+        as_json --json: Print the row as JSON.
     """
     if (measured := _measurement(name)) is not None:
         _show_measurement(measured, as_json)
@@ -47,10 +44,7 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
     Raises:
         TableError: if no table has one, with the nearest names of all tables.
     """
-    from amped.base.errors import TableError, did_you_mean, quoted
-    from amped.tables.tables import user_tables
-
-    tables = user_tables(lookup_tables)
+    tables = options.user_tables(lookup_tables)
     found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
     meant = {table: tables.meant(table, name) for table in (MODELS, SOFTWARE)} if not found else {}
     found += [tables.row(table, other) for table, other in meant.items() if tables.has(table, other)]

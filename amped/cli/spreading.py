@@ -57,12 +57,16 @@ def _chosen(value: ExecutorName | None) -> ExecutorName | None:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an exploration runs and what it keeps, as the options say."""
+    """Where an exploration runs and what it keeps, as the options say.
 
-    workers: Annotated[
-        int | None,
-        Option("--workers", min=1, metavar="N", help="Processes on this machine.", rich_help_panel=PLACE),
-    ] = None
+    Where it runs:
+        --workers N 1..: Processes on this machine.
+        --scheduler ADDRESS: Scheduler for dask, as tcp://HOST:8786.
+        --resume FILE: Keep finished parts in FILE; go on from it.
+        --shard I/N: One of N equal shares, for `amped merge`.
+    """
+
+    workers: int | None = None
     executor: Annotated[
         ExecutorName | None,
         Option(
@@ -73,18 +77,9 @@ class Place:
             rich_help_panel=PLACE,
         ),
     ] = None
-    scheduler: Annotated[
-        str | None,
-        Option("--scheduler", metavar="ADDRESS", help="Scheduler for dask, as tcp://HOST:8786.", rich_help_panel=PLACE),
-    ] = None
-    resume: Annotated[
-        Path | None,
-        Option("--resume", metavar="FILE", help="Keep finished parts in FILE; go on from it.", rich_help_panel=PLACE),
-    ] = None
-    shard: Annotated[
-        str | None,
-        Option("--shard", metavar="I/N", help="One of N equal shares, for `amped merge`.", rich_help_panel=PLACE),
-    ] = None
+    scheduler: str | None = None
+    resume: Path | None = None
+    shard: str | None = None
 
 
 @contextmanager

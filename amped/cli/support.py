@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
 from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import exists
 from amped.cli import options
+from amped.configuring.not_modeled import ANYWAY, NotModeled
+from amped.theory.language.quantity import CATEGORIES
 
 if TYPE_CHECKING:
     from amped.interop.records import Imported
@@ -42,7 +43,6 @@ def _imported(named: str) -> Imported | None:
     """The file of another tool; None for a config of amped's, a shipped one, or a name without a file."""
     from amped.configuring.config import shipped_configs
     from amped.interop.recognition import read_file
-    from amped.theory.language.quantity import CATEGORIES
 
     path = Path(named).expanduser()
     own = named in shipped_configs() or not exists(path)
@@ -55,12 +55,11 @@ def _imported(named: str) -> Imported | None:
 
 def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     """The scenario of an imported file; what it does not say is chosen around it."""
-    from amped.configuring.not_modeled import ANYWAY
     from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 
     files = ("named_config", "config", "lookup_tables", "formulas")
-    values = options.values_of(**{name: value for name, value in given.items() if name not in files})
+    values = options.changes(**{name: value for name, value in given.items() if name not in files})
     own: dict[str, Any] = dict(imported.values)
     if imported.source == "huggingface":
         own = {"model": {**as_row(imported), "notices": []}}
@@ -74,19 +73,18 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
 @options.bundled(asked=read)
 def support(
     asked: Asked,
-    must: Annotated[
-        str | None,
-        Option("--must", metavar="modelled", help="Exit code 3 if something is not modeled."),
-    ] = None,
-    as_json: options.JsonOption = False,
+    must: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Say what of a configuration amped models, and how many measured runs speak for each part of it.
 
     The config may be amped's own or a file of another tool, as a config.json or a launch script.
 
     Example: amped support ./config.json --system "DGX H100" --gpus 64 --must modelled
+
+    Options:
+        --must modelled: Exit code 3 if something is not modeled.
     """
-    from amped.configuring.not_modeled import NotModeled
     from amped.estimation.estimation import estimated
     from amped.estimation.not_modeled import Bound
     from amped.validation.support import support as supported

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, Problem
 from amped.cli import options
 
@@ -33,12 +34,10 @@ def read(asking: options.Asking, texts: Sequence[str]) -> dict[str, list[object]
     Raises:
         ConfigError: for a text that is no sweep, or a name that is given one value, too.
     """
-    from amped.base.aliases import aliases
     from amped.configuring.gathering import is_row
     from amped.exploration.sweep_syntax import parse_vary
-    from amped.tables.tables import user_tables
 
-    tables = user_tables(asking.lookup_tables)
+    tables = options.user_tables(asking.lookup_tables)
     found = parse_vary(texts, lambda name, text: is_row(tables, name, text))
     given = {aliases().canonical(name) for name in asking.values}
     problems = [
@@ -80,8 +79,6 @@ def canonical(sweeps: Sweeps) -> dict[str, Any]:
     Raises:
         ConfigError: for a name that is swept twice.
     """
-    from amped.base.aliases import aliases
-
     found: dict[str, Any] = {}
     for written, listed in sweeps.items():
         name, values = aliases().listed(written, listed)
@@ -95,20 +92,12 @@ def canonical(sweeps: Sweeps) -> dict[str, Any]:
 
 def scenario_of(asking: options.Asking, values: Mapping[str, Any], with_mapping: bool = False) -> options.Scenario:
     """The scenario of some swept values; where rows and no config are named, the rest is chosen around them."""
-    asked = asking._replace(values={**asking.values, **_given(values)})
+    asked = asking._replace(values={**asking.values, **aliases().all_given(values)[0]})
     return asked.completed() if with_mapping else asked.searched({})[0]
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Swept values by amped's names."""
-    from amped.base.aliases import aliases
-
-    return aliases().all_given(values)[0]
 
 
 def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | None = None) -> Swept:
     """The best mapping of each combination of values."""
-    from amped.base.aliases import aliases
     from amped.drafting.each_value import lines
     from amped.exploration.running import ALONE
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer import Argument, Option
 
 from amped.base.files import exists
 from amped.cli import layer_options, options
@@ -15,33 +14,38 @@ from amped.cli import layer_options, options
 layouts = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Memory layouts of an encoder layer: measure, choose, run."
 )
-OutOption = Annotated[Path, Option("--out", "-o", metavar="FILE", help="File to write; never over another.")]
-DeviceOption = Annotated[str, Option("--device", help="cpu or cuda.")]
-DtypeOption = Annotated[str, Option("--dtype", help="float64, float32, bfloat16 or float16.")]
-DropoutOption = Annotated[float, Option("--dropout", metavar="P", help="Probability that dropout zeroes a value.")]
 
 
 @layouts.command("bench", short_help="Time every operator in every layout.")
 @options.bundled(dimensions=layer_options.layer)
 def bench(
     dimensions: Any,
-    out: OutOption = Path("output_files/layouts.jsonl"),
-    device: DeviceOption = "cpu",
-    dtype: DtypeOption = "float32",
-    dropout: DropoutOption = 0.1,
-    attention: layer_options.AttentionOption = "explicit",
-    every: Annotated[bool, Option("--all", help="Also layouts that no whole layer can use.")] = False,
-    only: Annotated[str, Option(metavar="NAME,…", help="Only these operators.")] = "",
-    budget: Annotated[
-        float, Option(metavar="SECONDS", min=0.0, help="Time for repeats after four calls of each.")
-    ] = 60.0,
-    resume: Annotated[bool, Option("--resume", help="Go on with the file: measure what it lacks.")] = False,
+    out: Path = Path("output_files/layouts.jsonl"),
+    device: str = "cpu",
+    dtype: str = "float32",
+    dropout: float = 0.1,
+    attention: layer_options.Attention = "explicit",
+    every: bool = False,
+    only: str = "",
+    budget: float = 60.0,
+    resume: bool = False,
 ) -> None:
     """Time every operator of an encoder layer in each of its layouts, into a JSON-lines table (or CSV).
 
     The rows are written every few seconds; --resume goes on with them after an interruption.
 
     Example: amped layouts bench --batch 2 --seq 64 --heads 4 --hidden 64 -o times.jsonl
+
+    Options:
+        --out -o FILE: File to write; never over another.
+        --device: cpu or cuda.
+        --dtype: float64, float32, bfloat16 or float16.
+        --dropout P: Probability that dropout zeroes a value.
+        --attention: Scores in memory, or fused attention.
+        every --all: Also layouts that no whole layer can use.
+        --only NAME,…: Only these operators.
+        --budget SECONDS 0.0..: Time for repeats after four calls of each.
+        --resume: Go on with the file: measure what it lacks.
     """
     from amped.kernels.tensor_layouts.bench import Bench, run
     from amped.kernels.tensor_layouts.table import read_table
@@ -64,16 +68,23 @@ def _progress(done: int, of: int) -> None:
 
 
 @layouts.command("select", short_help="Choose the layouts of a whole layer.")
+@options.with_options
 def select(
-    table: Annotated[Path, Argument(metavar="TABLE", help="Times of `amped layouts bench`.")],
-    out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write the plan here, as JSON.")] = None,
-    batch: Annotated[int, Option("--batch", "-b", metavar="N", help="Sequences to plan for, if fewer were timed.")] = 0,
-    attention: layer_options.AttentionOption = "explicit",
-    as_json: options.JsonOption = False,
+    table: Path,
+    out: Path | None = None,
+    batch: int = 0,
+    attention: layer_options.Attention = "explicit",
+    as_json: bool = False,
 ) -> None:
     """Choose the layout of every tensor of the layer, forward and backward, from measured times.
 
     Example: amped layouts select times.jsonl -o plan.json
+
+    Options:
+        table TABLE: Times of `amped layouts bench`.
+        --out -o FILE: Write the plan here, as JSON.
+        --batch -b N: Sequences to plan for, if fewer were timed.
+        --attention: Scores in memory, or fused attention.
     """
     from amped.kernels.tensor_layouts.plan import write_plan, written
     from amped.kernels.tensor_layouts.select import select as chosen
@@ -93,20 +104,31 @@ def select(
 
 
 @layouts.command("run", short_help="Time a layer with a plan's layouts.")
+@options.with_options
 def run(
-    plan: Annotated[str, Argument(metavar="PLAN", help="A plan's file, or b8-l512 or b96-l128.")],
-    batch: Annotated[int | None, Option("--batch", "-b", metavar="N", help="Instead of the plan's.")] = None,
-    seq: Annotated[int | None, Option("--seq", "-l", metavar="N", help="Instead of the plan's.")] = None,
-    device: DeviceOption = "cpu",
-    dtype: DtypeOption = "float32",
-    dropout: DropoutOption = 0.1,
-    compiled: Annotated[bool, Option("--compile/--no-compile", help="Also torch.compile.")] = True,
-    budget: Annotated[float, Option(metavar="SECONDS", min=0.0, help="Time for repeats.")] = 30.0,
-    as_json: options.JsonOption = False,
+    plan: str,
+    batch: int | None = None,
+    seq: int | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    dropout: float = 0.1,
+    compiled: bool = True,
+    budget: float = 30.0,
+    as_json: bool = False,
 ) -> None:
     """Time the layer with a plan's layouts, forward and backward, beside torch eager, with SDPA and compiled.
 
     Example: amped layouts run b8-l512 --batch 1
+
+    Options:
+        plan PLAN: A plan's file, or b8-l512 or b96-l128.
+        --batch -b N: Instead of the plan's.
+        --seq -l N: Instead of the plan's.
+        --device: cpu or cuda.
+        --dtype: float64, float32, bfloat16 or float16.
+        --dropout P: Probability that dropout zeroes a value.
+        compiled --compile/--no-compile: Also torch.compile.
+        --budget SECONDS 0.0..: Time for repeats.
     """
     from dataclasses import replace
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError
+from amped.base.files import shipped_text, write_atomically
 from amped.cli import options
 from amped.cli.fit_to_all_rows import print_left_out
 from amped.tables.table_files import LookupTables
@@ -22,24 +22,6 @@ if TYPE_CHECKING:
 
 
 Groups = Literal["source", "accelerator", "model", "software"]
-TableOption = Annotated[
-    Path | None,
-    Option("--table", metavar="CSV", help="Measurements; by default, amped's own."),
-]
-ByOption = Annotated[Groups | None, Option("--by", help="Print the errors of each group instead.")]
-RowsOption = Annotated[bool, Option("--rows", help="List every row, and what was missed.")]
-AssumedOption = Annotated[bool, Option("--assumed", help="List what rows leave open, not predictions.")]
-ResidualsOption = Annotated[bool, Option("--residuals", help="Print the errors behind bands, as CSV.")]
-TemplateOption = Annotated[bool, Option("--template", help="Print a table to fill with your own runs.")]
-KernelsOption = Annotated[
-    Path | None,
-    Option("--kernels", metavar="PATH", help="Compare kernels: a table or a folder of them."),
-]
-LeaveOutOption = Annotated[
-    Literal["source", "accelerator", "stack"] | None,
-    Option("--leave-out", help="Predict each by a fit to all others."),
-]
-FileOption = Annotated[Path | None, Option("--output", metavar="FILE", help="Write there; as CSV if it ends so.")]
 
 
 class View(NamedTuple):
@@ -51,21 +33,21 @@ class View(NamedTuple):
 
 
 def validate(
-    table: TableOption = None,
-    by: ByOption = None,
-    list_rows: RowsOption = False,
-    assumed: AssumedOption = False,
-    as_json: Annotated[bool, Option("--json", help="Print rows and summary as JSON, SI units.")] = False,
-    as_csv: Annotated[bool, Option("--csv", help="Print the rows as comma-separated values.")] = False,
-    as_markdown: Annotated[bool, Option("--markdown", help="Print the section of the README.")] = False,
-    as_residuals: ResidualsOption = False,
-    template: TemplateOption = False,
-    kernels: KernelsOption = None,
-    leave_out: LeaveOutOption = None,
-    plot: Annotated[bool, Option("--plot", help="Draw both as points, validation.png.")] = False,
-    output: FileOption = None,
-    output_dir: options.OutputOption = None,
-    lookup_tables: options.TablesOption = None,
+    table: Path | None = None,
+    by: Groups | None = None,
+    list_rows: bool = False,
+    assumed: bool = False,
+    as_json: bool = False,
+    as_csv: bool = False,
+    as_markdown: bool = False,
+    as_residuals: bool = False,
+    template: bool = False,
+    kernels: Path | None = None,
+    leave_out: Literal["source", "accelerator", "stack"] | None = None,
+    plot: bool = False,
+    output: Path | None = None,
+    output_dir: Path | None = None,
+    lookup_tables: options.Folders = None,
 ) -> None:
     """Compare predictions with measurements: estimate every row of a table, and print how far off amped is.
 
@@ -78,6 +60,21 @@ def validate(
     accelerator, each accelerator's kernels are predicted from its datasheet and from the kernels of its kin alone.
 
     Example: amped validate --by accelerator --plot
+
+    Options:
+        --table CSV: Measurements; by default, amped's own.
+        --by: Print the errors of each group instead.
+        list_rows --rows: List every row, and what was missed.
+        --assumed: List what rows leave open, not predictions.
+        as_json --json: Print rows and summary as JSON, SI units.
+        as_csv --csv: Print the rows as comma-separated values.
+        as_markdown --markdown: Print the section of the README.
+        as_residuals --residuals: Print the errors behind bands, as CSV.
+        --template: Print a table to fill with your own runs.
+        --kernels PATH: Compare kernels: a table or a folder of them.
+        --leave-out: Predict each by a fit to all others.
+        --plot: Draw both as points, validation.png.
+        --output FILE: Write there; as CSV if it ends so.
     """
     from amped.validation.residuals import residuals
 
@@ -89,7 +86,9 @@ def validate(
     rows = residuals(table, lookup_tables)
     _print(rows, form, View(by, list_rows, assumed), output)
     if plot:
-        _draw(rows, output_dir)
+        from amped.report.scatter import scatter_plot
+
+        options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _print_other(
@@ -97,26 +96,13 @@ def _print_other(
 ) -> None:
     """Prints what is no comparison of all rows with the predictions of today: a template, kernels, or what is left out."""
     if template:
-        _print_template()
+        from amped.validation.table import FOLDER, TEMPLATE
+
+        typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
     elif kernels is not None:
         _print_kernels(kernels, leave_out, as_json, tables)
     elif leave_out is not None:
         print_left_out(table, leave_out, as_json, tables)
-
-
-def _print_template() -> None:
-    """Prints a table to start from."""
-    from amped.base.files import shipped_text
-    from amped.validation.table import FOLDER, TEMPLATE
-
-    typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
-
-
-def _draw(rows: Sequence[Residual], output_dir: Path | None) -> None:
-    """Draws predicted against measured values."""
-    from amped.report.scatter import scatter_plot
-
-    options.write_and_tell(output_dir, ("validation.png", scatter_plot(rows)))
 
 
 def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_tables: LookupTables) -> None:
@@ -148,8 +134,6 @@ def _print_kernels(measured: Path, leave_out: str | None, as_json: bool, lookup_
 def _print(rows: Sequence[Residual], form: str, view: View, output: Path | None) -> None:
     """Prints the result, or writes it to a file."""
     if output is not None:
-        from amped.base.files import write_atomically
-
         options.tell(f"written to {write_atomically(output, _text(rows, form, view))}")
     elif form == "table":
         options.show(_table(rows, view))
@@ -165,8 +149,7 @@ def _form(output: Path | None, **asked: bool) -> str:
 
 def _table(rows: Sequence[Residual], view: View) -> RenderableType:
     """The result for people: one screen, or every row, or the errors by group."""
-    from amped.report.accuracy_screen import accuracy_screen
-    from amped.report.validating import by_group, taken_values, validation
+    from amped.report.validating import accuracy_screen, by_group, taken_values, validation
     from amped.validation.accuracy import By
 
     by = By(view.by or "source")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any
-
-from typer import Option
+from typing import Any
 
 from amped.base.errors import ConfigError
 from amped.cli import options
@@ -30,14 +28,17 @@ def read_twice(**given: Any) -> Both:
 @options.bundled(both=read_twice)
 def whatif(
     both: Both,
-    every: Annotated[bool, Option("--all", help="Show all results.")] = False,
-    as_json: options.JsonOption = False,
+    every: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Show what a change does: one configuration beside itself, with the values of --set.
 
     Everything but the change stays as it is, also what amped chose.
 
     Example: amped whatif --model "Llama 3 70B" --system "DGX H100" --gpus 64 --set matrix_precision=fp8
+
+    Options:
+        every --all: Show all results.
     """
     from amped.estimation.comparison import as_json as differences
     from amped.estimation.estimation import estimated

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from typer import Option
-
 from amped.cli import options
 
 
 @options.with_chosen_scenario
 def why(
     asked: options.Scenario,
-    top: Annotated[int, Option("--top", min=1, metavar="K", help="How many changes to show.")] = 3,
-    as_json: options.JsonOption = False,
+    top: int = 3,
+    as_json: bool = False,
 ) -> None:
     """Say what a step waits for, and which single changes make it faster.
 
@@ -21,6 +17,9 @@ def why(
     parameters at once.
 
     Example: amped why --model "Llama 3 70B" --system "DGX A100" --gpus 64
+
+    Options:
+        --top K 1..: How many changes to show.
     """
     from dataclasses import asdict
 

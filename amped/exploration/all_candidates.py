@@ -53,7 +53,7 @@ def written(folder: str, part: int) -> Iterator[Written]:
     Raises:
         FileError: if it cannot be written.
     """
-    path = _file(Path(folder), part)
+    path = _file(folder, part)
     advice = "every worker must reach the folder of --output: make room, or choose another"
     with refusals_told("written", path, advice), path.open("wb") as stream:
         yield Written(stream)
@@ -73,7 +73,7 @@ class Spool:
         """
         self._finished.add(part)
         while self._waiting and self._waiting[0] in self._finished:
-            path = _file(Path(self.folder), self._waiting.popleft())
+            path = _file(self.folder, self._waiting.popleft())
             with path.open("rb") as stream:
                 while stream.peek(1):
                     self._keep.take(pickle.load(stream))
@@ -87,14 +87,14 @@ def spool(beside: Path | None, keep: Keep, parts: Iterable[int]) -> Iterator[Spo
     Raises:
         FileError: if the folder cannot be made.
     """
-    with refusals_told("written", beside or Path(tempfile.gettempdir()), "choose another --output"):
-        if beside is not None:
-            beside.mkdir(parents=True, exist_ok=True)
-        without_leftovers(beside or Path(tempfile.gettempdir()))
-        folder = tempfile.TemporaryDirectory(prefix=temporary_name(), dir=beside)
+    place = beside or Path(tempfile.gettempdir())
+    with refusals_told("written", place, "choose another --output"):
+        place.mkdir(parents=True, exist_ok=True)
+        without_leftovers(place)
+        folder = tempfile.TemporaryDirectory(prefix=temporary_name(), dir=place)
     with folder as name:
         yield Spool(str(Path(name).resolve()), keep, parts)
 
 
-def _file(folder: Path, part: int) -> Path:
-    return folder / f"part-{part}"
+def _file(folder: str, part: int) -> Path:
+    return Path(folder, f"part-{part}")

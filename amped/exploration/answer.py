@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, estimated
+from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, Estimation, estimated
 from amped.estimation.remedies import smallest_change
 from amped.exploration.all_candidates import FEASIBLE, FITS
 from amped.exploration.asked_space import searched
@@ -27,7 +28,7 @@ from amped.exploration.cases import CASE
 from amped.exploration.constraints import Wish
 from amped.exploration.histogram import bins
 from amped.exploration.request import Options
-from amped.exploration.results import ALL, NEARLY, Found, Ranked, Row
+from amped.exploration.results import ALL, NEARLY, Finding, Ranked, Row, best_of
 from amped.exploration.running import ALONE, Run, found_in
 from amped.exploration.search import COLUMNS, Branch, Search
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, WHERE_NOTHING_FITS, WITH_HEADROOM, wholes_of
@@ -72,30 +73,29 @@ class Exploration:
     best: list[Row]
     swept: tuple[str, ...]
     units: dict[str, str]
-    groups: dict[str, list[Row]] = field(default_factory=dict)
-    front: list[Row] = field(default_factory=list)
-    nearest: Row | None = None
-    objective: str = "training_time"
-    more: bool = False
-    wishes: tuple[str, ...] = ()
-    histogram: list[tuple[float, float, int]] = field(default_factory=list)
-    simple: list[Row] = field(default_factory=list)
-    held: str = ""
+    groups: dict[str, list[Row]]
+    front: list[Row]
+    nearest: Row | None
+    objective: str
+    more: bool
+    wishes: tuple[str, ...]
+    histogram: list[tuple[float, float, int]]
+    simple: list[Row]
+    held: str
+    search: Search = field(repr=False, compare=False)
     lacks_headroom: bool = False
-    search: Search | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def needs(self) -> str:
         """What the nearest candidate would need, in words; it is computed when somebody asks for it."""
-        return what_it_needs(self.search, self.nearest) if self.search and self.nearest else ""
+        return what_it_needs(self.search, self.nearest) if self.nearest else ""
 
     @cached_property
     def error_fraction(self) -> float:
         """The error band of the best candidate, at most the one in which ties are searched; zero if it is unknown."""
-        if self.search is None or not self.simple:
+        if not self.simple:
             return 0.0
-        asked = asked_again(self.search.scenario.question, settings(self.search, self.best[0]))
-        band = estimated(asked).error_band
+        band = _estimated(self.search, self.best[0]).error_band
         return min(band.error_fraction, NEARLY - 1) if band is not None and math.isfinite(band.error_fraction) else 0.0
 
     @cached_property
@@ -111,11 +111,9 @@ class Exploration:
 
     def to_dict(self) -> dict[str, Any]:
         """The exploration as plain data."""
-        told = {"candidates": self.candidates, "feasible": self.feasible, "removed": self.removed,
-                "elapsed_time": self.elapsed_time, "best": self.best, "ties": self.ties, "held": self.held,
-                "lacks_headroom": self.lacks_headroom}  # fmt: skip
-        fronted = self.search is not None and bool(self.search.front)
-        return told | ({"front": self.front} if fronted else {})
+        names = ["candidates", "feasible", "removed", "elapsed_time", "best", "ties", "held", "lacks_headroom"]
+        names += ["front"] if self.search.front else []
+        return {name: getattr(self, name) for name in names}
 
 
 def explored(
@@ -140,18 +138,17 @@ def explored(
     search = searched(scenario, options, vary)
     if run.keep is not None:
         run.keep.start(kinds_of_every(search))
-    found = found_in(search, run)
-    if found.feasible or not found.lacking or run.keep is not None:
-        return answer(search, found, started)
-    wider, bare = WHERE_NOTHING_FITS.get(options.space), asked_again(scenario.question, NO_HEADROOM)
-    spaces = (options.space, wider) if wider else (options.space,)
-    asked = [(one, space) for space in spaces for one in ((scenario, bare) if search.has_headroom else (scenario,))]
-    for one, space in asked[1:]:
-        more = searched(one, replace(options, space=space), vary)
-        found_there = found_in(more, replace(run, findings=None))
-        if found_there.feasible:
-            return replace(answer(more, found_there, started), lacks_headroom=one is bare)
-    return answer(search, found, started)
+    finding = found_in(search, run)
+    if finding.feasible or not finding.lacking or run.keep is not None:
+        return answer(search, finding, started)
+    spaces = filter(None, (options.space, WHERE_NOTHING_FITS.get(options.space)))
+    scenarios = [scenario, *([asked_again(scenario.question, NO_HEADROOM)] if search.has_headroom else [])]
+    for space, other in islice(product(spaces, scenarios), 1, None):
+        wider = searched(other, replace(options, space=space), vary)
+        there = found_in(wider, replace(run, findings=None))
+        if there.feasible:
+            return replace(answer(wider, there, started), lacks_headroom=other is not scenario)
+    return answer(search, finding, started)
 
 
 def kinds_of_every(search: Search) -> dict[str, type]:
@@ -163,76 +160,89 @@ def kinds_of_every(search: Search) -> dict[str, type]:
     return kinds | {FITS: bool, FEASIBLE: bool}
 
 
-def answer(search: Search, found: Found, started: float) -> Exploration:
+def answer(search: Search, finding: Finding, started: float) -> Exploration:
     """The result of all parts of a search, with all results for the rows that are shown."""
-    groups = {group: list(found.best[group]) for group in sorted(found.best, key=_in_order)}
-    best = groups.pop(ALL, None)
-    if best is None:
-        best = sorted(each for ranked in groups.values() for each in ranked)[: found.top]
-    better = [each for each in found.unfit[:1] if not best or each.objective < best[0].objective]
-    nearest = [*found.lacking[:1], *found.near[-1:], *better][:1]
-    told = best or list(found.lacking or found.unfit)
-    ranked = [*told, *found.front, *found.simple, *nearest, *(each for own in groups.values() for each in own)]
-    rows = _completed(search, ranked)
-    missing = [] if best else [{"missing_memory_bytes": each.objective} for each in found.lacking]
-    simple = [rows[e.part, e.cell] | {"number_of_mechanisms": int(e.objective)} for e in found.simple]
+    best = best_of(finding.top, *finding.best.values())
+    groups = {group: finding.best[group] for group in sorted({*finding.best} - {ALL}, key=_in_order)}
+    better = [ranked for ranked in finding.unfit[:1] if not best or ranked.objective < best[0].objective]
+    nearest = [*finding.lacking[:1], *finding.near[-1:], *better][:1]
+    shown = chain(best or finding.lacking or finding.unfit, finding.front, finding.simple, nearest, *groups.values())
+    rows = _completed(search, [*shown])
 
-    def of(ranked: Iterable[Ranked]) -> list[Row]:
-        return [rows[each.part, each.cell] for each in ranked]
+    def of(ranking: Iterable[Ranked], name: str = "", kind: type = float) -> list[Row]:
+        """The rows of a ranking, with their first value as a further column if that has a name."""
+        return [rows[r.part, r.cell] | ({name: kind(r.objective)} if name else {}) for r in ranking]
 
-    units = {n: search.catalogue[n].mark.unit for n in search.swept if n in search.catalogue}
     return Exploration(
-        found.candidates, found.feasible, dict(found.removed), time.perf_counter() - started,
-        [row | more for row, more in zip(of(told), missing or [{}] * len(told), strict=True)],
-        search.swept, units, {group: of(ranked) for group, ranked in groups.items()}, of(found.front),
-        next(iter(of(nearest)), None), search.objective.name, search.objective.sign < 0,
-        tuple(wish.written for wish in search.wishes), bins(found.histogram), simple, _held(search), search=search,
-    )  # fmt: skip
+        candidates=finding.candidates,
+        feasible=finding.feasible,
+        removed=dict(finding.removed),
+        elapsed_time=time.perf_counter() - started,
+        best=of(best) or of(finding.lacking, "missing_memory_bytes") or of(finding.unfit),
+        swept=search.swept,
+        units={name: search.catalogue[name].mark.unit for name in search.swept if name in search.catalogue},
+        groups={group: of(ranking) for group, ranking in groups.items()},
+        front=of(finding.front),
+        nearest=next(iter(of(nearest)), None),
+        objective=search.objective.name,
+        more=search.objective.sign < 0,
+        wishes=tuple(wish.written for wish in search.wishes),
+        histogram=bins(finding.histogram),
+        simple=of(finding.simple, "number_of_mechanisms", int),
+        held=_held(search),
+        search=search,
+    )
 
 
 def _held(search: Search) -> str:
     """What was not searched, in words: what the space leaves out, and what the user set."""
-    own = [*search.sweeps.held, *sorted(name for name in search.sweeps.settled if name not in search.sweeps.beside)]
-    return f"{search.space.held}; set: {', '.join(own)}" if own else search.space.held
+    names = [*search.sweeps.held, *sorted(search.sweeps.settled - search.sweeps.beside.keys())]
+    return f"{search.space.held}; set: {', '.join(names)}" if names else search.space.held
 
 
 def _in_order(group: str) -> list[tuple[bool, Any]]:
     """The key that sorts groups by their values, numbers before texts."""
-    return [(isinstance(value, str), value) for value in json.loads(group or "[]")]
+    return [(isinstance(value, str), value) for value in json.loads(group)]
 
 
-def _completed(search: Search, ranked: Sequence[Ranked]) -> dict[tuple[int, int], Row]:
+def _completed(search: Search, ranking: Sequence[Ranked]) -> dict[tuple[int, int], Row]:
     """For each part and cell, the row with all results. The rows of a branch are computed together."""
     branch_of = {part.number: part.branch for part in search.parts}
     rows: dict[tuple[int, int], Row] = {}
     for number, branch in enumerate(search.branches):
-        own = [each for each in ranked if branch_of[each.part] == number]
-        if own:
-            rows |= zip([(each.part, each.cell) for each in own], _results(search, branch, own), strict=True)
+        of_branch = [ranked for ranked in ranking if branch_of[ranked.part] == number]
+        if of_branch:
+            rows |= _results(search, branch, of_branch)
     return rows
 
 
-def _results(search: Search, branch: Branch, ranked: Sequence[Ranked]) -> Iterator[Row]:
-    family, known = branch.family, search.catalogue
+def _results(search: Search, branch: Branch, ranking: Sequence[Ranked]) -> Iterator[tuple[tuple[int, int], Row]]:
+    """For each candidate of a branch, its part and cell, and its row with all results."""
+    family, catalogue = branch.family, search.catalogue
     names = (*family.joint, *search.sweeps.axes)
-    columns = {name: np.array([each.row[name] for each in ranked]) for name in names if name in ranked[0].row}
+    columns = {name: np.array([ranked.row[name] for ranked in ranking]) for name in names if name in ranking[0].row}
     columns |= {whole: columns[one] * columns[other] for whole, (one, other) in wholes_of(columns).items()}
-    columns[CASE] = np.array([float(each.case) for each in ranked])
-    own = [o.name for o in (search.objective, *search.front)]
-    own += [name for wish in search.wishes for name in (wish.name, *wish.quantities) if not known[name].is_selector]
-    wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *own))
+    columns[CASE] = np.array([float(ranked.case) for ranked in ranking])
+    of_user = [objective.name for objective in search.objectives]
+    of_user += [n for wish in search.wishes for n in (wish.name, *wish.quantities) if not catalogue[n].is_selector]
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
-    chosen = plan(known, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
+    wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *of_user))
+    chosen = plan(catalogue, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
-    found = {name: results.whole(name) for name in chosen.targets}
-    told = [(column > 0 if known[name].mark.unit == "boolean" else column).tolist() for name, column in found.items()]
-    for each, *values in zip(ranked, *told, strict=True):
-        yield each.row | dict(zip(found, values, strict=True))
+    values_of = {name: results.whole(name) for name in chosen.targets}
+    shown = [
+        (column > 0 if catalogue[name].mark.unit == "boolean" else column).tolist()
+        for name, column in values_of.items()
+    ]
+    for ranked, *values in zip(ranking, *shown, strict=True):
+        yield (ranked.part, ranked.cell), ranked.row | dict(zip(values_of, values, strict=True))
 
 
 def what_it_needs(search: Search, row: Row) -> str:
     """What the candidate of a row would need, in words."""
-    return "; ".join([*_memory(search, row), *(_broken(w, row) for w in search.wishes if not _fulfilled(w, row))])
+    values = {**search.branches[0].plan.choices, **row}  # choices that are not swept are alike in all branches
+    broken = (_broken(wish, values) for wish in search.wishes if not wish.holds(values.__getitem__))
+    return "; ".join([*_memory(search, row), *broken])
 
 
 def settings(search: Search, row: Row) -> dict[str, object]:
@@ -240,28 +250,30 @@ def settings(search: Search, row: Row) -> dict[str, object]:
     return {name: row[name] for name in search.swept if name in row}
 
 
+def _estimated(search: Search, row: Row) -> Estimation:
+    """The estimate of the candidate of a row."""
+    return estimated(asked_again(search.scenario.question, settings(search, row)))
+
+
 def _memory(search: Search, row: Row) -> Iterator[str]:
+    """How much more memory a candidate that does not fit would need, and the smallest change with which it fits."""
     if row["fits_in_memory"]:
         return
     try:
-        e = estimated(asked_again(search.scenario.question, settings(search, row)))
+        e = _estimated(search, row)
     except AmpedError:  # a mapping that no config can describe
         yield "needs more memory"
         return
     lacking = e["memory_per_accelerator_bytes"] - e["available_memory_bytes"]
-    told = f"{lacking / GIGABYTE:.3g} GB more memory for each accelerator" if lacking > 0 else "more memory on the host"
-    yield f"It needs {told}, or {smallest_change(e)}"
+    need = f"{lacking / GIGABYTE:.3g} GB more memory for each accelerator" if lacking > 0 else "more memory on the host"
+    yield f"It needs {need}, or {smallest_change(e)}"
 
 
-def _fulfilled(wish: Wish, row: Row) -> bool:
-    if isinstance(wish.value, str):
-        return wish.chosen(str(row.get(wish.name, wish.value)))
-    return bool(wish.holds(row.__getitem__))
-
-
-def _broken(wish: Wish, row: Row) -> str:
+def _broken(wish: Wish, values: Row) -> str:
+    """What a candidate with these values has in place of what a wish asks for."""
     if wish.name == WITH_HEADROOM:
-        needed, there = (row[name] / GIGABYTE for name in (WITH_HEADROOM, AVAILABLE))
+        needed, there = (values[name] / GIGABYTE for name in (WITH_HEADROOM, AVAILABLE))
         return f"It needs {needed:.1f} GB with the headroom (--headroom), and {there:.1f} GB are there"
-    told = (f"its {n} is {v if isinstance(v := row[n], str) else f'{v:.6g}'}" for n in wish.quantities or (wish.name,))
-    return f"{', '.join(told)}, and {wish.written} was asked for"
+    named = {name: values[name] for name in wish.quantities or (wish.name,)}
+    facts = [f"its {name} is {v if isinstance(v, str) else f'{v:.6g}'}" for name, v in named.items()]
+    return f"{', '.join(facts)}, and {wish.written} was asked for"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.sweep_axes import SEARCHED
 from amped.tables.table_files import KERNELS
+from amped.tables.tables import Row as TableRow
 from amped.theory.language.catalogue import Quantity
 from amped.theory.language.quantity import CATEGORIES
 
@@ -36,10 +38,11 @@ def refuse_taken(folder: Path) -> None:
     Raises:
         ConfigError: if the folder has some, or if it is not a folder.
     """
-    if exists(folder) and not is_folder(folder):
+    if not exists(folder):
+        return
+    if not is_folder(folder):
         raise ConfigError(f"{folder} is a file, not a folder", "choose another --save-best")
-    taken = sorted(path.name for path in folder.glob("best-*.json")) if is_folder(folder) else []
-    if taken:
+    if taken := sorted(path.name for path in folder.glob("best-*.json")):
         raise ConfigError(f"{folder} has {taken[0]}, which is not overwritten", "choose another --save-best")
 
 
@@ -52,15 +55,11 @@ def save_best(asked: Scenario, found: Exploration, folder: Path) -> list[Path]:
     refuse_taken(folder)
     written = []
     for rank, (name, row) in enumerate(zip(names_of_winners(len(found.best)), found.best, strict=True), 1):
-        config = saved_config(asked, row, found.swept, _told(asked, found, rank))
+        place = f"number {rank} of {found.candidates:,} candidates by {found.objective.replace('_', ' ')}"
+        config = saved_config(asked, row, found.swept, "; ".join(filter(None, (asked.description, place))))
         _check(asked, config, row)
         written.append(write_atomically(folder / name, as_json(config)))
     return written
-
-
-def _told(asked: Scenario, found: Exploration, rank: int) -> str:
-    place = f"number {rank} of {found.candidates:,} candidates by {found.objective.replace('_', ' ')}"
-    return "; ".join(part for part in (asked.description, place) if part)
 
 
 def _check(asked: Scenario, config: dict[str, Any], row: Row) -> None:
@@ -82,55 +81,57 @@ def saved_config(asked: Scenario, row: Row, swept: Sequence[str], description: s
         description: the config's description of itself.
     """
     question = asked.question
-    own = read_scenario(question.config, _given(asked, row, swept), question.lookup_tables, question.formulas)
+    scenario = read_scenario(question.config, _given(asked, row, swept), question.lookup_tables, question.formulas)
+    sources = scenario.sources
     config: dict[str, Any] = {"$schema": schema_uri(), "description": description}
-    config |= {name: value for name, value in own.sources.choices.items() if name == "performance_model"}
-    if own.sources.not_modeled:
-        config[KEY] = [entry.written() for entry in own.sources.not_modeled]
-    config |= {category: _section(own, category) for category in CATEGORIES}
-    for name, entry in _entries(own).items():
-        config[_category(own, name)]["parameters"][name] = entry
+    config |= {name: value for name, value in sources.choices.items() if name == "performance_model"}
+    if sources.not_modeled:
+        config[KEY] = [entry.written() for entry in sources.not_modeled]
+    config |= {category: _section(sources.rows.get(category)) for category in CATEGORIES}
+    for name, entry in _entries(scenario).items():
+        config[_category(scenario, name)]["parameters"][name] = entry
     return config
 
 
 def _given(asked: Scenario, row: Row, swept: Sequence[str]) -> dict[str, object]:
     """The overrides for a row's config: its swept values, and former overrides of names that were not searched."""
-    known, named = asked.catalogue, aliases().canonical
-    own = {name: row[name] for name in swept if name in row}
-    gone = {*own, *SEARCHED, *(other for name in own if name in known for other in known[name].replaces)}
+    catalogue, named = asked.catalogue, aliases().canonical
+    varied = {name: row[name] for name in swept if name in row}
+    gone = {*varied, *SEARCHED, *(other for name in varied if name in catalogue for other in catalogue[name].replaces)}
     kept = {name: value for name, value in asked.question.overrides.items() if named(name) not in gone}
-    return kept | own
+    return kept | varied
 
 
-def _section(own: Scenario, category: str) -> dict[str, Any]:
-    found = own.sources.rows.get(category)
-    row = None if found is None or found.is_a_file else found
-    lookup = {"lookup_table_name": row.table, "lookup_table_row": row.name} if row else None
-    return {**({"lookup_config": lookup} if lookup else {}), "parameters": {}}
+def _section(row: TableRow | None) -> dict[str, Any]:
+    """The section of a config that looks up a row, if there is one and it does not stand in a file."""
+    if row is None or row.is_a_file:
+        return {"parameters": {}}
+    return {"lookup_config": {"lookup_table_name": row.table, "lookup_table_row": row.name}, "parameters": {}}
 
 
-def _entries(own: Scenario) -> dict[str, dict[str, object]]:
+def _entries(scenario: Scenario) -> dict[str, dict[str, object]]:
     """Every parameter that does not come with a row; the row's mapping replaces that of the config."""
-    written, sources = own.question.config.entries, own.sources
-    gone = {"performance_model", *(set(SEARCHED) - own.question.overrides.keys())}
-    found: dict[str, dict[str, object]] = {}
+    question, sources = scenario.question, scenario.sources
+    gone = {"performance_model", *(set(SEARCHED) - question.overrides.keys())}
+    entries: dict[str, dict[str, object]] = {}
     for name, origin in sources.origins.items():
+        written = question.config.entries.get(name)
         if (isinstance(origin, Given) and name not in gone) or (isinstance(origin, LookedUp) and origin.row.is_a_file):
-            found[name] = {"value": as_written(own.catalogue[name], origin.value, origin.written)}
-        elif isinstance(origin, LookedUp) and name in written and written[name].kind == "table":
-            other = {} if origin.column == name else {"lookup_name": origin.column}
-            found[name] = {"value": None, "from_lookup_table": True, **other}
-    found |= {name: {"value": None, "calculated": True} for name in sources.calculated if name not in gone}
-    if KERNELS in written or KERNELS in own.question.overrides:
-        found[KERNELS] = {"value": sources.rows[KERNELS].name}
-    return found
+            entries[name] = {"value": as_written(scenario.catalogue[name], origin.value, origin.written)}
+        elif isinstance(origin, LookedUp) and written and written.kind == "table":
+            column = {} if origin.column == name else {"lookup_name": origin.column}
+            entries[name] = {"value": None, "from_lookup_table": True, **column}
+    entries |= {name: {"value": None, "calculated": True} for name in sources.calculated if name not in gone}
+    if KERNELS in {**question.config.entries, **question.overrides}:
+        entries[KERNELS] = {"value": sources.rows[KERNELS].name}
+    return entries
 
 
-def _category(own: Scenario, name: str) -> str:
+def _category(scenario: Scenario, name: str) -> str:
     """The section where the config has a parameter; else the section where the catalogue lists it."""
-    entry = own.question.config.entries.get(name)
-    listed = own.catalogue[name].category if name in own.catalogue else None
-    return (entry.category if entry is not None else "") or listed or CATEGORIES[-1 if name == KERNELS else 1]
+    places = (scenario.question.config.entries.get(name), scenario.catalogue.get(name))
+    listed = (place.category for place in places if place)
+    return next(filter(None, listed), CATEGORIES[-1 if name == KERNELS else 1])
 
 
 def as_written(quantity: Quantity, value: Value, written: object) -> object:
@@ -142,14 +143,8 @@ def as_written(quantity: Quantity, value: Value, written: object) -> object:
         return bool(value)
     number = value / factor(bare, unit) if bare else value
     plain = int(number) if number.is_integer() and abs(number) < 2**53 else number
-    for tried in (written if isinstance(written, str) else plain, plain, f"{value!r} {unit}"):
-        if _reads_as(quantity, tried, value):
-            return tried
+    for text in (written if isinstance(written, str) else plain, plain, f"{value!r} {unit}"):
+        with suppress(AmpedError):
+            if read_value(quantity, text) == value:
+                return text
     raise RuntimeError(f"{quantity.name} = {value!r} cannot be written so that it is read as such")
-
-
-def _reads_as(quantity: Quantity, written: object, value: Value) -> bool:
-    try:
-        return read_value(quantity, written) == value
-    except AmpedError:
-        return False

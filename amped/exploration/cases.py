@@ -5,8 +5,9 @@ Cases of one structure are run together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -22,39 +23,17 @@ from amped.engine.evaluate import Array, Columns, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.placement import FILLED, may_leave_places
 from amped.exploration.beside import searched_beside
-from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.exploration.searched_layouts import Laid, Postponed, Seen, layouts
+from amped.exploration.one_case import Case
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, parts, wholes
+from amped.exploration.searched_layouts import Layouts, Postponed, Seen
 from amped.exploration.sweep_axes import SEARCHED, SETTLES, Swept
 from amped.pipeline_layouts.laying_out import LAYOUT
+from amped.theory.language.catalogue import Catalogue
 from amped.theory.nouns.divisors import divisors
 from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
 
 CASE = "case"
 SIZES = ("number_of_accelerators", "usable_domain_size", "number_of_experts", *wholes(OF_TOKENS))
-
-
-@dataclass(frozen=True)
-class Case:
-    """One combination of the outer loop.
-
-    Attributes:
-        outer: the rows, choices and numbers of the machine that the case is made of, by name.
-        sources: all values that are neither searched nor swept.
-        accelerators, domain: the number of accelerators, and the size of the fast domain, that mappings fill.
-        token_degrees: for each parallelism that splits sequences, the degrees that are tried.
-        batches: the global batch sizes.
-        experts: routed experts of a layer; 1 in a dense network.
-        searched: the names that this network or strategy needs and that nobody gives.
-    """
-
-    outer: Mapping[str, Value]
-    sources: Sources
-    accelerators: int
-    domain: int
-    token_degrees: Mapping[str, tuple[int, ...]]
-    batches: tuple[int, ...]
-    experts: int
-    searched: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -66,8 +45,8 @@ class Family:
         every: as `Space.every_placement`.
         sources: the sources of the first case; its `given` also has the names of joint and open variables.
         tied: the names whose value depends on the case, with the values.
-        beside: further variables of the joint axis: those that are listed, with their values; and those that some case
-            needs, without values, because these depend on the row.
+        beside: further variables of the joint axis: the chunks of a stage and those that are listed, with their values;
+            and those that some case needs, without values, because these depend on the row.
         stages: the number of pipeline stages if a layout lists them, else 0.
     """
 
@@ -76,7 +55,6 @@ class Family:
     every: bool
     sources: Sources
     tied: Mapping[str, tuple[str, Array]]
-    chunks: tuple[float, ...]
     beside: Mapping[str, tuple[float, ...]]
     stages: int = 0
 
@@ -88,7 +66,7 @@ class Family:
     @property
     def joint(self) -> tuple[str, ...]:
         """The variables of the joint axis that are inputs of formulas."""
-        return (*self.placed, BATCH, *((CHUNKS,) if self.chunks else ()), MICROBATCH, *self.beside)
+        return (*self.placed, BATCH, MICROBATCH, *self.beside)
 
     @property
     def placed(self) -> tuple[str, ...]:
@@ -104,91 +82,103 @@ class Family:
     @property
     def told(self) -> tuple[str, ...]:
         """The names that describe a mapping, in the order in which they are shown."""
-        degrees = parts(self.kinds) if self.every else self.placed
-        return (*degrees, MICROBATCH, BATCH, *((CHUNKS,) if self.chunks else ()), *self.beside)
+        return (*(parts(self.kinds) if self.every else self.placed), MICROBATCH, BATCH, *self.beside)
 
 
-def families(scenario: Scenario, sweeps: Swept, space: Space, postponed: Postponed | None = None) -> list[Family]:
+def families(scenario: Scenario, sweeps: Swept, postponed: Postponed | None = None) -> list[Family]:
     """All cases, grouped by structure, but for postponed layouts.
 
     Raises:
         AmpedError: for rows that do not exist, a machine of unknown size, or a missing batch size.
     """
-    every = space.every_placement or bool(set(parts()) & set(sweeps.listed))
-    found: dict[object, list[Case]] = {}
-    for case in _cases(scenario, sweeps, space):
+    by_structure: dict[object, list[Case]] = {}
+    for case in _cases(scenario, sweeps):
         structure = (frozenset(case.sources.given), tuple(sorted(case.sources.choices.items())))
-        found.setdefault(structure, []).append(case)
+        by_structure.setdefault(structure, []).append(case)
     seen: Seen = {}
-    return [f for cases in found.values() for f in _by_layout(scenario, cases, sweeps, space, every, (seen, postponed))]
+    layouts_of = partial(Layouts, scenario.catalogue, sweeps, seen, postponed)
+    return [family for cases in by_structure.values() for family in _by_layout(cases, layouts_of, sweeps)]
 
 
-def _by_layout(
-    scenario: Scenario, cases: list[Case], sweeps: Swept, space: Space, every: bool, seen: tuple[Seen, Postponed | None]
-) -> Iterator[Family]:
+def _by_layout(cases: list[Case], layouts_of: Callable[[Case], Layouts], sweeps: Swept) -> list[Family]:
     """One family of the cases whose layers divide evenly, and one family for each layout of each case."""
-    known, even, laid = scenario.catalogue, list[Case](), list[tuple[Case, Laid]]()
+    even, unequal = list[Case](), list[Family]()
     for case in cases:
-        machine = (case.accelerators, case.domain, case.experts)
-        found, has_even = layouts(known, case.sources, machine, sweeps, space, *seen)
+        layouts, has_even = layouts_of(case).searched()
         even += [case] * has_even
-        laid += [(case, each) for each in found]
-    if even:
-        yield _family(tuple(even), sweeps, space, every)
-    for case, each in laid:
-        told: dict[str, Value] = {LAYOUT: each.text}
-        if each.chunks > 1 and not (space.chunks or sweeps.listed.get(CHUNKS)):  # as a layout in letters lists them
-            told[CHUNKS] = float(each.chunks)
-        own = replace(case, sources=each.sources, outer={**case.outer, **told})
-        family = _family((own,), sweeps, space, every)
-        yield replace(family, stages=each.stages, chunks=(float(each.chunks),) * bool(family.chunks))
+        unequal += [_of_layout(replace(case, sources=laid), stages, sweeps) for stages, laid in layouts]
+    return ([_family(tuple(even), sweeps)] if even else []) + unequal
 
 
-def _cases(scenario: Scenario, sweeps: Swept, space: Space) -> Iterator[Case]:
+def _of_layout(case: Case, stages: int, sweeps: Swept) -> Family:
+    """The family of one case with a layout."""
+    chunks = case.sources.given[CHUNKS]
+    outer: dict[str, Value] = {**case.outer, LAYOUT: case.sources.choices[LAYOUT]}
+    if chunks > 1 and not (sweeps.space.chunks or sweeps.listed.get(CHUNKS)):  # as a layout in letters lists them
+        outer[CHUNKS] = chunks
+    family = _family((replace(case, outer=outer),), sweeps)
+    listed = {CHUNKS: (chunks,)} if CHUNKS in family.beside else {}
+    return replace(family, stages=stages, beside={**family.beside, **listed})
+
+
+def _cases(scenario: Scenario, sweeps: Swept) -> Iterator[Case]:
+    """The cases of all combinations of rows, choices and sizes of the machine."""
     nodes = {name: values for name, values in sweeps.machines.items() if name == NODE}  # each has its own fast domain
     outer: dict[str, tuple[object, ...]] = {**sweeps.rows, **sweeps.choices, **nodes}
     sizes = {name: values for name, values in sweeps.machines.items() if name not in nodes}
     numbers = dict(zip(sizes, np.array(list(product(*sizes.values())), dtype=np.float64).T, strict=False))
     for values in product(*outer.values()):
-        own = dict(zip(outer, values, strict=True))
-        asked = asked_again(scenario.question, own) if own else scenario
-        told = {name: float(str(value)) if name in nodes else str(value) for name, value in own.items()}
-        yield from _cases_of(asked, told, numbers, sweeps, space)
+        chosen = dict(zip(outer, values, strict=True))
+        further = asked_again(scenario.question, chosen) if chosen else scenario
+        shown = {name: float(str(value)) if name in nodes else str(value) for name, value in chosen.items()}
+        yield from _cases_of(further, shown, numbers, sweeps)
 
 
-def _cases_of(
-    asked: Scenario, own: Mapping[str, Value], numbers: Columns, sweeps: Swept, space: Space
-) -> Iterator[Case]:
+def _cases_of(scenario: Scenario, outer: Mapping[str, Value], numbers: Columns, sweeps: Swept) -> Iterator[Case]:
     """The cases of all machines; the sizes of the machines are computed together."""
-    known = asked.catalogue
-    replaced = {other for name in numbers for other in known[name].replaces}
-    given = {n: v for n, v in asked.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
-    away = sweeps.names.union(*(known[name].replaces for name in sweeps.names)) - numbers.keys() - own.keys()
+    catalogue = scenario.catalogue
+    replaced = _replaced(catalogue, numbers)
+    given = {n: v for n, v in scenario.sources.given.items() if n not in replaced} | dict.fromkeys(numbers, 0.0)
+    away = (sweeps.names | _replaced(catalogue, sweeps.names)) - numbers.keys() - outer.keys()
     sizing = {name: value for name, value in given.items() if name in SEARCHED or name not in away}
-    sized = run(plan(known, SIZES, replace(asked.sources, given=sizing)), sizing, JointAxis(numbers))
+    sized = run(plan(catalogue, SIZES, replace(scenario.sources, given=sizing)), sizing, JointAxis(numbers))
     kept = {name: value for name, value in sizing.items() if name not in SEARCHED}
-    one_dimension = chosen_values(known, asked.sources)["tensor_parallel_strategy"] == "1d"
+    one_dimension = chosen_values(catalogue, scenario.sources)["tensor_parallel_strategy"] == "1d"
     batches = tuple(int(batch) for batch in sweeps.listed.get(BATCH) or _batch(given))
     sizes = zip(*(sized.whole(name).astype(int).tolist() for name in SIZES), strict=True)
     for place, (accelerators, domain, experts, *given_degrees) in enumerate(sizes):
         machine: dict[str, Value] = {name: float(column[place]) for name, column in numbers.items()}
-        searched = searched_beside(experts, one_dimension, sweeps, space)
-        dropped = {n for name in searched for n in (name, *known[name].replaces, *SETTLES[name])}
+        searched = searched_beside(experts, one_dimension, sweeps)
+        dropped = _replaced(catalogue, searched).union(searched, *(SETTLES[name] for name in searched))
         given = {name: value for name, value in kept.items() if name not in dropped}
-        sources = replace(asked.sources, given={**given, **machine, "number_of_accelerators": float(accelerators)})
+        sources = replace(scenario.sources, given={**given, **machine, "number_of_accelerators": float(accelerators)})
         degrees = {
-            kind: _token_degrees(kind, accelerators, degree, sweeps, space)
+            kind: _token_degrees(kind, accelerators, degree, sweeps)
             for kind, degree in zip(OF_TOKENS, given_degrees, strict=True)
         }
-        yield Case({**own, **machine}, sources, accelerators, domain, degrees, batches, experts, searched)
+        yield Case(
+            outer={**outer, **machine},
+            sources=sources,
+            accelerators=accelerators,
+            domain=domain,
+            token_degrees=degrees,
+            batches=batches,
+            experts=experts,
+            searched=searched,
+        )
 
 
-def _token_degrees(kind: str, accelerators: int, given: int, sweeps: Swept, space: Space) -> tuple[int, ...]:
-    listed = sweeps.listed.get(f"{kind}_parallel_degree")
-    if listed:
-        return tuple(int(degree) for degree in listed)
-    if space.largest_context and not set(parts((kind,))) & set(sweeps.listed):
-        return tuple(d for d in divisors(accelerators) if d <= space.largest_context)
+def _replaced(catalogue: Catalogue, names: Iterable[str]) -> set[str]:
+    """The names that are replaced where one of these is given."""
+    return {other for name in names for other in catalogue[name].replaces}
+
+
+def _token_degrees(kind: str, accelerators: int, given: int, sweeps: Swept) -> tuple[int, ...]:
+    """The degrees of a parallelism that splits sequences: those that are listed, or searched, or the given one."""
+    if listed := sweeps.listed.get(f"{kind}_parallel_degree"):
+        return tuple(map(int, listed))
+    if sweeps.space.largest_context and not {*parts((kind,))} & {*sweeps.listed}:
+        return tuple(d for d in divisors(accelerators) if d <= sweeps.space.largest_context)
     return (given,)
 
 
@@ -198,15 +188,22 @@ def _batch(given: Mapping[str, float]) -> tuple[float, ...]:
     return (given[BATCH],)
 
 
-def _family(cases: tuple[Case, ...], sweeps: Swept, space: Space, every: bool) -> Family:
+def _family(cases: tuple[Case, ...], sweeps: Swept) -> Family:
+    """The family of cases of one structure."""
     shares = {kind for case in cases for kind, degrees in case.token_degrees.items() if degrees != (1,)}
     kinds = tuple(kind for kind in PLACED if kind not in OF_TOKENS or kind in shares)
     first = cases[0].sources
     values = {name: np.array([case.sources.given[name] for case in cases]) for name in first.given}
-    tied = {name: (CASE, column) for name, column in values.items() if np.any(column != column[0])}
-    chunks = tuple(sweeps.listed.get(CHUNKS) or (_chunks(cases, sweeps) if space.chunks else ()))
-    needed = dict.fromkeys((name for name in SETTLES if any(name in case.searched for case in cases)), ())
-    family = Family(cases, kinds, every, first, tied, chunks, {**sweeps.beside, **needed})
+    chunks = sweeps.listed.get(CHUNKS) or (_chunks(cases, sweeps) if sweeps.space.chunks else ())
+    needed = [name for name in SETTLES if any(name in case.searched for case in cases)]
+    family = Family(
+        cases=cases,
+        kinds=kinds,
+        every=sweeps.space.every_placement or bool({*parts()} & {*sweeps.listed}),
+        sources=first,
+        tied={name: (CASE, column) for name, column in values.items() if np.any(column != column[0])},
+        beside={**({CHUNKS: chunks} if chunks else {}), **sweeps.beside, **dict.fromkeys(needed, ())},
+    )
     planned = dict.fromkeys((*family.joint, *sweeps.axes), 1.0)
     return replace(family, sources=replace(first, given=first.given | planned))
 

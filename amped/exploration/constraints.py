@@ -5,6 +5,7 @@ They are parsed, never evaluated as code.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,8 +20,8 @@ from amped.engine.evaluate import Mask
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.language.doors import inside
 
-COMPARISONS = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less, ">": np.greater,
-               "==": np.equal, "!=": np.not_equal}  # fmt: skip
+COMPARISONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+               "==": operator.eq, "!=": operator.ne}  # fmt: skip
 # For each comparison, the one that means the same with its sides exchanged.
 TURNED = str.maketrans("<>", "><")
 _WISH = re.compile(r"\s*([^<>=!]*[^<>=!\s])\s*(<=|>=|==|!=|=|<|>)\s*([^<>=!\s][^<>=!]*?)\s*")
@@ -46,13 +47,8 @@ class Wish:
         return () if isinstance(self.value, str) else tuple(name for name in (self.name, self.other) if name)
 
     def holds(self, of: Callable[[str], Any]) -> Mask:
-        """Where the wish is fulfilled; `of` gives the values of a quantity."""
-        holds: Mask = COMPARISONS[self.comparison](of(self.name), of(self.other) if self.other else self.value)
-        return holds
-
-    def chosen(self, choice: str) -> bool:
-        """Whether a choice fulfills the wish."""
-        return (choice == self.value) == (self.comparison == "==")
+        """Where the wish is fulfilled; `of` gives the values of a quantity, or the text of a choice."""
+        return np.asarray(COMPARISONS[self.comparison](of(self.name), of(self.other) if self.other else self.value))
 
 
 def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
@@ -61,27 +57,25 @@ def read_wishes(texts: Iterable[str], catalogue: Catalogue) -> tuple[Wish, ...]:
     Raises:
         ConfigError: for texts of another form, unknown names, wrong units and contradictory wishes, all at once.
     """
-    found: list[Wish] = []
+    wishes: dict[Wish, None] = {}  # in order, and each once
     problems: list[Problem] = []
     for text in texts:
+        place = f"--where {text[:60]!r}"
         if len(text) > LONGEST:
-            told = f"--where {text[:60]!r}…"
-            problems.append(
-                Problem(f"has {len(text)} characters, and {LONGEST} are the most", told, "give several --where")
-            )
+            told = f"has {len(text)} characters, and {LONGEST} are the most"
+            problems.append(Problem(told, f"{place}…", "give several --where"))
             continue
-        for each in _AND.split(text):
-            with collected(problems, f"--where {text[:60]!r}"):
-                found.append(_read(each, catalogue))
-    by_name: dict[str, list[Wish]] = {}
-    for wish in found:
-        if not wish.other:
-            by_name.setdefault(wish.name, []).append(wish)
-    problems += [Problem(f"{', '.join(w.written for w in wishes)} contradict one another", "--where", "drop one of them")
-                 for wishes in by_name.values() if _contradict(wishes)]  # fmt: skip
+        for comparison in _AND.split(text):
+            with collected(problems, place):
+                wishes[_read(comparison, catalogue)] = None
+    for name in dict.fromkeys(wish.name for wish in wishes):
+        of_name = [wish for wish in wishes if wish.name == name and not wish.other]
+        if of_name and _contradict(of_name):
+            told = f"{', '.join(wish.written for wish in of_name)} contradict one another"
+            problems.append(Problem(told, "--where", "drop one of them"))
     if problems:
         raise ConfigError(problems)
-    return tuple(dict.fromkeys(found))
+    return tuple(wishes)
 
 
 def _read(text: str, catalogue: Catalogue) -> Wish:
@@ -117,10 +111,10 @@ def _of_two(catalogue: Catalogue, one: str, comparison: str, other: str) -> Wish
 def _value(catalogue: Catalogue, name: str, comparison: str, text: str) -> float | str:
     mark = catalogue[name].mark
     if mark.unit == "choice":
-        choice = next((c for c in mark.choices if c.casefold() == text.casefold()), None)
-        if choice is None or comparison not in ("==", "!="):
+        choices = {choice.casefold(): choice for choice in mark.choices}
+        if text.casefold() not in choices or comparison not in ("==", "!="):
             raise ConfigError(f"'{name}' is one of {', '.join(mark.choices)}", "compare it by = or !=")
-        return choice
+        return choices[text.casefold()]
     if text.casefold() in ("true", "false"):
         return float(text.casefold() == "true")
     number = parse(text, mark.unit, mark.bare)
@@ -135,9 +129,9 @@ def _contradict(wishes: list[Wish]) -> bool:
 
     It tries the values in the wishes, one between each two neighbors, and one on either side of all.
     """
-    if isinstance(wishes[0].value, str):
-        options = {str(w.value) for w in wishes} | {""}  # the empty text stands for all other choices
-        return not any(all(w.chosen(o) for w in wishes) for o in options)
-    ends = np.unique([float(w.value) for w in wishes])
-    tried = np.concatenate([ends, (ends[1:] + ends[:-1]) / 2, [-np.inf, np.inf]])
-    return not np.logical_and.reduce([w.holds(lambda _: tried) for w in wishes]).any()
+    ends = np.unique(np.array([wish.value for wish in wishes]))
+    is_choice = isinstance(wishes[0].value, str)
+    # Among choices, the empty text stands for all that no wish names.
+    more = [[""]] if is_choice else [(ends[1:] + ends[:-1]) / 2, [-np.inf, np.inf]]
+    tried = np.concatenate([ends, *more])
+    return not np.logical_and.reduce([wish.holds(lambda _: tried) for wish in wishes]).any()

@@ -21,18 +21,18 @@ from amped.exploration.constraints import Wish
 from amped.exploration.objectives import Objective
 from amped.theory.language.catalogue import Catalogue
 
-# Policies that change only attention. RESPECTS lists all that follows from them in a layer.
-COMPARED = ("flash_attention",)
+# A policy that changes only attention. RESPECTS lists all that follows from it in a layer.
+COMPARED = "flash_attention"
 RESPECTS = (
     "layer_computation", "layer_repeats", "layer_kernels", "kept_activation_bytes_per_layer", "recomputed_layer_bytes",
     "working_gradient_bytes",
 )  # fmt: skip
-# Policies that only hide messages. Of the hidden time, `overlap_slowdown_fraction` (at most all of it) is lost again.
-HIDING = {
-    "overlap_data_communication": {
-        "overlapped_gradient_communication_time", "sharded_weight_window_time", "overlapped_weight_communication_time",
-        "data_exchanges_of_other_stages_time", "hidden_data_communication_time", "exposed_data_communication_time",
-    },
+# A policy that only hides messages, and what depends on it before a step does. Of the hidden time,
+# `overlap_slowdown_fraction` (at most all of it) is lost again.
+HIDING = "overlap_data_communication"
+HIDDEN = {
+    "overlapped_gradient_communication_time", "sharded_weight_window_time", "overlapped_weight_communication_time",
+    "data_exchanges_of_other_stages_time", "hidden_data_communication_time", "exposed_data_communication_time",
 }  # fmt: skip
 # Results that can only grow with longer times and more bytes, and results that can only shrink.
 GROW = ("training_time", "step_time", "cost", "memory_per_accelerator_bytes")
@@ -51,51 +51,47 @@ class Dominance:
         wishes: Iterable[Wish],
     ) -> None:
         self.catalogue, self.family, self.chosen = catalogue, family, chosen
-        self._asked = [(each.name, each.sign) for each in objectives]
+        self._signs = [(objective.name, objective.sign) for objective in objectives]
         for wish in wishes:
             sign = {"<": 1.0, ">": -1.0}.get(wish.comparison[0], 0.0)
-            self._asked += [(name, -sign if name == wish.other else sign) for name in wish.quantities]
+            self._signs += [(name, -sign if name == wish.other else sign) for name in wish.quantities]
 
     def _better_where_less(self, policy: str) -> bool:
         """Whether all that is asked for and depends on a policy gets better with less time and fewer bytes."""
         signs, following = {**dict.fromkeys(GROW, 1.0), **dict.fromkeys(SHRINK, -1.0)}, _following(self.chosen, policy)
-        return all(signs.get(name) == sign or name not in following for name, sign in self._asked)
+        return all(signs.get(name) == sign or name not in following for name, sign in self._signs)
+
+    @property
+    def hides(self) -> bool:
+        """Whether the policy that hides messages does nothing else; if it is on, no step is longer."""
+        changed = _following(self.chosen, HIDING) - _following(self.chosen, "step_time")
+        return changed <= {HIDING, *HIDDEN} and self._better_where_less(HIDING)
 
     @cached_property
-    def hiding(self) -> tuple[str, ...]:
-        """The policies that only hide messages; if one is on, no step is longer."""
-        step = _following(self.chosen, "step_time")
-        return tuple(
-            policy for policy, hidden in HIDING.items()
-            if _following(self.chosen, policy) - step <= {policy, *hidden} and self._better_where_less(policy)
-        )  # fmt: skip
-
-    @cached_property
-    def compared(self) -> tuple[str, ...]:
-        """The policies for which the times and bytes of a layer decide whether one value is as good as another."""
-        known = self.chosen.by_name.keys() >= set(RESPECTS)
-        return tuple(policy for policy in COMPARED if known and self._better_where_less(policy))
+    def compares(self) -> bool:
+        """Whether the times and bytes of a layer decide if one value of the compared policy is as good as another."""
+        return self.chosen.by_name.keys() >= {*RESPECTS} and self._better_where_less(COMPARED)
 
     @cached_property
     def _respected(self) -> Plan:
         return plan(self.catalogue, RESPECTS, self.family.sources)
 
-    def as_good(self, rows: Columns, axes: Columns, policy: str) -> Mask:
-        """The rows in which the last value of a policy is in every respect as good as each other value."""
-        place, joint = [*axes].index(policy), JointAxis(rows, tied=self.family.tied)
+    def as_good(self, rows: Columns, axes: Columns) -> Mask:
+        """The rows in which the last value of the compared policy is in every respect as good as each other value."""
+        place, joint = [*axes].index(COMPARED), JointAxis(rows, tied=self.family.tied)
         results = run(self._respected, self.family.sources.given, joint, axes, frozenset(RESPECTS))
-        found: Mask = np.ones(joint.size, dtype=bool)
+        good: Mask = np.ones(joint.size, dtype=bool)
         for numbers in (array for name in RESPECTS for array in results.arrays(name) if array.ndim > place):
             values = np.moveaxis(numbers, place, 0)
             if len(values) > 1:
-                found = found & np.all(values[-1] <= values, axis=tuple(range(values.ndim - 1)))
-        return found
+                good = good & np.all(values[-1] <= values, axis=tuple(range(values.ndim - 1)))
+        return good
 
 
 def _following(chosen: Plan, name: str) -> set[str]:
     """A name, and the quantities that depend on it."""
-    found = {name}
-    for each, formula in chosen.by_name.items():
-        if not found.isdisjoint(formula.arguments):
-            found.add(each)
-    return found
+    following = {name}
+    for quantity, formula in chosen.by_name.items():
+        if not following.isdisjoint(formula.arguments):
+            following.add(quantity)
+    return following

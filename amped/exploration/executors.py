@@ -35,10 +35,6 @@ HANDS_OVER = "_cascade_future"
 HANG_UP = 5
 
 
-def _nothing() -> None:
-    """The default for the first work of a process: nothing."""
-
-
 @dataclass(frozen=True)
 class Spread:
     """Where the parts of an exploration are evaluated.
@@ -53,7 +49,7 @@ class Spread:
     executor: str = ""
     workers: int | None = None
     scheduler: str = ""
-    warm_up: Callable[[], object] = _nothing
+    warm_up: Callable[[], object] = object  # does nothing
 
 
 @dataclass(frozen=True)
@@ -108,10 +104,14 @@ class Renewed(Executor):
         self._own.shutdown(wait=wait, cancel_futures=cancel_futures)
 
 
+# The engine that evaluates in this process.
+HERE = Engine(Serial(), 1, elsewhere=False)
+
+
 @contextmanager
 def serial(_: Spread) -> Iterator[Engine]:
-    """An engine that evaluates in this process."""
-    yield Engine(Serial(), 1, elsewhere=False)
+    """The engine that evaluates in this process."""
+    yield HERE
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def processes(asked: Spread) -> Iterator[Engine]:
     number = asked.workers or os.cpu_count() or 1
     pools: Any = importlib.import_module("concurrent.futures.process")  # slow, and rarely needed
     context, before = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
-    with _environment(THREADS):
+    with _one_thread_in_children():
         pool = Renewed(lambda: pools.ProcessPoolExecutor(number, context, _follow_parent))
         try:
             for _ in range(number):  # they load while this process prepares the space
@@ -268,20 +268,17 @@ def opened(asked: Spread) -> AbstractContextManager[Engine | None]:
 
 def one_thread_each() -> None:
     """Limits the numeric libraries of this process to one thread; it must run before they are loaded."""
-    for name, value in THREADS.items():
-        os.environ.setdefault(name, value)
+    os.environ.update({**THREADS, **os.environ})
 
 
 @contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Sets environment variables for processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+def _one_thread_in_children() -> Iterator[None]:
+    """Limits the numeric libraries of processes that are started meanwhile to one thread."""
+    before = {name: os.environ.pop(name) for name in THREADS if name in os.environ}
+    os.environ.update(THREADS)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in THREADS:
+            os.environ.pop(name, None)
+        os.environ.update(before)

@@ -29,6 +29,6 @@ def fullest(accelerators: int, places: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def sizes(share: int, largest: float) -> Array:
-    """The micro-batch sizes that divide a replica's share of the batch, as a column."""
-    return np.array([d for d in divisors(share) if d <= largest], dtype=np.float64)
+def column_of_divisors(number: int, largest: float = np.inf) -> Array:
+    """The divisors of a number up to the largest that is asked for, as a column."""
+    return np.array([d for d in divisors(number) if d <= largest], dtype=np.float64)

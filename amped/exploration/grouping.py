@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from amped.base.errors import ConfigError
 from amped.base.record import dataclass
 from amped.engine.axes import distinct
-from amped.engine.evaluate import Array, Columns
+from amped.engine.evaluate import Columns
 from amped.exploration.all_candidates import Column
 from amped.exploration.results import ALL
-from amped.exploration.simplicity import mechanisms_of_axes
+from amped.exploration.simplicity import mechanisms_of_axes, mechanisms_of_rows
 
 Places = NDArray[np.intp]
 
@@ -28,7 +28,7 @@ class OfCases:
     values: Column
     case: Places
 
-    def __getitem__(self, rows: Places) -> Column:
+    def __getitem__(self, rows: Places | slice) -> Column:
         return self.values[self.case[rows]]
 
 
@@ -41,35 +41,31 @@ class Cells:
     """
 
     def __init__(
-        self,
-        part: int,
-        rows: Mapping[str, Any],
-        case: Places,
-        axes: Columns,
-        each: Sequence[str],
-        grouping: Mapping[str, Any],
-        mechanisms: Array,
+        self, part: int, case: Places, rows: Mapping[str, Any], more: Columns, axes: Columns, each: Sequence[str]
     ) -> None:
-        """Takes the columns of joint rows, the case of each row, and the open axes.
+        """Takes the case of each joint row, the columns of joint rows that are shown and more of them, and the open axes.
 
-        `mechanisms` is the number of mechanisms that each row uses. `each` has names of open axes or of columns in
-        `grouping`; their values make the groups.
+        `each` has names of columns or of open axes; their values make the groups.
 
         Raises:
             ConfigError: for groups by a name that is not swept.
         """
-        unknown = [name for name in each if name not in grouping and name not in axes]
+        columns = {**more, **rows}
+        unknown = [name for name in each if name not in columns and name not in axes]
         if unknown:
-            raise ConfigError(f"--each {unknown[0]} is not swept", f"swept are {', '.join([*grouping, *axes])}")
-        self.part, self.rows, self.case, self.axes = part, rows, case, axes
-        self.mechanisms, self.mechanisms_beside = mechanisms, mechanisms_of_axes(axes)
+            raise ConfigError(f"--each {unknown[0]} is not swept", f"swept are {', '.join([*columns, *axes])}")
+        self.part, self.case, self.rows, self.axes = part, case, rows, axes
+        self.mechanisms, self.mechanisms_beside = mechanisms_of_rows(columns, len(case)), mechanisms_of_axes(axes)
         self.grid = [len(axis) for axis in axes.values()]
         self.beside = math.prod(self.grid)
-        own, other = ([name for name in each if (name in grouping) is of_rows] for of_rows in (True, False))
-        kinds, self.of_rows = _distinct([grouping[name] for name in own], len(case))
-        more, of_open = _distinct([self._open(np.arange(self.beside))[name] for name in other], self.beside)
-        self.of_open = of_open * len(kinds)
-        values = (dict(zip((*own, *other), (*row, *cell), strict=True)) for cell in more for row in kinds)
+        of_rows, of_axes = ([name for name in each if (name in columns) is in_rows] for in_rows in (True, False))
+        row_values, self.of_rows = _distinct([columns[name] for name in of_rows], len(case))
+        open_cells = self._open(np.arange(self.beside))
+        open_values, of_open = _distinct([open_cells[name] for name in of_axes], self.beside)
+        self.of_open = of_open * len(row_values)
+        values = (
+            dict(zip((*of_rows, *of_axes), (*row, *cell), strict=True)) for cell in open_values for row in row_values
+        )
         self.groups = [json.dumps([value[name] for name in each]) if each else ALL for value in values]
 
     def _open(self, places: Places) -> dict[str, Column]:
@@ -92,11 +88,11 @@ def _distinct(columns: list[Any], size: int) -> tuple[list[tuple[Any, ...]], Pla
         return [()], np.zeros(size, dtype=np.intp)
     levels, codes = [], []
     for column in columns:
-        values, own = np.unique(column.values if isinstance(column, OfCases) else column, return_inverse=True)
+        values, code = np.unique(column.values if isinstance(column, OfCases) else column, return_inverse=True)
         levels.append(values.tolist())
-        codes.append(own[column.case] if isinstance(column, OfCases) else own)
+        codes.append(code[column.case] if isinstance(column, OfCases) else code)
     widths = [*map(len, levels)]
     code = np.ravel_multi_index(codes, widths)
     first, which = distinct(code, math.prod(widths))
     places = zip(*np.unravel_index(code[first], widths), strict=True)
-    return [tuple(v[p] for v, p in zip(levels, own, strict=True)) for own in places], which.astype(np.intp)
+    return [tuple(v[p] for v, p in zip(levels, place, strict=True)) for place in places], which.astype(np.intp)

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.engine.evaluate import Array
 
 BITS_LEFT, BINS = np.uint64(48), 1 << 16
 
 
-def counted(values: Array) -> NDArray[np.int64]:
-    """How many of the values lie in each bin."""
+def counted(values: Array) -> dict[int, int]:
+    """How many of the values lie in each bin that has some."""
     positive_zeros = np.ascontiguousarray(values) + 0.0  # the two floating-point zeros become one value
-    places = positive_zeros.view(np.uint64) >> BITS_LEFT
-    return np.bincount(places.astype(np.intp), minlength=BINS)
+    counts = np.bincount((positive_zeros.view(np.uint64) >> BITS_LEFT).astype(np.intp))
+    places = np.flatnonzero(counts)
+    return dict(zip(places.tolist(), counts[places].tolist(), strict=True))
 
 
 def bins(counts: Mapping[int, int]) -> list[tuple[float, float, int]]:

@@ -28,10 +28,8 @@ NOT_OF_THE_IDENTITY = ("yes",)
 def identity(request: Request) -> dict[str, Any]:
     """The versions, the code, and everything that was asked; files are represented by a digest of their content."""
     question, config = request.question, request.question.config
-    folders = user_folders(question.lookup_tables)
-    files = [(place, file) for place, folder in enumerate(folders) for file in table_files(folder)]
     options = {n: v for n, v in asdict(request.options).items() if n not in NOT_OF_THE_IDENTITY}
-    known = {
+    asked = {
         "amped": version.__version__,
         "code of amped": code(),
         "numpy": np.__version__,
@@ -40,12 +38,16 @@ def identity(request: Request) -> dict[str, Any]:
         "old_style": config.old_style,
         "equals": {entry.written_name: asdict(entry) for entry in config.equals},
         "overrides": question.overrides,
-        "tables": {f"{place}/{file.name}": digest(file.read_bytes()) for place, file in files},
+        "tables": {
+            f"{place}/{file.name}": digest(file.read_bytes())
+            for place, folder in enumerate(user_folders(question.lookup_tables))
+            for file in table_files(folder)
+        },
         "formulas": _digest_of_formulas(question),
         "vary": request.vary,
         "options": options,
     }
-    return dict(plain(known))
+    return dict(plain(asked))
 
 
 def fingerprint(request: Request) -> str:
@@ -55,22 +57,26 @@ def fingerprint(request: Request) -> str:
 
 def told(request: Request) -> dict[str, Any]:
     """What does not change the findings, but is needed to ask the question again and to show the answer."""
-    config, tables = request.question.config, request.question.lookup_tables
-    paths = [str(path.resolve()) for path in table_paths(tables)]
+    config = request.question.config
+    paths = [str(path.resolve()) for path in table_paths(request.question.lookup_tables)]
     return {"label": config.label, "description": config.description, "notices": [*config.notices],
             "lookup_tables": paths}  # fmt: skip
 
 
-def request_of(known: Mapping[str, Any], beside: Mapping[str, Any], formulas: Path | None) -> Request:
+def request_of(asked: Mapping[str, Any], beside: Mapping[str, Any], formulas: Path | None) -> Request:
     """The request with this `identity` and this `told`. Formulas are code, which runs only if the caller names it."""
-    lookups = {category: (table, row) for category, (table, row) in known["lookups"].items()}
-    entries = {name: Entry(**entry) for name, entry in known["config"].items()}
-    equals = tuple(Entry(**entry) for entry in known["equals"].values())
-    config = Config(beside["label"], beside["description"], entries, lookups, known["old_style"], equals,
-                    tuple(beside["notices"]))  # fmt: skip
-    question = Question(config, known["overrides"], beside["lookup_tables"], formulas)
-    options = Options(**{name: _tuples(value) for name, value in known["options"].items()})
-    return Request(question, {name: _tuples(values) for name, values in known["vary"].items()}, options)
+    config = Config(
+        label=beside["label"],
+        description=beside["description"],
+        entries={name: Entry(**entry) for name, entry in asked["config"].items()},
+        lookups={category: (table, row) for category, (table, row) in asked["lookups"].items()},
+        old_style=asked["old_style"],
+        equals=tuple(Entry(**entry) for entry in asked["equals"].values()),
+        notices=tuple(beside["notices"]),
+    )
+    question = Question(config, asked["overrides"], beside["lookup_tables"], formulas)
+    options = Options(**{name: _tuples(value) for name, value in asked["options"].items()})
+    return Request(question, {name: _tuples(values) for name, values in asked["vary"].items()}, options)
 
 
 def portable(request: Request) -> Request:
@@ -79,9 +85,8 @@ def portable(request: Request) -> Request:
     Raises:
         ConfigError: for formulas that exist only in this process.
     """
-    _digest_of_formulas(request.question)
     question = request.question
-    formulas = Path(str(question.formulas)).resolve() if question.formulas else None
+    formulas = Path(str(question.formulas)).resolve() if _digest_of_formulas(question) else None
     tables = tuple(path.resolve() for path in table_paths(question.lookup_tables))
     return replace(request, question=replace(question, lookup_tables=tables, formulas=formulas))
 
@@ -89,10 +94,9 @@ def portable(request: Request) -> Request:
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """A text `place: what there, what here` for each place in which two nested mappings differ."""
     one, other = dict(_flat(there)), dict(_flat(here))
-    names = [*one, *(name for name in other if name not in one)]
     return [
         f"{name}: {_shown(one, name)} there, {_shown(other, name)} here"
-        for name in names
+        for name in {**one, **other}
         if one.get(name, ...) != other.get(name, ...)
     ]
 
@@ -102,6 +106,7 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 
 def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of nested mappings, with its place."""
     for name, value in nested.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
@@ -113,13 +118,10 @@ def _flat(nested: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 def code() -> str:
     """A digest of the code and the tables that findings depend on, so that an edited formula gives other findings."""
     package, tables = Path(__file__).resolve().parent.parent, shipped_folder("lookup_tables")
-    files = [
-        (path.relative_to(package).as_posix(), path)
-        for path in (*package.rglob("*.py"), package / "base" / "units.txt")
-    ]
-    files = [(name, path) for name, path in files if name.split("/")[0] not in NOT_OF_THE_ANSWER]
-    files += [(f"lookup_tables/{path.name}", path) for path in tables.glob("*.json")]
-    sums = {name: digest(path.read_bytes()) for name, path in files}
+    files = {path.relative_to(package): path for path in (*package.rglob("*.py"), package / "base" / "units.txt")}
+    files = {name: path for name, path in files.items() if name.parts[0] not in NOT_OF_THE_ANSWER}
+    files |= {Path("lookup_tables", path.name): path for path in tables.glob("*.json")}
+    sums = {name.as_posix(): digest(path.read_bytes()) for name, path in files.items()}
     return digest(json.dumps(sums, sort_keys=True).encode())
 
 
@@ -143,4 +145,4 @@ def plain(value: Any) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -14,7 +14,7 @@ import numpy as np
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
-from amped.engine.evaluate import Array, Mask, run
+from amped.engine.evaluate import Array, Columns, Mask, run
 from amped.engine.resolve import plan
 from amped.exploration.search_space import CHUNKS, MICROBATCH, wholes
 from amped.exploration.sweep_axes import is_set
@@ -34,6 +34,7 @@ SPLITS = {
         ("expert_feedforward_dimension", "hidden units of an expert", "expert_tensor_parallel_degree"),
 }  # fmt: skip
 SIZE, BATCH, LAYERS, STAGES = "number_of_accelerators", "batch_size", "layers", "pipeline_parallel_degree"
+REPLICAS = "data_parallel_degree"
 # The rule on the chunks of the stages of a pipeline.
 WHOLE_CHUNKS = "layers_divide_by_stages_and_chunks"
 # The largest degree that is tried, and what makes the rest of the machine one accelerator.
@@ -42,18 +43,14 @@ SINGLE = (*wholes(tuple(kind for kind in PLACED if kind != "data")), "expert_par
           "expert_tensor_parallel_degree", MICROBATCH)  # fmt: skip
 # The degrees that divide the accelerators.
 OF_MACHINE = (*wholes(), "expert_parallel_degree")
-Degrees = Mapping[str, float]
 
 
 def advice(scenario: Scenario) -> str:
     """One sentence on each degree that the user set and that does not divide what it must; empty if all of them do."""
-    own = scenario.sources
-    given = {
-        name: own.given.get(name) for name in dict.fromkeys((*wholes(), *SINGLE, CHUNKS)) if is_set(scenario, name)
-    }
-    degrees = {name: value for name, value in given.items() if isinstance(value, float)}
+    given = scenario.sources.given
+    names = [name for name in dict.fromkeys((*wholes(), *SINGLE, CHUNKS)) if is_set(scenario, name)]
     try:
-        return _Machine(scenario, degrees).told()
+        return _Machine(scenario, {n: given[n] for n in names if isinstance(given.get(n), float)}).advice()
     except AmpedError:
         return ""
 
@@ -61,20 +58,21 @@ def advice(scenario: Scenario) -> str:
 class _Machine:
     """What is split, and the given degrees that split it."""
 
-    def __init__(self, scenario: Scenario, degrees: Degrees) -> None:
-        self.degrees, self.known = degrees, scenario.catalogue
-        alone = {name: 1.0 for name in (*SINGLE, CHUNKS) if name in self.known}
+    def __init__(self, scenario: Scenario, degrees: Mapping[str, float]) -> None:
+        self.degrees, self.catalogue = degrees, scenario.catalogue
+        alone = {name: 1.0 for name in (*SINGLE, CHUNKS) if name in self.catalogue}
         kept = {n: v for n, v in scenario.sources.given.items() if n not in (*wholes(), LAYOUT)}
         self.sources = replace(scenario.sources, given={**kept, **alone})
         sizes = {SIZE, BATCH, LAYERS, *(total for total, _, _ in SPLITS.values())}
-        found = run(plan(self.known, (), self.sources, tuple(sorted(sizes))), self.sources.given)
-        self.sizes = {name: found.number(name) for name in sizes if name in found}
+        results = run(plan(self.catalogue, (), self.sources, tuple(sorted(sizes))), self.sources.given)
+        self.sizes = {name: results.number(name) for name in sizes if name in results}
+        self.size, self.layers = self.sizes[SIZE], _many(self.sizes.get(LAYERS, 0.0), "layers")
         self.size_is_given, self.laid_out = is_set(scenario, SIZE), LAYOUT in scenario.sources.given
 
-    def told(self) -> str:
+    def advice(self) -> str:
         """A sentence for each degree that is impossible alone; else one on their product."""
-        each = [sentence for name, value in self.degrees.items() if (sentence := self._of(name, value))]
-        return ". ".join(each) or self._of_all() or ("" if self.laid_out else self._of_layers())
+        alone = ". ".join(filter(None, (self._of(name, value) for name, value in self.degrees.items())))
+        return alone or self._of_all() or ("" if self.laid_out else self._of_layers())
 
     def _of(self, name: str, value: float) -> str:
         """What a degree does not divide, and the nearest that divide it all."""
@@ -82,99 +80,95 @@ class _Machine:
         if not undivided:
             return ""
         near = self._near(name, value)
-        take = f"take --{_option(name)} {near}" if near else f"leave out --{_option(name)}"
-        if undivided == [_size(self.sizes[SIZE])] and self.size_is_given:
-            take += f", or --gpus {_or(_multiples(self.sizes[SIZE], value))}"
-        return f"--{_option(name)} {value:g} does not divide {_and(undivided)}: {take}"
+        take = f"take {_option(name)} {near}" if near else f"leave out {_option(name)}"
+        if undivided == [_size(self.size)] and self.size_is_given:
+            take += f", or --gpus {_multiples(self.size, value)}"
+        return f"{_option(name)} {value:g} does not divide {_and(undivided)}: {take}"
+
+    def _product(self, without: str = "") -> float:
+        """The product of the given degrees of the machine, without one of them."""
+        return math.prod(value for name, value in self.degrees.items() if name in wholes() and name != without)
 
     def _of_all(self) -> str:
         """That the product of the given degrees does not divide the accelerators, or what a batch divides by the batch."""
-        placed = {name: value for name, value in self.degrees.items() if name in wholes()}
-        product, size = math.prod(placed.values()), self.sizes[SIZE]
-        if not size % product:
+        product = self._product()
+        if not self.size % product:
             return self._of_batch()
-        by = " x ".join(f"--{_option(name)} {value:g}" for name, value in placed.items())
-        return f"{by} = {product:g} does not divide {_size(size)}: take --gpus {_or(_multiples(size, product))}"
+        by = " x ".join(f"{_option(name)} {value:g}" for name, value in self.degrees.items() if name in wholes())
+        take = f"take --gpus {_multiples(self.size, product)}"
+        return f"{by} = {product:g} does not divide {_size(self.size)}: {take}"
 
     def _of_batch(self) -> str:
         """That a given batch does not divide by its replicas and the micro-batch, where these are given."""
-        others = [v for n, v in self.degrees.items() if n in wholes() and n != "data_parallel_degree"]
-        replicas = self.degrees.get("data_parallel_degree", self.sizes[SIZE] / math.prod(others))
+        replicas = self.degrees.get(REPLICAS, self.size / self._product(REPLICAS))
         shares, batch = replicas * self.degrees.get(MICROBATCH, 1.0), self.sizes.get(BATCH, 0.0)
         if not batch % shares:
             return ""
         by = f" x --mbs {self.degrees[MICROBATCH]:g} = {shares:g}" if MICROBATCH in self.degrees else ""
-        told = f"{_many(replicas, 'replicas')}{by} do not divide a batch of {batch:g}"
-        return f"{told}: take --gbs {_or(_multiples(batch, shares))}"
+        take = f"take --gbs {_multiples(batch, shares)}"
+        return f"{_many(replicas, 'replicas')}{by} do not divide a batch of {batch:g}: {take}"
 
     def _of_layers(self) -> str:
         """That the given stages of a pipeline, or their chunks, do not divide the layers; or that chunks need several stages."""
         chunks, stages = self.degrees.get(CHUNKS, 1.0), self.degrees.get(STAGES)
-        size, layers = self.sizes[SIZE], _many(self.sizes[LAYERS], "layers")
-        if stages == 1.0 and chunks > 1.0:
-            return f"--vp {chunks:g} needs several pipeline stages: leave out --vp, or take --pp 2 or more"
         if chunks == 1.0:
-            others = math.prod(v for n, v in self.degrees.items() if n in wholes() and n != STAGES)
-            several = np.array(divisors(int(size / others)), dtype=np.float64)
-            if stages and stages > self.sizes[LAYERS] + SLOTS:
-                most = several[several <= self.sizes[LAYERS] + SLOTS].max()
-                return f"--pp {stages:g} is more stages than {layers} and both ends of the network fill: take --pp {most:g} or less"
-            near = _nearest(several[self._dividing(several, np.ones(1))[:, 0]], stages or 1.0)
-            return f"--pp {stages:g} does not divide {layers}: take --pp {near}" if near and stages else ""
-        several = np.array(divisors(int(size))[1:] if stages is None else [stages], dtype=np.float64)
+            return self._of_stages(stages) if stages else ""
+        if stages == 1.0:
+            return f"--vp {chunks:g} needs several pipeline stages: leave out --vp, or take --pp 2 or more"
+        several = np.array([stages] if stages else divisors(int(self.size))[1:], dtype=np.float64)
         whole = np.arange(1.0, self.sizes[LAYERS] + 1)
-        near = _nearest(whole[self._dividing(several, whole).any(axis=0)], chunks)
-        by = f"--vp {chunks:g}" if stages is None else f"--pp {stages:g} x --vp {chunks:g} = {stages * chunks:g}"
-        return f"{by} does not divide {layers}: take --vp {near}" if near else ""
+        near = _nearest(whole[self._holding([WHOLE_CHUNKS], {STAGES: several, CHUNKS: whole}).any(axis=0)], chunks)
+        by = f"--pp {stages:g} x --vp {chunks:g} = {stages * chunks:g}" if stages else f"--vp {chunks:g}"
+        return f"{by} does not divide {self.layers}: take --vp {near}" if near else ""
 
-    def _dividing(self, stages: Array, chunks: Array) -> Mask:
-        """For some numbers of stages and of chunks on each: whether they divide the layers."""
-        chosen = plan(self.known, (), self.sources, (WHOLE_CHUNKS,))
-        axes = {STAGES: stages, CHUNKS: chunks}
-        found = run(chosen, self.sources.given, axes=axes, keep=frozenset((WHOLE_CHUNKS,)))
-        held: Mask = np.broadcast_to(found[WHOLE_CHUNKS][0], (len(stages), len(chunks))) > 0
-        return held
+    def _of_stages(self, stages: float) -> str:
+        """That the given stages of a pipeline do not divide the layers, or are more than there are layers."""
+        several = np.array(divisors(int(self.size / self._product(STAGES))), dtype=np.float64)
+        most = self.sizes[LAYERS] + SLOTS
+        if stages > most:
+            take = f"take --pp {several[several <= most].max():g} or less"
+            return f"--pp {stages:g} is more stages than {self.layers} and both ends of the network fill: {take}"
+        near = _nearest(several[self._holding([WHOLE_CHUNKS], {STAGES: several, CHUNKS: np.ones(1)})[:, 0]], stages)
+        return f"--pp {stages:g} does not divide {self.layers}: take --pp {near}" if near else ""
 
     def _undivided(self, name: str, value: float) -> list[str]:
         """What a degree does not divide, with its number."""
-        size = self.sizes[SIZE]
-        machine = [_size(size)] if name in OF_MACHINE and size % value else []
-        broken = [rule for rule in self._rules(name) if not self._holding([rule], name, np.array([value]))[0]]
+        machine = [_size(self.size)] if name in OF_MACHINE and self.size % value else []
+        broken = [rule for rule in self._rules(name) if not self._holding([rule], {name: np.array([value])})[0]]
         return machine + [_many(self.sizes[SPLITS[rule][0]], SPLITS[rule][1]) for rule in broken]
 
     def _near(self, name: str, value: float) -> str:
         """The nearest degrees below and above that divide the machine, with the other given degrees, and all else."""
-        placed = {n: v for n, v in self.degrees.items() if n in wholes() and n != name and name in wholes()}
-        others = math.prod(placed.values())
+        others = self._product(name) if name in wholes() else 1.0
         whole = np.arange(1.0, LARGEST)
-        holds = self._holding(self._rules(name), name, whole)
+        holds = self._holding(self._rules(name), {name: whole})
         if name in OF_MACHINE:
-            alone = self.sizes[SIZE] % whole == 0
-            together = alone & (self.sizes[SIZE] % (whole * others) == 0)
+            alone = self.size % whole == 0
+            together = alone & (self.size % (whole * others) == 0)
             holds = holds & (together if (holds & together).any() else alone)
-        keeps = whole[holds]
-        return _or([*keeps[keeps < value][-1:], *keeps[keeps > value][:1]])
+        return _nearest(whole[holds], value)
 
     def _rules(self, name: str) -> list[str]:
         return [rule for rule, (total, _, degree) in SPLITS.items() if degree == name and total in self.sizes]
 
-    def _holding(self, rules: Sequence[str], name: str, values: Array) -> Mask:
-        """For which values of a degree some rules hold."""
-        chosen = plan(self.known, (), self.sources, tuple(rules))
-        found = run(chosen, self.sources.given, axes={name: values}, keep=frozenset(rules))
-        held = [np.broadcast_to(found.whole(rule).reshape(-1) > 0, values.shape) for rule in rules if rule in found]
-        every: Mask = np.logical_and.reduce([np.ones(len(values), dtype=bool), *held])
-        return every
+    def _holding(self, rules: Sequence[str], axes: Columns) -> Mask:
+        """For which combinations of some values some rules hold."""
+        chosen = plan(self.catalogue, (), self.sources, tuple(rules))
+        results = run(chosen, self.sources.given, axes=axes, keep=frozenset(rules))
+        holds: Mask = np.ones([*map(len, axes.values())], dtype=bool)
+        for rule in chosen.targets:
+            holds = holds & (results[rule][0] > 0)
+        return holds
 
 
-def _nearest(known: Array, value: float) -> str:
+def _nearest(numbers: Array, value: float) -> str:
     """The nearest numbers below and above a value, in words; nothing if the value is among them."""
-    return "" if value in known else _or([*known[known < value][-1:], *known[known > value][:1]])
+    return "" if value in numbers else _or([*numbers[numbers < value][-1:], *numbers[numbers > value][:1]])
 
 
 def _option(name: str) -> str:
-    """The short name of a parameter."""
-    return next((short for short, long in aliases().common.items() if long == name), name)
+    """The shortest option of a parameter."""
+    return "--" + next((short for short, long in aliases().common.items() if long == name), name)
 
 
 def _size(number: float) -> str:
@@ -186,9 +180,9 @@ def _many(number: float, things: str) -> str:
     return f"{number:,.0f} {things.removesuffix('s') if number == 1 else things}"
 
 
-def _multiples(number: float, of: float) -> list[float]:
-    """The nearest multiples below and above a number."""
-    return [each for each in (number // of * of, (number // of + 1) * of) if each]
+def _multiples(number: float, of: float) -> str:
+    """The nearest multiples below and above a number, in words."""
+    return _or([multiple for multiple in (number // of * of, (number // of + 1) * of) if multiple])
 
 
 def _and(things: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from amped.base.files import refusals_told
 from amped.base.record import dataclass
 from amped.exploration.identity import differences, identity, plain, told
 from amped.exploration.request import Request
-from amped.exploration.results import Found
+from amped.exploration.results import Finding
 
 FORMAT = "amped findings 2"
 SUM = "sum"
@@ -34,6 +34,7 @@ LONGEST_LINE = 16_000_000
 # Seconds between two waits for the disk. A power cut may lose the parts of so many seconds, a killed process none.
 SYNC_INTERVAL = 1.0
 MOST_DIFFERENCES = 12
+WRITTEN_BY = "give one that --resume or --shard of `amped explore` wrote"
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Findings:
     """
 
     header: Mapping[str, Any]
-    found: dict[int, Found] = field(default_factory=dict)
+    found: dict[int, Finding] = field(default_factory=dict)
     seconds: float = 0.0
     end: int = 0
     start: int = 0
@@ -71,16 +72,15 @@ def read_findings(path: Path) -> Findings:
 def _read(stream: IO[bytes], file: str) -> Findings:
     first = stream.readline(LONGEST_LINE)
     top = _line(first)
-    if not isinstance(top, dict) or top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
-        raise FileError("is not a file of findings", "give one that --resume or --shard of `amped explore` wrote", file)
-    findings = Findings(top, end=len(first), start=zlib.crc32(first))
-    torn = 0
+    if top.get("format") != FORMAT or not {"asked", "told"} <= top.keys():
+        raise FileError("is not a file of findings", WRITTEN_BY, file)
+    findings, torn = Findings(top, end=len(first), start=zlib.crc32(first)), 0
     for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 2):
         if torn:
             raise FileError(Problem("is damaged", f"line {torn}", "explore again, into another file"), file=file)
         entry = _line(line, findings.start)
         try:
-            part, seconds, found = int(entry["part"]), float(entry["seconds"]), Found.from_dict(entry["found"])
+            part, seconds, found = int(entry["part"]), float(entry["seconds"]), Finding.from_dict(entry["found"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             torn = number
             continue
@@ -93,16 +93,16 @@ def _read(stream: IO[bytes], file: str) -> Findings:
 def _refuse_devices(about: os.stat_result, file: str) -> None:
     """Refuses a device or a pipe: to read from one may take for ever."""
     if not stat.S_ISREG(about.st_mode):
-        raise FileError("is no regular file", "give one that --resume or --shard of `amped explore` wrote", file)
+        raise FileError("is no regular file", WRITTEN_BY, file)
 
 
-def _line(line: bytes, start: int = 0) -> Any:
-    """The entry of a whole line; None for a line that is incomplete, changed, or of a file with another first line."""
-    try:
-        entry = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and line == _written(entry, start) else None
+def _line(line: bytes, start: int = 0) -> dict[str, Any]:
+    """The entry of a whole line; nothing for a line that is incomplete, changed, or of a file with another first line."""
+    with contextlib.suppress(ValueError):
+        entry = json.loads(line)
+        if isinstance(entry, dict) and line == _written(entry, start):
+            return entry
+    return {}
 
 
 def _written(entry: Mapping[str, Any], start: int = 0) -> bytes:
@@ -114,17 +114,17 @@ def _written(entry: Mapping[str, Any], start: int = 0) -> bytes:
 class Journal:
     """An open file of findings, to which finished parts are added."""
 
-    def __init__(self, path: Path, stream: IO[bytes], known: Findings) -> None:
-        self.path, self.found = path, known.found
-        self._stream, self._end, self._start, self._synced = stream, known.end, known.start, time.monotonic()
+    def __init__(self, path: Path, stream: IO[bytes], findings: Findings) -> None:
+        self.path, self.findings = path, findings
+        self._stream, self._synced = stream, time.monotonic()
 
-    def add(self, part: int, found: Found, seconds: float) -> None:
+    def add(self, part: int, found: Finding, seconds: float) -> None:
         """Adds a finished part.
 
         Raises:
             FileError: if the disk is full; the file then ends with the part before.
         """
-        self.write(_written({"part": part, "seconds": seconds, "found": found.to_dict()}, self._start))
+        self.write(_written({"part": part, "seconds": seconds, "found": found.to_dict()}, self.findings.start))
 
     def write(self, line: bytes) -> None:
         """Adds a line, as a whole or not at all."""
@@ -137,9 +137,9 @@ class Journal:
                     self.sync()
             except OSError:
                 with contextlib.suppress(OSError):
-                    self._stream.truncate(self._end)
+                    self._stream.truncate(self.findings.end)
                 raise
-        self._end += len(line)
+        self.findings.end += len(line)
 
     def sync(self) -> None:
         """Waits until the lines are on the disk."""
@@ -170,17 +170,15 @@ def journal(path: Path, top: Mapping[str, Any]) -> Iterator[Journal]:
 
 def _continued(stream: IO[bytes], path: Path, top: Mapping[str, Any]) -> Journal:
     begun, first = stream.read(1 << 20), _written(top)
-    if len(begun) < len(first) and first.startswith(begun):  # empty, or killed while it began
-        stream.seek(0)
-        stream.truncate(0)
-        new = Journal(path, stream, Findings(top, start=zlib.crc32(first)))
-        new.write(first)
-        return new
-    known = read_findings(path)
-    refuse_other(known.header["asked"], top["asked"], path)
-    stream.seek(known.end)
-    stream.truncate(known.end)
-    return Journal(path, stream, known)
+    is_new = len(begun) < len(first) and first.startswith(begun)  # empty, or killed while it began
+    findings = Findings(top, start=zlib.crc32(first)) if is_new else read_findings(path)
+    refuse_other(findings.header["asked"], top["asked"], path)
+    stream.seek(findings.end)
+    stream.truncate()
+    opened = Journal(path, stream, findings)
+    if is_new:
+        opened.write(first)
+    return opened
 
 
 def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) -> None:
@@ -192,7 +190,7 @@ def refuse_other(there: Mapping[str, Any], here: Mapping[str, Any], path: Path) 
     unequal = differences(there, here)
     if unequal:
         more = [f"and {len(unequal) - MOST_DIFFERENCES} more"] if len(unequal) > MOST_DIFFERENCES else []
-        lines = "".join(f"\n    {line}" for line in [*unequal[:MOST_DIFFERENCES], *more])
+        lines = "\n    ".join(["", *unequal[:MOST_DIFFERENCES], *more])
         raise FileError(f"has the findings of another exploration:{lines}",
                         "ask the same as there, or choose another file", str(path))  # fmt: skip
 

@@ -10,7 +10,7 @@ break a rule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from math import prod
 
@@ -22,12 +22,12 @@ from amped.engine.evaluate import Array, Columns, Mask, Results, run
 from amped.engine.resolve import Plan, plan
 from amped.estimation.placement import FILLED, PLACED, fillings
 from amped.exploration.beside import most_values, values_beside
-from amped.exploration.cases import CASE, Case, Family
-from amped.exploration.factorizations import fullest, sizes, splits
-from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space
+from amped.exploration.cases import CASE, Family
+from amped.exploration.factorizations import column_of_divisors, fullest, splits
+from amped.exploration.one_case import Case
+from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH
 from amped.exploration.sweep_axes import BESIDE, MICROBATCHES, SEARCHED, Swept
 from amped.theory.language.catalogue import Catalogue
-from amped.theory.nouns.parallelisms import OF_TOKENS
 
 # The number of rows of a chunk, before micro-batches and rules.
 CHUNK_ROWS = 32_768
@@ -50,18 +50,14 @@ class Sieve:
         self.dropped = Counter[str]()
         self._plans: dict[tuple[str, ...], Plan] = {}
 
-    def late(self) -> tuple[str, ...]:
-        """The rules that are checked later, in the evaluation."""
-        return tuple(name for name in self.needs if name not in self.early)
-
-    def keeps(self, columns: Columns, before: Iterable[str]) -> Mask:
+    def keeps(self, columns: Columns, before: Collection[str]) -> Mask:
         """Which rows keep the rules that can be checked now, and could not be checked with the columns before."""
-        held, known = set(before), columns.keys() | {CASE}
-        ready = tuple(n for n in self.early if self.needs[n] <= known and not (held and self.needs[n] <= held | {CASE}))
+        possible = [name for name in self.early if self.needs[name] <= {*columns}]
+        ready = tuple(name for name in possible if not (before and self.needs[name] <= {*before}))
         keeps = np.ones(len(columns[CASE]), dtype=bool)
         if not ready or not len(keeps):
             return keeps
-        results = self._asked(ready, columns, {})
+        results = self.results(ready, columns)
         for name in ready:
             holds = np.broadcast_to(results.spread(name) > 0, keeps.shape)
             self.drop(name, ~holds)
@@ -81,102 +77,93 @@ class Sieve:
         )
         if not rules:
             return values
-        results = self._asked(rules, columns, {name: values})
+        results = self.results(rules, columns, {name: values})
         keeps = np.logical_and.reduce([results.whole(rule) > 0 for rule in rules])
-        kept: Array = values[keeps.any(axis=0)]
-        return kept
+        return np.compress(keeps.any(axis=0), values)
 
-    def values(self, names: tuple[str, ...], columns: Columns) -> list[Array]:
-        """The values of some quantities for each row."""
-        results = self._asked(names, columns, {})
-        return [np.broadcast_to(results.spread(name), columns[CASE].shape) for name in names]
-
-    def _asked(self, rules: tuple[str, ...], columns: Columns, axes: Columns) -> Results:
-        """The results of some rules for each row and, if there is one, along an open axis."""
-        if rules not in self._plans:
-            self._plans[rules] = plan(self.catalogue, rules, self.family.sources)
+    def results(self, names: tuple[str, ...], columns: Columns, axes: Columns | None = None) -> Results:
+        """The values of some quantities for each row and, if there is one, along an open axis."""
+        if names not in self._plans:
+            self._plans[names] = plan(self.catalogue, names, self.family.sources)
         joint = JointAxis(columns, tied=self.family.tied)
-        return run(self._plans[rules], self.family.sources.given, joint, axes, frozenset(rules))
+        return run(self._plans[names], self.family.sources.given, joint, axes, frozenset(names))
 
 
 class Mappings:
     """The mappings of one family, chunk by chunk."""
 
-    def __init__(self, family: Family, sweeps: Swept, space: Space, sieve: Sieve) -> None:
-        self.family, self.sweeps, self.space, self.sieve = family, sweeps, space, sieve
+    def __init__(self, sieve: Sieve, sweeps: Swept) -> None:
+        self.sieve, self.family, self.sweeps = sieve, sieve.family, sweeps
 
     @cached_property
     def chunks(self) -> list[list[Unit]]:
         """The units of each chunk: cases, with ways to split their fast domain unless formulas place the degrees."""
-        found: list[list[Unit]] = []
+        chunks: list[list[Unit]] = []
         rows = CHUNK_ROWS
-        for number, case in enumerate(self.family.cases):
-            for inner in self._inner(case):
-                if rows >= CHUNK_ROWS:
-                    rows = 0
-                    found.append([])
-                found[-1].append((number, inner))
-                rows += self._most_rows(case, inner)
-        return found
+        for unit, most in self._units():
+            if rows >= CHUNK_ROWS:
+                rows = 0
+                chunks.append([])
+            chunks[-1].append(unit)
+            rows += most
+        return chunks
 
     def columns(self, chunk: int) -> Columns:
         """The mappings of a chunk, by column."""
         units, family = self.chunks[chunk], self.family
-        found = [self._degrees(family.cases[case], inner) for case, inner in units]
-        degrees = dict(zip(family.degrees, np.ascontiguousarray(np.concatenate(found, axis=1)), strict=True))
-        degrees[CASE] = np.repeat([float(case) for case, _ in units], [each.shape[1] for each in found])
+        of_units = [self._degrees(family.cases[case], inner) for case, inner in units]
+        degrees = dict(zip(family.degrees, np.ascontiguousarray(np.concatenate(of_units, axis=1)), strict=True))
+        degrees[CASE] = np.repeat([float(case) for case, _ in units], [degrees.shape[1] for degrees in of_units])
         columns = self._sifted(degrees, ())
         batches = [np.array(case.batches, dtype=np.float64) for case in family.cases]
         columns = self._times(columns, BATCH, columns[CASE].astype(np.intp), batches)
-        for name, listed in {**family.beside, **({CHUNKS: family.chunks} if family.chunks else {})}.items():
-            columns = self._times(columns, name, *self._values(name, listed, columns))
+        for name in sorted(family.beside, key=CHUNKS.__eq__):  # chunks last
+            columns = self._times(columns, name, *self._values(name, columns))
         columns = self._filled(columns)
         shares, which = np.unique(columns[BATCH] / columns["data_parallel_degree"], return_inverse=True)
         return self._counted(self._times(columns, MICROBATCH, which, self._sizes(shares)))
 
-    def _values(self, name: str, listed: Sequence[float], columns: Columns) -> tuple[NDArray[np.intp], list[Array]]:
+    def _values(self, name: str, columns: Columns) -> tuple[NDArray[np.intp], list[Array]]:
         """For one more variable: which list of values each row takes, and the lists."""
-        if listed:
-            return np.zeros(len(columns[CASE]), dtype=np.intp), [np.array(listed, dtype=np.float64)]
-        every = self.space.every_placement
-        return values_beside(name, self.family.cases, columns[CASE].astype(np.intp), columns, every)
+        case = columns[CASE].astype(np.intp)
+        if listed := self.family.beside[name]:
+            return np.zeros_like(case), [np.array(listed, dtype=np.float64)]
+        return values_beside(name, self.family.cases, case, columns, self.sweeps.space.every_placement)
 
-    def _inner(self, case: Case) -> Iterator[Array | None]:
-        if not self.family.every:
-            yield None
-            return
+    def _units(self) -> Iterator[tuple[Unit, int]]:
+        """Each unit, with the largest number of its rows before any rule is checked."""
         kinds = len(self.family.kinds)
-        for inside in fullest(case.accelerators, case.domain):
-            inner, outer = splits(inside, kinds), splits(case.accelerators // inside, kinds)
-            step = max(1, CHUNK_ROWS // (len(outer) * self._beside(case)))
-            yield from (inner[start : start + step] for start in range(0, len(inner), step))
-
-    def _most_rows(self, case: Case, inner: Array | None) -> int:
-        """The largest number of rows of a unit, before any rule is checked."""
-        inside, ways = (1, 1) if inner is None else (int(np.prod(inner[0])), len(inner))
-        return ways * len(splits(case.accelerators // inside, len(self.family.kinds))) * self._beside(case)
+        for number, case in enumerate(self.family.cases):
+            beside = self._beside(case)
+            if not self.family.every:
+                yield (number, None), len(splits(case.accelerators, kinds)) * beside
+                continue
+            for inside in fullest(case.accelerators, case.domain):
+                inner, outer = splits(inside, kinds), splits(case.accelerators // inside, kinds)
+                step = max(1, CHUNK_ROWS // (len(outer) * beside))
+                for start in range(0, len(inner), step):
+                    ways = inner[start : start + step]
+                    yield (number, ways), len(ways) * len(outer) * beside
 
     def _beside(self, case: Case) -> int:
         """With how many values of other variables each placement of the degrees is tried."""
-        chunks = len(self.family.chunks) or 1
         listed = prod(len(values) for values in self.family.beside.values() if values)
-        return len(case.batches) * chunks * listed * prod(most_values(name, case) for name in case.searched)
+        return len(case.batches) * listed * prod(most_values(name, case) for name in case.searched)
 
     def _degrees(self, case: Case, inner: Array | None) -> Array:
         """All degrees of one unit: a row for each name, a column for each mapping."""
-        kinds = len(self.family.kinds)
+        family, kinds = self.family, len(self.family.kinds)
         if inner is None:
-            found = splits(case.accelerators, kinds).T
+            degrees = splits(case.accelerators, kinds).T
         else:
             outer = splits(case.accelerators // int(np.prod(inner[0])), kinds)
             inside, across = np.repeat(inner, len(outer), axis=0).T, np.tile(outer, (len(inner), 1)).T
-            found = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
-        if self.family.stages:
-            found = found[:, found[self.family.degrees.index("pipeline_parallel_degree")] == self.family.stages]
-        for place, kind in enumerate(self.family.kinds, -kinds):
-            if kind in OF_TOKENS:
-                found = found[:, np.isin(found[place], case.token_degrees[kind])]
-        return found
+            degrees = np.concatenate([np.stack([inside, across], axis=1).reshape(2 * kinds, -1), inside * across])
+        tried = {**case.token_degrees, **({"pipeline": (family.stages,)} if family.stages else {})}
+        for place, kind in enumerate(family.kinds, -kinds):
+            if kind in tried:
+                degrees = degrees[:, np.isin(degrees[place], tried[kind])]
+        return degrees
 
     def _filled(self, columns: Columns) -> Columns:
         """Each row with each number of filled places in the fast domain that leads to another placement."""
@@ -184,13 +171,13 @@ class Mappings:
             return columns
         cases = [np.array(fillings(case.accelerators, case.domain), np.float64) for case in self.family.cases]
         grown = self._times(columns, FILLED, columns[CASE].astype(np.intp), cases)
-        inside = self.sieve.values(PLACED, grown)
-        told = np.stack([*(grown[name] for name in columns), *inside])
-        return of_rows(grown, np.sort(np.unique(told, axis=1, return_index=True)[1]))
+        inside = self.sieve.results(PLACED, grown)
+        placements = np.stack([*(grown[name] for name in columns), *(inside.whole(name) for name in PLACED)])
+        return of_rows(grown, np.sort(np.unique(placements, axis=1, return_index=True)[1]))
 
     def _times(self, columns: Columns, name: str, which: NDArray[np.intp], values: list[Array]) -> Columns:
         """Each row with each value of one more variable, from its own list; rows that break a rule are dropped."""
-        lengths = np.array([len(each) for each in values], dtype=np.intp)
+        lengths = np.array([*map(len, values)], dtype=np.intp)
         counts = lengths[which]
         rows = np.repeat(np.arange(len(which)), counts)
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -211,8 +198,8 @@ class Mappings:
     def _sizes(self, shares: Array) -> list[Array]:
         """The micro-batch sizes that divide each share of the batch."""
         unlimited = MICROBATCH in self.sweeps.listed or MICROBATCHES in self.sweeps.listed
-        largest = float("inf") if unlimited else self.space.largest_microbatch
-        return [sizes(int(share), largest) if share == int(share) else np.empty(0) for share in shares]
+        largest = float("inf") if unlimited else self.sweeps.space.largest_microbatch
+        return [column_of_divisors(int(share), largest) if share == int(share) else np.empty(0) for share in shares]
 
     def _counted(self, columns: Columns) -> Columns:
         """The rows whose number of micro-batches is listed, if it is."""
@@ -229,9 +216,7 @@ def of_rows(columns: Columns, rows: slice | Mask | NDArray[np.intp]) -> dict[str
 
 def _needs(rules: Plan, family: Family, variables: set[str]) -> dict[str, set[str]]:
     """For each rule, the variables that it depends on."""
-    needs: dict[str, set[str]] = {}
-    for leaf in rules.leaves:
-        needs[leaf] = {CASE} if leaf in family.tied else {leaf} & variables
+    needs = {leaf: {CASE} if leaf in family.tied else {leaf} & variables for leaf in rules.leaves}
     for name, formula in rules.by_name.items():
         needs[name] = set().union(*(needs[argument] for argument in formula.arguments))
     return {name: needs[name] for name in rules.targets}

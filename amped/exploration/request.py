@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from amped.base.aliases import aliases
@@ -49,5 +49,5 @@ class Request:
     """
 
     question: Question
-    vary: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    vary: Mapping[str, Sequence[object]] = field(default_factory=dict)
     options: Options = Options()

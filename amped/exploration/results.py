@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import reduce
+from itertools import chain
 from typing import Any, NamedTuple
 
 from amped.base.record import dataclass
@@ -42,7 +43,7 @@ Ranking = tuple[Ranked, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """The finding of some parts.
 
     Attributes:
@@ -78,63 +79,56 @@ class Found:
         return dict(vars(self))
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Found:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """The finding from the plain data that JSON gives."""
-        lists = {name: _ranked(plain[name]) for name in RANKINGS}
-        best = {group: _ranked(ranked) for group, ranked in plain["best"].items()}
+        rankings = {name: _ranked(plain[name]) for name in RANKINGS}
+        best = {group: _ranked(rows) for group, rows in plain["best"].items()}
         histogram = {int(place): count for place, count in plain["histogram"].items()}
-        return cls(
-            plain["top"], plain["candidates"], plain["feasible"], plain["removed"], best, **lists, histogram=histogram
-        )
+        return cls(**{**plain, **rankings, "best": best, "histogram": histogram})
 
 
-def merged(one: Found, other: Found) -> Found:
+def merged(one: Finding, other: Finding) -> Finding:
     """The finding of the parts of both."""
-    best = {**one.best, **{g: best_of([*one.best.get(g, ()), *own], one.top) for g, own in other.best.items()}}
-    return Found(
-        one.top,
-        one.candidates + other.candidates,
-        one.feasible + other.feasible,
-        _added(one.removed, other.removed),
-        best,
-        best_of([*one.unfit, *other.unfit], one.top),
-        better_than(best, front_of([*one.near, *other.near])),
-        () if one.feasible or other.feasible else best_of([*one.lacking, *other.lacking], one.top),
-        nearly_as_good(best, front_of([*one.simple, *other.simple])),
-        front_of([*one.front, *other.front]),
-        _added(one.histogram, other.histogram),
+    top, feasible = one.top, one.feasible + other.feasible
+    best = {**one.best, **{g: best_of(top, one.best.get(g, ()), ranking) for g, ranking in other.best.items()}}
+    smallest = smallest_of(best)
+    return Finding(
+        top=top,
+        candidates=one.candidates + other.candidates,
+        feasible=feasible,
+        removed=_added(one.removed, other.removed),
+        best=best,
+        unfit=best_of(top, one.unfit, other.unfit),
+        near=tuple(ranked for ranked in front_of(one.near, other.near) if ranked.objective < smallest),
+        lacking=() if feasible else best_of(top, one.lacking, other.lacking),
+        simple=tuple(r for r in front_of(one.simple, other.simple) if r.memory <= NEARLY * smallest),
+        front=front_of(one.front, other.front),
+        histogram=_added(one.histogram, other.histogram),
     )
 
 
-def all_of(parts: Mapping[int, Found], top: int) -> Found:
+def all_of(parts: Mapping[int, Finding], top: int) -> Finding:
     """The finding of several parts, merged in order."""
-    return reduce(merged, (parts[number] for number in sorted(parts)), Found(top))
+    return reduce(merged, (parts[number] for number in sorted(parts)), Finding(top))
 
 
-def best_of(ranked: Iterable[Ranked], top: int) -> Ranking:
-    """The best few candidates; ties go to the smaller memory, then to the earlier candidate."""
-    return tuple(sorted(ranked)[:top])
+def best_of(top: int, *rankings: Ranking) -> Ranking:
+    """The best few candidates of all rankings; ties go to the smaller memory, then to the earlier candidate."""
+    return tuple(sorted(chain(*rankings))[:top])
 
 
-def front_of(ranked: Iterable[Ranked]) -> Ranking:
+def front_of(*rankings: Ranking) -> Ranking:
     """The candidates for which no other is as good in objective and memory; one of each pair of values."""
     front: list[Ranked] = []
-    for each in sorted(ranked):
-        if not front or each.memory < front[-1].memory:
-            front.append(each)
+    for ranked in sorted(chain(*rankings)):
+        if not front or ranked.memory < front[-1].memory:
+            front.append(ranked)
     return tuple(front)
 
 
-def better_than(best: Mapping[str, Ranking], ranked: Iterable[Ranked]) -> Ranking:
-    """The candidates that beat the best of every group."""
-    least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
-    return tuple(each for each in ranked if each.objective < least)
-
-
-def nearly_as_good(best: Mapping[str, Ranking], simple: Iterable[Ranked]) -> Ranking:
-    """The simple candidates that are nearly as good as the best of all groups."""
-    least = min((kept[0].objective for kept in best.values() if kept), default=float("inf"))
-    return tuple(each for each in simple if each.memory <= NEARLY * least)
+def smallest_of(best: Mapping[str, Ranking]) -> float:
+    """The objective of the best candidate of all groups; without candidates, infinity."""
+    return min((ranking[0].objective for ranking in best.values()), default=float("inf"))
 
 
 def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
@@ -142,4 +136,4 @@ def _added(one: Mapping[Any, int], other: Mapping[Any, int]) -> dict[Any, int]:
 
 
 def _ranked(plain: Iterable[Any]) -> Ranking:
-    return tuple(Ranked(*each) for each in plain)
+    return tuple(Ranked(*values) for values in plain)

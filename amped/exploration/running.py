@@ -16,15 +16,15 @@ from pathlib import Path
 from amped.base.errors import ConfigError, EvaluationError
 from amped.base.record import dataclass
 from amped.exploration.all_candidates import Keep, Spool, spool, written
-from amped.exploration.executors import Engine, Serial
+from amped.exploration.executors import HERE, Engine
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.journal import header, journal
-from amped.exploration.results import Found, all_of, merged
+from amped.exploration.results import Finding, all_of, merged
 from amped.exploration.search import Part, Search
 
 # How often a worker may die while it evaluates a part, before the part is given up.
 TRIES = 3
-Evaluated = tuple[Found, float]
+Evaluated = tuple[Finding, float]
 
 
 class Watch:
@@ -53,7 +53,7 @@ class Run:
         beside: the folder where other processes leave candidates for `keep`; all processes must reach it.
     """
 
-    engine: Engine = field(default_factory=lambda: Engine(Serial(), 1, elsewhere=False))
+    engine: Engine = HERE
     findings: Path | None = None
     shard: tuple[int, int] = (1, 1)
     watch: Watch = field(default_factory=Watch)
@@ -65,7 +65,7 @@ class Run:
 ALONE = Run()
 
 
-def found_in(search: Search, run: Run = ALONE) -> Found:
+def found_in(search: Search, run: Run = ALONE) -> Finding:
     """The finding of all parts of a search: equal to the last bit, whoever evaluates the parts, and in any order.
 
     Raises:
@@ -77,22 +77,22 @@ def found_in(search: Search, run: Run = ALONE) -> Found:
     if run.keep is None:  # else the candidates are wanted in order
         parts = sorted(parts, key=search.order)
     with contextlib.ExitStack() as opened:
-        kept = spooled = None
+        file = spooled = None
         if run.findings is not None:
-            kept = opened.enter_context(journal(run.findings, header(search.request, len(search.parts), run.shard)))
+            file = opened.enter_context(journal(run.findings, header(search.request, len(search.parts), run.shard)))
         if run.keep is not None and run.engine.elsewhere:
             spooled = opened.enter_context(spool(run.beside, run.keep, [part.number for part in parts]))
-        done = kept.found if kept else {}
-        found = all_of(done, search.request.options.top)
-        run.watch.began(found.candidates, sum(part.candidates for part in parts))
-        for part, (own, seconds) in _evaluated(search, run, [p for p in parts if p.number not in done], spooled):
-            if kept:
-                kept.add(part.number, own, seconds)
+        done = file.findings.found if file else {}
+        finding = all_of(done, search.request.options.top)
+        run.watch.began(finding.candidates, sum(part.candidates for part in parts))
+        for part, (of_part, seconds) in _evaluated(search, run, [p for p in parts if p.number not in done], spooled):
+            if file:
+                file.add(part.number, of_part, seconds)
             if spooled:
                 spooled.finished(part.number)
-            found = merged(found, own)
+            finding = merged(finding, of_part)
             run.watch.advanced(part.candidates)
-    return found
+    return finding
 
 
 def _evaluated(
@@ -100,15 +100,15 @@ def _evaluated(
 ) -> Iterable[tuple[Part, Evaluated]]:
     """Each part with its finding, in the order in which they are finished."""
     evaluate, engine = _task(search, run, spooled), run.engine
-    waiting, flying, deaths = deque(parts), dict[Future[Evaluated], Part](), Counter[int]()
-    while waiting or flying:
-        while waiting and len(flying) < engine.window:
+    waiting, running, deaths = deque(parts), dict[Future[Evaluated], Part](), Counter[int]()
+    while waiting or running:
+        while waiting and len(running) < engine.window:
             part = waiting.popleft()
-            flying[engine.executor.submit(evaluate, part)] = part
-        ready, _ = wait(flying, return_when=FIRST_COMPLETED)
+            running[engine.executor.submit(evaluate, part)] = part
+        ready, _ = wait(running, return_when=FIRST_COMPLETED)
         orphaned = []
         for future in ready:
-            part = flying.pop(future)
+            part = running.pop(future)
             try:
                 result = future.result()
             except engine.lost as error:
@@ -125,22 +125,24 @@ def _evaluated(
 
 
 def _count_deaths(orphaned: list[Part], deaths: Counter[int]) -> None:
+    """Counts that workers died over these parts; over none of them they may die too often."""
     deaths.update(part.number for part in orphaned)
-    often = sorted(number for number in deaths if deaths[number] >= TRIES)
-    if often:
+    if often := sorted(number for number in deaths if deaths[number] >= TRIES):
         raise EvaluationError(f"workers died {TRIES} times over part {' or '.join(map(str, often))}",
                               "the system may have killed them for memory: try fewer --workers; "
                               'a script of your own needs if __name__ == "__main__": around the call')  # fmt: skip
 
 
 def _task(search: Search, run: Run, spooled: Spool | None) -> Callable[[Part], Evaluated]:
+    """The function that evaluates a part, here or in another process."""
     if not run.engine.elsewhere:
         return partial(_timed, search, run.keep)
-    asked = portable(search.request)
-    return partial(evaluated, pickle.dumps(asked), fingerprint(asked), folder=spooled.folder if spooled else "")
+    request = portable(search.request)
+    return partial(evaluated, pickle.dumps(request), fingerprint(request), folder=spooled.folder if spooled else "")
 
 
 def _timed(search: Search, keep: Keep | None, part: Part) -> Evaluated:
+    """The finding of a part, and the seconds that it took."""
     started = time.perf_counter()
     return search.evaluate(part, keep), time.perf_counter() - started
 
@@ -155,28 +157,26 @@ class _Searches(threading.local):
     It remembers mappings, so that threads do not share one.
     """
 
-    asked: bytes = b""
+    pickled: bytes = b""
     search: Search
 
 
 _searches = _Searches()
 
 
-def evaluated(pickled: bytes, wanted: str, part: Part, folder: str = "") -> Evaluated:
+def evaluated(pickled: bytes, mark: str, part: Part, folder: str = "") -> Evaluated:
     """The finding of one part of a pickled request; an executor calls this in another process, which keeps the search.
 
-    If a folder is named, the candidates of the part are written to it.
+    `mark` is the fingerprint of the request where it was pickled. If a folder is named, the candidates of the part are written to it.
 
     Raises:
         ConfigError: if the request means something else here, because of another version, other tables or formulas.
     """
-    if _searches.asked != pickled:
+    if _searches.pickled != pickled:
         request = pickle.loads(pickled)
-        if fingerprint(request) != wanted:
+        if fingerprint(request) != mark:
             raise ConfigError("a worker has another version of amped or numpy, or other tables or formulas, than who leads it",
                               "install the same, and share the files and the folder it runs in")  # fmt: skip
-        _searches.search, _searches.asked = Search(request), pickled
-    if not folder:
-        return _timed(_searches.search, None, part)
-    with written(folder, part.number) as keep:
+        _searches.search, _searches.pickled = Search(request), pickled
+    with written(folder, part.number) if folder else contextlib.nullcontext() as keep:
         return _timed(_searches.search, keep, part)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from itertools import count, product
+from itertools import chain, count, product
 from math import prod
 from typing import Any
 
@@ -20,18 +20,17 @@ from amped.engine.known import Known
 from amped.engine.resolve import Plan, plan
 from amped.estimation.parts import STEP_PARTS
 from amped.exploration.all_candidates import FITS, Keep
-from amped.exploration.best_of_block import AVAILABLE, MEMORY, Keeper, Wanted
+from amped.exploration.best_of_block import AVAILABLE, MEMORY, Block, Wanted
 from amped.exploration.cases import CASE, Family, families
 from amped.exploration.constraints import Wish, read_wishes
-from amped.exploration.dominance import Dominance
+from amped.exploration.dominance import COMPARED, HIDING, Dominance
 from amped.exploration.grouping import Cells, OfCases
 from amped.exploration.mappings import DIVIDES, Mappings, Sieve, of_rows
 from amped.exploration.objectives import read_objective
 from amped.exploration.request import Request
-from amped.exploration.results import Found
+from amped.exploration.results import Finding
 from amped.exploration.search_space import HEADROOM, HEADROOM_BYTES, IDLE_WITHOUT, WITH_HEADROOM, space_of, wholes
 from amped.exploration.searched_layouts import Postponed
-from amped.exploration.simplicity import mechanisms_of_rows
 from amped.exploration.sweep_axes import swept
 
 # The cells of one evaluation (most arrays lack some of the axes, so that they fit in the cache), the cells of a part,
@@ -119,46 +118,58 @@ class Search:
         if not isinstance(options.top, int) or options.top < 1:
             raise ConfigError(f"top = {options.top} asks for nothing", "ask for one at least, a whole number")
         self.request, self.scenario = request, scenario or asked_again(request.question)
-        known, self.space = self.scenario.catalogue, space_of(options.space)
-        self.catalogue = known
-        given = self.scenario.sources.given
+        self.catalogue = self.scenario.catalogue
+        self.space, given = space_of(options.space), self.scenario.sources.given
         self.has_headroom = any(given.get(name, 0.0) > 0 for name in (HEADROOM, HEADROOM_BYTES))
-        self.wishes = (*read_wishes(options.where, known), *([HEADROOM_WISH] if self.has_headroom else []))
-        self.objective = read_objective(options.objective, options.largest, known)
-        self.front = tuple(read_objective(name, None, known) for name in options.pareto or ())
+        self.wishes = (*read_wishes(options.where, self.catalogue), *([HEADROOM_WISH] if self.has_headroom else []))
+        self.objective = read_objective(options.objective, options.largest, self.catalogue)
+        self.front = tuple(read_objective(name, None, self.catalogue) for name in options.pareto or ())
+        self.objectives = (self.objective, *self.front)
         self.sweeps = swept(self.scenario, request.vary, self.space)
-        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, self.space, postponed)]
-        self._known: dict[tuple[int, int], list[_Region]] = {}
+        self.branches = [self._branch(family) for family in families(self.scenario, self.sweeps, postponed)]
+        self._remembered: dict[tuple[int, int], list[_Region]] = {}
         self._rows = Counter[int]()  # of each chunk, in all branches together
         self._shared = Known()
 
     def _branch(self, family: Family) -> Branch:
         """How a family is searched. Policies of the space that its formulas do not use are left out."""
-        known, options, space = self.catalogue, self.request.options, self.space
         axes = {name: np.array(values, dtype=np.float64) for name, values in self.sweeps.axes.items()}
-        sieve = Sieve(known, family, axes)
-        names = [o.name for o in (self.objective, *self.front)]
+        sieve = Sieve(self.catalogue, family, axes)
+        names = [objective.name for objective in self.objectives]
         names += [name for wish in self.wishes for name in wish.quantities]
-        chosen = plan(known, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *sieve.late())), family.sources)
+        late = (name for name in sieve.needs if name not in sieve.early)  # rules that are checked in the evaluation
+        chosen = plan(self.catalogue, dict.fromkeys((*COLUMNS, *names, AVAILABLE, *late)), family.sources)
         idle = self.sweeps.policies - set(chosen.leaves)
-        changed = {name: known[name].mark.constrains for name in chosen.targets}
+        changed = {name: self.catalogue[name].mark.constrains for name in chosen.targets}
         told = tuple(name for name in changed if not changed[name] and name not in {AVAILABLE} - {*names})
         dividing = tuple(name for name in changed if changed[name] in DIVIDES)
         rules = tuple(name for name in changed if changed[name] and name not in dividing)
-        dominance = Dominance(known, family, chosen, (self.objective, *self.front), self.wishes)
-        if space.pruned:
-            axes |= {name: axes[name][-1:] for name in self.sweeps.policies & {*dominance.hiding}}
-        return Branch(family, Mappings(family, self.sweeps, space, sieve), chosen,
-                      {name: values for name, values in axes.items() if name not in idle},
-                      Wanted(options.top, self.objective, self.front, self.wishes, rules, dividing, told),
-                      dominance)  # fmt: skip
+        dominance = Dominance(self.catalogue, family, chosen, self.objectives, self.wishes)
+        if self.space.pruned and HIDING in self.sweeps.policies and dominance.hides:
+            axes[HIDING] = axes[HIDING][-1:]
+        return Branch(
+            family=family,
+            mappings=Mappings(sieve, self.sweeps),
+            plan=chosen,
+            axes={name: values for name, values in axes.items() if name not in idle},
+            wanted=Wanted(
+                top=self.request.options.top,
+                objective=self.objective,
+                front=self.front,
+                wishes=self.wishes,
+                rules=rules,
+                dividing=dividing,
+                told=told,
+            ),
+            dominance=dominance,
+        )
 
     @cached_property
     def swept(self) -> tuple[str, ...]:
         """The names of all columns that are swept, in the order in which they are shown."""
-        own = [name for branch in self.branches for name in (*branch.family.told, *branch.family.cases[0].outer)]
-        axes = [name for branch in self.branches for name in branch.axes]
-        return tuple(dict.fromkeys((*own, *axes)))
+        families = [branch.family for branch in self.branches]
+        names = (name for family in families for name in (*family.told, *family.cases[0].outer))
+        return tuple(dict.fromkeys(chain(names, *(branch.axes for branch in self.branches))))
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -176,29 +187,38 @@ class Search:
         Raises:
             ConfigError: if the degrees of no mapping multiply and divide as they must.
         """
-        found, self._rows = 0, Counter[int]()
-        for number, branch in enumerate(self.branches):
-            for chunk in range(len(branch.mappings.chunks)):
-                for region in self._regions(number, chunk):
-                    self._rows[chunk] += region.rows
-                    found += region.rows * prod(len(axis) for axis in region.axes.values())
-        if not found:
-            raise ConfigError(*self._why_empty())
-        return found
+        candidates, self._rows = 0, Counter[int]()
+        for _, chunk, _, region in self._all_regions():
+            self._rows[chunk] += region.rows
+            candidates += region.rows * prod(map(len, region.axes.values()))
+        if not candidates:
+            raise self._empty()
+        return candidates
 
     def listed(self) -> Iterator[Part]:
         """The parts one by one, without counting the candidates of the whole space first."""
         numbers = count()
+        for branch, chunk, place, region in self._all_regions():
+            for slices in _slices(region.axes, self._most_cells(region)):
+                cells = prod(stop - start for start, stop in slices)
+                for start, stop in _pieces(region.rows, PART_CELLS // cells):
+                    yield Part(
+                        number=next(numbers),
+                        branch=branch,
+                        chunk=chunk,
+                        region=place,
+                        start=start,
+                        stop=stop,
+                        slices=slices,
+                        candidates=(stop - start) * cells,
+                    )
+
+    def _all_regions(self) -> Iterator[tuple[int, int, int, _Region]]:
+        """All regions, each after the numbers of its branch, its chunk, and itself."""
         for number, branch in enumerate(self.branches):
             for chunk in range(len(branch.mappings.chunks)):
                 for place, region in enumerate(self._regions(number, chunk)):
-                    for slices in _slices(region.axes, self._most_cells(region)):
-                        cells = prod(stop - start for start, stop in slices)
-                        rows = max(1, PART_CELLS // cells)
-                        for start in range(0, region.rows, rows):
-                            stop = min(start + rows, region.rows)
-                            size = (stop - start) * cells
-                            yield Part(next(numbers), number, chunk, place, start, stop, slices, size)
+                    yield number, chunk, place, region
 
     def order(self, part: Part) -> tuple[int, ...]:
         """The place of a part in the order of evaluation: parts with equal mappings follow one another.
@@ -214,57 +234,57 @@ class Search:
 
         If open axes make groups, it is so small that each group lies in one part.
         """
-        return max(1, PART_CELLS // region.rows) if set(self.request.options.each) & region.axes.keys() else PART_CELLS
+        return PART_CELLS // region.rows if {*self.request.options.each} & region.axes.keys() else PART_CELLS
 
-    def _why_empty(self) -> tuple[str, str]:
-        """What is told of an empty space: which given degree is impossible, else which rules drop how many mappings."""
+    def _empty(self) -> ConfigError:
+        """The error of an empty space: which given degree is impossible, else which rules drop how many mappings."""
         from amped.exploration.impossible import advice  # only where it is asked
 
-        told = "no mapping is possible"
         if sentence := advice(self.scenario):
-            return f"{told}: {sentence}", ""
+            return ConfigError(f"no mapping is possible: {sentence}")
         dropped = sum((branch.mappings.sieve.dropped for branch in self.branches), Counter[str]())
         change = f"; give another value, or none, of {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
         rules = "; ".join(f"{name} drops {count:,} of them" for name, count in dropped.most_common())
-        return f"{told}: each breaks a rule", (rules or "the batch must divide by a data-parallel degree") + change
+        reason = rules or "the batch must divide by a data-parallel degree"
+        return ConfigError("no mapping is possible: each breaks a rule", reason + change)
 
     def _regions(self, branch: int, chunk: int) -> list[_Region]:
         """The regions of a chunk: its rows, grouped by which degrees that a policy acts on are 1.
 
         The latest are remembered.
         """
-        wanted = (branch, chunk)
-        if wanted not in self._known:
-            regions = list(self._split(self.branches[branch], chunk))
-            held = sum(region.rows for known in (*self._known.values(), regions) for region in known)
-            self._known = {} if held > REMEMBERED_ROWS else self._known
-            self._known[wanted] = regions
-        return self._known[wanted]
+        place = (branch, chunk)
+        if place not in self._remembered:
+            regions = [*self._split(self.branches[branch], chunk)]
+            if sum(region.rows for region in chain(regions, *self._remembered.values())) > REMEMBERED_ROWS:
+                self._remembered.clear()
+            self._remembered[place] = regions
+        return self._remembered[place]
 
     def _split(self, branch: Branch, chunk: int) -> Iterator[_Region]:
         columns, axes = branch.mappings.columns(chunk), branch.axes
-        own = self.sweeps.policies & axes.keys()
-        degrees = sorted({IDLE_WITHOUT.get(name, "pipeline_parallel_degree") for name in own})
-        alone = [columns[degree] == 1 for degree in degrees]
+        policies = self.sweeps.policies & axes.keys()
+        degrees = sorted({IDLE_WITHOUT.get(name, "pipeline_parallel_degree") for name in policies})
         codes = np.zeros(len(columns[CASE]), dtype=np.intp)
-        for place, mask in enumerate(alone):
-            codes += mask.astype(np.intp) << place
-        good = self._enough(branch, columns)
+        for place, degree in enumerate(degrees):
+            codes += (columns[degree] == 1).astype(np.intp) << place
+        enough = self._enough(branch, columns)
         for code in np.flatnonzero(np.bincount(codes)):
-            own_rows = codes == code
-            rows = of_rows(columns, own_rows)
+            rows = of_rows(columns, codes == code)
             idle = {degree for place, degree in enumerate(degrees) if code >> place & 1}
-            values = {name: axis[:1] if name in own and IDLE_WITHOUT.get(name) in idle else axis
+            values = {name: axis[:1] if name in policies and IDLE_WITHOUT.get(name) in idle else axis
                       for name, axis in axes.items()}  # fmt: skip
-            values |= {n: branch.mappings.sieve.kept_values(rows, n) for n in own if len(values[n]) > 1}
-            if all(len(axis) for axis in values.values()):
-                yield from _pruned(_Region(rows, values), {policy: mask[own_rows] for policy, mask in good.items()})
+            values |= {n: branch.mappings.sieve.kept_values(rows, n) for n in policies if len(values[n]) > 1}
+            if all(map(len, values.values())):
+                yield from _pruned(_Region(rows, values), enough[codes == code])
 
-    def _enough(self, branch: Branch, columns: Columns) -> dict[str, Mask]:
-        """For each policy of which the last value is shown to be enough in some rows, these rows."""
-        open_axes = {name for name in self.sweeps.policies & branch.axes.keys() if len(branch.axes[name]) > 1}
-        compared = open_axes & {*branch.dominance.compared} if self.space.pruned and len(columns[CASE]) else ()
-        return {policy: branch.dominance.as_good(columns, branch.axes, policy) for policy in sorted(compared)}
+    def _enough(self, branch: Branch, columns: Columns) -> Mask:
+        """The rows in which the last value of the policy that is compared is shown to be enough."""
+        rows, values = len(columns[CASE]), branch.axes.get(COMPARED, ())
+        is_open = COMPARED in self.sweeps.policies and len(values) > 1
+        if is_open and self.space.pruned and rows and branch.dominance.compares:
+            return branch.dominance.as_good(columns, branch.axes)
+        return np.zeros(rows, dtype=bool)
 
     def mappings(self, part: Part) -> tuple[Branch, Columns, Columns]:
         """The branch of a part, its mappings by column, and the values of its open axes."""
@@ -273,51 +293,56 @@ class Search:
         axes = {name: axis[slice(*cut)] for (name, axis), cut in zip(region.axes.items(), part.slices, strict=True)}
         return self.branches[part.branch], columns, axes
 
-    def evaluate(self, part: Part, keep: Keep | None = None) -> Found:
+    def evaluate(self, part: Part, keep: Keep | None = None) -> Finding:
         """The finding of one part; `keep` sees every candidate of it.
 
         Raises:
             EvaluationError: for a result that is not a finite number.
         """
         branch, columns, axes = self.mappings(part)
-        family, chosen = branch.family, branch.plan
-        cells = self._cells(part.number, family, columns, axes)
-        keeper = Keeper(branch.wanted, cells, keep)
-        known = self._shared if len(self.branches) > 1 and part.stop - part.start <= SHARED_ROWS else None
-        joint = (known.axis if known else JointAxis)(columns, WORTHWHILE, family.tied)
-        rows = max(1, BLOCK_CELLS // cells.beside)
-        blocks = run_in_blocks(chosen, family.sources.given, joint, axes, frozenset(chosen.targets), rows, known)
-        for start, results in zip(range(0, joint.size, rows), blocks, strict=True):
-            keeper.take(results, start)
-        return keeper.found()
+        given, targets = branch.family.sources.given, frozenset(branch.plan.targets)
+        cells = self._cells(part.number, branch.family, columns, axes)
+        shared = self._shared if len(self.branches) > 1 and part.stop - part.start <= SHARED_ROWS else None
+        joint = (shared.axis if shared else JointAxis)(columns, WORTHWHILE, branch.family.tied)
+        rows, finding = max(1, BLOCK_CELLS // cells.beside), Finding(branch.wanted.top)
+        blocks = run_in_blocks(branch.plan, given, joint, axes, targets, rows, shared)
+        starts = count(0, rows)
+        for results in blocks:
+            block = Block(results, branch.wanted, cells, next(starts))
+            finding = block.added_to(finding)
+            if keep is not None:
+                keep.take(block.every())
+            del results, block  # else they stay in memory until the next block is computed
+        return finding
 
     def _cells(self, part: int, family: Family, columns: Columns, axes: Columns) -> Cells:
         """The cells of a part. Groups may also be of whole degrees, where rows hold these by their two factors."""
         rows: dict[str, Any] = {name: columns[name] for name in family.told}
         case = columns[CASE].astype(np.intp)
         for name in family.cases[0].outer:
-            rows[name] = OfCases(np.array([each.outer[name] for each in family.cases]), case)
-        wider = {name: columns[name] for name in wholes() if name in columns} | rows
-        used = mechanisms_of_rows(columns, [each.outer for each in family.cases], case)
-        return Cells(part, rows, case, axes, self.request.options.each, wider, used)
+            rows[name] = OfCases(np.array([of_case.outer[name] for of_case in family.cases]), case)
+        degrees = {name: columns[name] for name in wholes() if name in columns}
+        return Cells(part, case, rows, degrees, axes, self.request.options.each)
 
 
-def _pruned(region: _Region, enough: Mapping[str, Mask]) -> Iterator[_Region]:
-    """A region, or two: the rows where a value of a policy is shown to be unnecessary, and the other rows."""
-    compared = [policy for policy in enough if len(region.axes[policy]) > 1]
-    if not compared:
+def _pruned(region: _Region, enough: Mask) -> Iterator[_Region]:
+    """A region, or two: the rows where the last value of the policy that is compared is enough, and the other rows."""
+    axis = region.axes.get(COMPARED, np.empty(0))
+    if len(axis) < 2 or not enough.any():
         yield region
         return
-    (policy,) = compared
-    for rows, axis in ((enough[policy], region.axes[policy][-1:]), (~enough[policy], region.axes[policy])):
+    for rows, values in ((enough, axis[-1:]), (~enough, axis)):
         if rows.any():
-            yield _Region(of_rows(region.columns, rows), {**region.axes, policy: axis})
+            yield _Region(of_rows(region.columns, rows), {**region.axes, COMPARED: values})
+
+
+def _pieces(length: int, most: int) -> list[tuple[int, int]]:
+    """Where pieces of a length begin and end; each has at least one place and otherwise at most so many."""
+    step = max(1, most)
+    return [(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def _slices(axes: Columns, most: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """The open axes in pieces. No combination of pieces has more cells than `most`; the first axes are cut first."""
-    lengths, pieces = [len(axis) for axis in axes.values()], []
-    for place, length in enumerate(lengths):
-        step = min(length, max(1, most // prod(lengths[place + 1 :])))
-        pieces.append([(start, min(start + step, length)) for start in range(0, length, step)])
-    return product(*pieces)
+    lengths = [*map(len, axes.values())]
+    return product(*(_pieces(length, most // prod(lengths[n + 1 :])) for n, length in enumerate(lengths)))

@@ -22,6 +22,8 @@ class Space:
     """What is searched besides the degrees and the micro-batch.
 
     Attributes:
+        held: what is not searched, in words.
+        policies: further names and their values.
         every_placement: whether each placement of the degrees in the fast domain is a mapping of its own; else the
             formulas of `placement.py` place them.
         largest_microbatch: the largest micro-batch that is tried.
@@ -29,20 +31,18 @@ class Space:
         chunks: whether virtual pipeline stages are searched.
         experts: whether the degrees of experts are searched, where the network has any. (The columns of a tensor-parallel
             grid are searched in every space, where the strategy has a grid.)
-        policies: further names and their values.
         pruned: whether values of policies that are shown to be no better are left out (`dominance.py`).
-        held: what is not searched, in words.
         balanced: whether stages have the balanced layout; else the best one of many.
     """
 
-    every_placement: bool
-    largest_microbatch: float
-    largest_context: int
-    chunks: bool
-    experts: bool
-    policies: Mapping[str, tuple[object, ...]]
-    pruned: bool
     held: str
+    policies: Mapping[str, tuple[object, ...]]
+    every_placement: bool = False
+    largest_microbatch: float = 16
+    largest_context: int = 16
+    chunks: bool = True
+    experts: bool = True
+    pruned: bool = False
     balanced: bool = False
 
 
@@ -62,24 +62,34 @@ STRATEGY = "tensor-parallel strategy and panels of SUMMA"
 LIMITS = f"{STRATEGY}; micro-batch and context degree above 16; {LAYOUTS}"
 SHARED = "expert tensor degrees between 1 and that of other layers"
 SPACES = {
-    "default": Space(False, 16, 16, True, True, POLICIES, False,
-        f"placement (by its order), overlap, schedule, offload, precisions; {SHARED}; {LIMITS}"),
-    "full": Space(True, 16, 16, True, True, POLICIES | {
-        "overlap_tensor_communication": SWITCH, "overlap_pipeline_communication": SWITCH,
-        "overlap_data_communication": SWITCH, "activation_function_recomputation": SWITCH,
-    }, True, f"placement of experts (by its order), schedule, offload, precisions; {LIMITS}"),
-    "memory": Space(False, 16, 16, True, True, POLICIES | {
-        "activation_function_recomputation": SWITCH, "norm_recomputation": SWITCH,
-        "optimizer_offload": SHARES, "activation_offload": SHARES,
-    }, False, f"placement (by its order), overlap, schedule, offload of weights, precisions; {SHARED}; {LIMITS}"),
-    "quick": Space(False, 4, 0, False, True,
-        {"activation_recomputation": RECOMPUTATION, "zero_stage": (1.0, 3.0)}, True,
+    "default": Space(f"placement (by its order), overlap, schedule, offload, precisions; {SHARED}; {LIMITS}", POLICIES),
+    "full": Space(
+        f"placement of experts (by its order), schedule, offload, precisions; {LIMITS}",
+        POLICIES | dict.fromkeys((
+            "overlap_tensor_communication", "overlap_pipeline_communication", "overlap_data_communication",
+            "activation_function_recomputation",
+        ), SWITCH),
+        every_placement=True, pruned=True,
+    ),
+    "memory": Space(
+        f"placement (by its order), overlap, schedule, offload of weights, precisions; {SHARED}; {LIMITS}",
+        POLICIES | {
+            "activation_function_recomputation": SWITCH, "norm_recomputation": SWITCH,
+            "optimizer_offload": SHARES, "activation_offload": SHARES,
+        },
+    ),
+    "quick": Space(
         f"placement (by its order), overlap, schedule, virtual stages, context degree, offload, precisions; {SHARED}; "
-        f"{STRATEGY}; micro-batch above 4; {LAYOUTS}", balanced=True),
-    "degrees": Space(True, float("inf"), 0, False, False, {}, False,
+        f"{STRATEGY}; micro-batch above 4; {LAYOUTS}",
+        {"activation_recomputation": RECOMPUTATION, "zero_stage": (1.0, 3.0)},
+        largest_microbatch=4, largest_context=0, chunks=False, pruned=True, balanced=True,
+    ),
+    "degrees": Space(
         "everything but the degrees of data, tensor and pipeline parallelism (of a grid, also its columns), their placement and the "
         f"micro-batch: {STRATEGY}, context and expert degrees, stages with unequal numbers of like layers, virtual stages, schedule, recomputation, ZeRO stage, "
-        "sequence parallelism, overlap, offload, precisions"),
+        "sequence parallelism, overlap, offload, precisions",
+        {}, every_placement=True, largest_microbatch=float("inf"), largest_context=0, chunks=False, experts=False,
+    ),
 }  # fmt: skip
 # Policies that change nothing if this degree is 1; then only their first value is tried.
 IDLE_WITHOUT = {
@@ -98,10 +108,10 @@ def parts(kinds: tuple[str, ...] = PLACED) -> tuple[str, ...]:
     return tuple(f"{place}_node_{kind}_parallel_degree" for kind in kinds for place in ("intra", "inter"))
 
 
-def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+def wholes_of(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The degrees whose two parts are both among the names, with these parts."""
-    found = {whole: (f"intra_node_{whole}", f"inter_node_{whole}") for whole in wholes((*PLACED, "expert"))}
-    return {whole: two for whole, two in found.items() if {*two} <= {*names}}
+    degrees = {f"{kind}_parallel_degree": parts((kind,)) for kind in (*PLACED, "expert")}
+    return {whole: of_whole for whole, of_whole in degrees.items() if {*of_whole} <= {*names}}
 
 
 # What splits sequences is searched and shown only if its degree is not 1.

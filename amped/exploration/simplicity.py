@@ -19,22 +19,22 @@ from amped.theory.nouns.conditions import OFFLOADS
 DEGREES = (*(n for n in wholes() if n != "data_parallel_degree"), CHUNKS, EXPERTS, EXPERT_TENSOR, COLUMNS_OF_GRID)
 SWITCHES = ("zero_stage", "sequence_parallel", "activation_function_recomputation", *OFFLOADS)
 CHOICES = {"activation_recomputation": "none"}
+COUNTED = (*DEGREES, *SWITCHES, *CHOICES)
 
 
-def mechanisms_of_rows(columns: Columns, outer: list[Mapping[str, Any]], case: Any) -> Array:
-    """The number of mechanisms that each row uses: degrees above one, switches, and the choices of its case."""
-    chosen = np.array([sum(own.get(name, value) != value for name, value in CHOICES.items()) for own in outer], float)
-    found: Array = chosen[case]
-    for name in (*DEGREES, *SWITCHES):
-        if name in columns:
-            found = found + (columns[name] > (name in DEGREES))
-    return found
+def mechanisms_of_rows(columns: Mapping[str, Any], size: int) -> Array:
+    """The number of mechanisms that each row uses."""
+    return sum((_uses(name, column[:]) for name, column in columns.items() if name in COUNTED), np.zeros(size))
 
 
 def mechanisms_of_axes(axes: Columns) -> Array:
     """The number of mechanisms that each open cell uses; the last axis runs fastest."""
-    found: Array = np.zeros(1)
+    numbers: Array = np.zeros(1)
     for name, axis in axes.items():
-        own = (axis > (name in DEGREES)) if name in (*DEGREES, *SWITCHES) else np.zeros(len(axis))
-        found = np.add.outer(found, own).reshape(-1)
-    return found
+        numbers = np.add.outer(numbers, _uses(name, axis) if name in COUNTED else np.zeros(len(axis))).reshape(-1)
+    return numbers
+
+
+def _uses(name: str, values: Any) -> Any:
+    """For each value of a name, whether a candidate with it uses one more mechanism."""
+    return values != CHOICES[name] if name in CHOICES else values > (name in DEGREES)

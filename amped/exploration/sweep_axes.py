@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
+from itertools import chain
 from typing import Any
 
 from amped.base.aliases import aliases
@@ -14,30 +15,25 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import Given
 from amped.configuring.values import read_values
 from amped.exploration.search_space import BATCH, CHUNKS, MICROBATCH, Space, parts, wholes
-from amped.theory.language.catalogue import Catalogue
 from amped.theory.language.doors import inside
 
 MICROBATCHES = "number_of_microbatches_per_minibatch"
 SEARCHED = (*wholes(), *parts(), MICROBATCH, MICROBATCHES)
 # The names that say how large the machine is, and how large its fast domains.
 MACHINE = ("number_of_accelerators", "scale_up_domain_size", "number_of_nodes", "number_of_accelerators_per_node")
-# Other names that must divide something, so that they lie on the joint axis if they are listed.
-BESIDE = (
-    "expert_parallel_degree", "intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree",
-    "expert_tensor_parallel_degree", "tensor_parallel_rows", "tensor_parallel_columns",
-    "intra_node_tensor_parallel_rows",
-)  # fmt: skip
-# Names that only some networks and strategies need, and that are searched for these. Each depends on the names before.
 COLUMNS_OF_GRID, EXPERT_TENSOR, EXPERTS = (
     "tensor_parallel_columns",
     "expert_tensor_parallel_degree",
     "expert_parallel_degree",
 )
-# For each of these names: the names that leave nothing to search for it if one of them is set or listed.
+# Names that only some networks and strategies need, and that are searched for these; each depends on the names before. For
+# each: the names that leave nothing to search for it if one of them is set or listed.
 SETTLES = {
     COLUMNS_OF_GRID: (COLUMNS_OF_GRID, "tensor_parallel_rows"), EXPERT_TENSOR: (EXPERT_TENSOR,),
-    EXPERTS: (EXPERTS, "intra_node_expert_parallel_degree", "inter_node_expert_parallel_degree"),
+    EXPERTS: (EXPERTS, *parts(("expert",))),
 }  # fmt: skip
+# Other names that must divide something, so that they lie on the joint axis if they are listed.
+BESIDE = (*chain(*SETTLES.values()), "intra_node_tensor_parallel_rows")
 # The place of each name that does not have an axis of its own.
 PLACES = {
     **dict.fromkeys(MACHINE, "machines"), **dict.fromkeys((*SEARCHED, CHUNKS, BATCH), "listed"),
@@ -54,6 +50,7 @@ class Swept:
     """The names that have more than one value, grouped by the place where they are varied.
 
     Attributes:
+        space: what is searched where nothing is swept.
         rows, choices: what the outer loop goes through, as it is written.
         machines: numbers that the outer loop goes through.
         listed: for names that are searched, the only values that are allowed; this includes values that are set.
@@ -64,6 +61,7 @@ class Swept:
         written: the names that the user sweeps, in order.
     """
 
+    space: Space
     rows: dict[str, tuple[object, ...]] = field(default_factory=dict)
     choices: dict[str, tuple[object, ...]] = field(default_factory=dict)
     machines: Values = field(default_factory=dict)
@@ -83,8 +81,8 @@ class Swept:
     @property
     def by_user(self) -> dict[str, tuple[object, ...]]:
         """The names and values that the user sweeps, without those that the space adds."""
-        every = {**self.rows, **self.choices, **self.machines, **self.listed, **self.beside, **self.axes}
-        return {name: every[name] for name in self.written if name in every}
+        values = {**self.rows, **self.choices, **self.machines, **self.listed, **self.beside, **self.axes}
+        return {name: values[name] for name in self.written}
 
 
 def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept:
@@ -93,34 +91,33 @@ def swept(scenario: Scenario, vary: Mapping[str, object], space: Space) -> Swept
     Raises:
         ConfigError: for impossible sweeps, all at once.
     """
-    found, own = Swept(), scenario.sources
-    listed, problems = _read(scenario.catalogue, vary)
-    problems += _twice(scenario, listed)
+    sweeping, sources = Swept(space), scenario.sources
+    listed, problems = _read(scenario, vary)
     row_names = {category: name for name, category in ROW_NAMES.items()}
-    found.rows = {row_names[category]: rows for category, rows in own.row_sweeps.items()}
-    found.rows |= {name: values for name, values in listed.items() if name in ROW_NAMES}
-    sweeps = own.sweeps | {name: values for name, values in listed.items() if name not in ROW_NAMES}
+    sweeping.rows = {row_names[category]: rows for category, rows in sources.row_sweeps.items()}
+    sweeping.rows |= {name: values for name, values in listed.items() if name in ROW_NAMES}
+    sweeps = sources.sweeps | {name: values for name, values in listed.items() if name not in ROW_NAMES}
     problems += [
         Problem(f"a sweep of the {ONE_RUN_EACH[unit]} '{name}' needs one run for each", advice="give one by --set")
         for name in sweeps
         if (unit := scenario.catalogue[name].mark.unit) in ONE_RUN_EACH
     ]
-    found.written = (*found.rows, *sweeps)
-    open_policies = {n: v for n, v in space.policies.items() if n not in sweeps and not is_set(scenario, n)}
-    policies = {name: _offered(scenario, name, values) for name, values in open_policies.items()}
+    sweeping.written = (*sweeping.rows, *sweeps)
+    open_policies = (name for name in space.policies if name not in sweeps and not is_set(scenario, name))
+    policies = {name: _offered(scenario, name, space.policies[name]) for name in open_policies}
     for name, values in (sweeps | policies).items():
         place = "choices" if scenario.catalogue[name].is_selector else PLACES.get(name, "axes")
-        getattr(found, place)[name] = values
-    found.policies = frozenset(found.axes.keys() & policies.keys())
-    held = {n: (own.given[n],) for n in (*SEARCHED, CHUNKS) if n not in found.listed and is_set(scenario, n)}
-    found.listed |= held
-    found.held = tuple(held)
-    found.settled = frozenset(
+        getattr(sweeping, place)[name] = values
+    sweeping.policies = frozenset(sweeping.axes.keys() & policies.keys())
+    held = {n: (sources.given[n],) for n in (*SEARCHED, CHUNKS) if n not in sweeping.listed and is_set(scenario, n)}
+    sweeping.listed |= held
+    sweeping.held = tuple(held)
+    sweeping.settled = frozenset(
         name for name, others in SETTLES.items() if any(n in sweeps or is_set(scenario, n) for n in others)
     )
     if problems:
         raise ConfigError(problems, file=scenario.label)
-    return found
+    return sweeping
 
 
 def _offered(scenario: Scenario, name: str, values: tuple[object, ...]) -> tuple[object, ...]:
@@ -132,24 +129,27 @@ def _offered(scenario: Scenario, name: str, values: tuple[object, ...]) -> tuple
     return tuple(dict.fromkeys(float(min(stage for stage in offered if stage >= value)) for value in stages))
 
 
-def _read(known: Catalogue, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:
+def _read(scenario: Scenario, vary: Mapping[str, object]) -> tuple[dict[str, tuple[Any, ...]], list[Problem]]:
     """The further sweeps by canonical name, and the problems with them."""
     sweeps: dict[str, tuple[Any, ...]] = {}
     problems: list[Problem] = []
-    names = [*known.numbers, *ROW_NAMES]
+    catalogue, names = scenario.catalogue, [*scenario.catalogue.numbers, *ROW_NAMES]
+    given = {aliases().canonical(name) for name, value in scenario.question.overrides.items() if value is not None}
     for written, of_user in vary.items():
         with collected(problems, f"--vary {written}"):
             name, values = aliases().listed(written, of_user)
-            if name in known.inside:
-                problems.append(inside(name, known, "--vary"))
+            if name in catalogue.inside:
+                problems.append(inside(name, catalogue, "--vary"))
             elif name not in names:
                 problems.append(Problem(f"unknown parameter '{written}'", "--vary", did_you_mean(written, names)))
             elif not isinstance(values, list | tuple):
                 raise ConfigError(f"{quoted(values)} is not a list", "give a list of values")
+            elif name in given:
+                raise ConfigError(f"'{name}' is swept and given one value", "keep one of the two")
             elif name in sweeps:
                 raise ConfigError(f"'{name}' is swept twice", "give all its values at once")
             else:
-                sweeps[name] = _rows(values) if name in ROW_NAMES else read_values(known[name], values)
+                sweeps[name] = _rows(values) if name in ROW_NAMES else read_values(catalogue[name], values)
     return sweeps, problems
 
 
@@ -157,14 +157,6 @@ def _rows(values: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
     if not values or len(set(map(str, values))) < len(values):
         raise ConfigError("the list is empty or has a row twice", "name each row once")
     return tuple(str(value) for value in values)
-
-
-def _twice(scenario: Scenario, listed: Mapping[str, Any]) -> Iterator[Problem]:
-    """A problem for each name that is set and swept at the same time."""
-    given = {aliases().canonical(name) for name, value in scenario.question.overrides.items() if value is not None}
-    for name in listed:
-        if name in given:
-            yield Problem(f"'{name}' is swept and given one value", f"--vary {name}", "keep one of the two")
 
 
 def is_set(scenario: Scenario, name: str) -> bool:

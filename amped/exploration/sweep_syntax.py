@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from amped.base.errors import ConfigError, quoted
 
@@ -27,18 +28,17 @@ def parse_vary(texts: Iterable[str], is_row: Callable[[str, str], bool] = lambda
     Raises:
         ConfigError: for a text of another form, an empty range, or a step or factor that never reaches the end.
     """
-    found: dict[str, list[object]] = {}
+    sweeps: dict[str, list[object]] = {}
     for text in texts:
-        name, equals, values = text.partition("=")
-        if not equals or not name.strip() or not values.strip():
+        name, _, values = map(str.strip, text.partition("="))
+        if not name or not values:
             raise ConfigError(f"--vary {text!r} is not NAME=VALUES", "for example --vary batch_size=512:4096:x2")
-        name = name.strip()
-        match = _RANGE.fullmatch(values.strip())
-        own = _span(text, *match.groups()) if match else _listed(name, values, is_row)
-        found.setdefault(name, []).extend(own)
-        if len(set(map(str, found[name]))) < len(found[name]):
+        match = _RANGE.fullmatch(values)
+        sweep = sweeps.setdefault(name, [])
+        sweep += _span(text, *match.groups()) if match else _listed(name, values, is_row)
+        if len({*map(str, sweep)}) < len(sweep):
             raise ConfigError(f"--vary {text!r} has a value twice", "give each value once")
-    return found
+    return sweeps
 
 
 def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[object]:
@@ -48,7 +48,7 @@ def _listed(name: str, values: str, is_row: Callable[[str, str], bool]) -> list[
         longest = next(n for n in range(len(pieces), 0, -1) if n == 1 or is_row(name, ", ".join(pieces[:n])))
         rows.append(", ".join(pieces[:longest]).strip())
         del pieces[:longest]
-    if any(is_row(name, each) for each in rows):
+    if any(is_row(name, row) for row in rows):
         return [*rows]
     values, _, unit = values.partition(":")
     return [_number(v.strip(), unit) for v in _pieces(values)]
@@ -66,10 +66,10 @@ def _number(text: str, unit: str) -> object:
     """A bare number as a number; any other text unchanged, for the reader of values."""
     if unit:
         return f"{text} {unit}"
-    try:
-        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else float(text)
-    except ValueError:
-        return text
+    words = {"true": True, "false": False}
+    with suppress(ValueError):
+        return words[text.lower()] if text.lower() in words else float(text)
+    return text
 
 
 def _span(text: str, low: str, high: str, times: str, step: str, unit: str | None) -> list[object]:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from amped.base.errors import quoted
+from amped.base.files import shipped_json
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
 from amped.measured_kernels.kinds import BYTES
-from amped.measured_kernels.rows_of_tools import Cells, placed, positive, rows_of_text
+from amped.measured_kernels.rows_of_tools import Cells, heads_of, placed, positive, rows_of_text
 
 TOOL = "aiconfigurator"
 # Milliseconds, and who measured what: every table has these columns.
-LATENCY, DEVICE, ABOUT = "latency", "device", ("framework", "version", "device", "op_name", "latency")
+LATENCY, DEVICE, ABOUT = "latency", "device", {"framework", "version", "device", "op_name", "latency"}
 # Formats by their names in these tables, and in amped's. Its `float16` means that both factors have 16 bits (w16a16), which
 # runs as fast as bf16.
 FORMATS = {
@@ -48,32 +49,18 @@ class TableForm:
 
 # The kinds of kernels that amped has laws of. The least sizes are amped's choice: smaller kernels are those of a decoder that
 # writes one token after another, and wait for the host.
-FORMS = {
-    "products": TableForm("gemm_dtype", {"m": "m", "n": "n", "k": "k"}, {"kernel": "kernel_source"}, {"m": 256, "n": 256, "k": 256}),
-    "attention_forward": TableForm(
-        "attn_dtype",
-        {"batch": "batch_size", "tokens": "isl", "heads": "num_heads", "key_value_heads": "num_key_value_heads", "head_dimension": "head_dim", "window": "window_size"},
-        {"kernel": "kernel_source"}, {"tokens": 1024}, {"step": 0, "beam_width": 1}),
-    "latent_attention_forward": TableForm(
-        "mla_dtype", {"batch": "batch_size", "tokens": "isl", "heads": "num_heads"}, {"kernel": "kernel_source"}, {"tokens": 1024}, {"step": 0}),
-    "experts_forward": TableForm(
-        "moe_dtype",
-        {"tokens": "num_tokens", "dimensionality": "hidden_size", "expert_feedforward_dimension": "inter_size", "experts_per_token": "topk",
-         "number_of_experts": "num_experts", "tensor_degree": "moe_tp_size", "expert_degree": "moe_ep_size"},
-        {"kernel": "kernel_source", "distribution": "distribution"}, {"tokens": 512}),
-    "collectives": TableForm("nccl_dtype", {"accelerators": "num_gpus", "elements": "message_size"}, {"collective": "op_name", "nccl": "version"}),
-}  # fmt: skip
+FORMS = {kind: TableForm(**form) for kind, form in shipped_json("measured_kernels", "aiconfigurator.json").items()}
 # Columns that older tables do not have, and what they mean then.
 OLDER = {"window_size": 0, "head_dim": 128, "kernel_source": "", "step": 0, "beam_width": 1, "distribution": "balanced"}
 COUNT = re.compile(r"\d+(\.0+)?")
 
 
-def fits(heads: Sequence[str]) -> bool:
-    """Whether columns are those of such a table."""
-    return set(ABOUT) <= set(heads)
+def fits(text: str) -> bool:
+    """Whether a text is such a table."""
+    return heads_of(text) >= ABOUT
 
 
-def read_text(text: str, path: Path) -> FoundRows:
+def read(text: str, path: Path) -> FoundRows:
     """The kernels of a table that is text.
 
     Raises:
@@ -88,40 +75,37 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged row, with its number.
     """
-    rows = (dict(zip(columns, own, strict=True)) for own in zip(*columns.values(), strict=True))
+    rows = (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True))
     return _read(list(columns), ((f"row {number}", cells) for number, cells in enumerate(rows, 1)), path)
 
 
 def _read(heads: Sequence[str], rows: Iterator[tuple[str, Cells]], path: Path) -> FoundRows:
     """The kernels of some rows, of which each has its place."""
-    found = FoundRows(TOOL)
-    kind = next((name for name, form in FORMS.items() if {form.format, *form.shape.values()} <= {*heads, *OLDER}), None)
+    kernels = FoundRows(TOOL)
+    kind = next((name for name, form in FORMS.items() if {form.format, *form.shape.values()} <= {*heads, *OLDER}), "")
     for place, cells in rows:
         with placed(place, path):
-            why = _left_because(kind, cells)
-            if why is None and kind is not None:
-                found.add(kind, **_row(kind, cells))
-        if why is not None:
-            found.leave(why)
-    return found
+            if why := _left_because(kind, cells):
+                kernels.leave(why)
+            else:
+                kernels.add(kind, **_row(kind, cells))
+    return kernels
 
 
-def _left_because(kind: str | None, cells: Cells) -> str | None:
+def _left_because(kind: str, cells: Cells) -> str | None:
     """Why amped cannot compare a row; None if it can.
 
     Raises:
         ValueError: for a cell that is no number.
     """
-    if kind is None:
+    if not kind:
         return f"{cells['op_name']}: amped has no law of this kernel"
     form, name = FORMS[kind], str(cells["op_name"])
     if "generation" in name or any(_number(cells, column) != usual for column, usual in form.plain.items()):
         return INFERENCE
-    written = str(cells[form.format])
-    if kind == "collectives" and written not in BYTES:
-        return f"elements of type {written}"
-    if kind != "collectives" and written not in FORMATS:
-        return f"the format {written}"
+    written, is_collective = str(cells[form.format]), kind == "collectives"
+    if written not in (BYTES if is_collective else FORMATS):
+        return f"elements of type {written}" if is_collective else f"the format {written}"
     small = [column for column, least in form.least.items() if _number(cells, form.shape[column], least=1) < least]
     return f"{INFERENCE} ({' or '.join(f'{column} below {form.least[column]}' for column in small)})" if small else None
 
@@ -133,15 +117,15 @@ def _row(kind: str, cells: Cells) -> dict[str, object]:
         ValueError: for a cell that is no number.
     """
     form = FORMS[kind]
-    found: dict[str, object] = {"accelerator": without_vendor(str(cells[DEVICE]))}
-    found |= {name: str(cells.get(column, OLDER.get(column, ""))) for name, column in form.words.items()}
-    found |= {name: _number(cells, column, least=0 if column in OLDER else 1) for name, column in form.shape.items()}
     written = str(cells[form.format])
-    if kind == "collectives":
-        found["element"] = written
-    else:
-        found |= {"software": f"{cells['framework']} {cells['version']}", "precision": FORMATS[written]}
-    return found | {"time_us": positive(cells, LATENCY) * 1e3}
+    software = {"software": f"{cells['framework']} {cells['version']}", "precision": FORMATS.get(written)}
+    return {
+        "accelerator": without_vendor(str(cells[DEVICE])),
+        **{name: str(cells.get(column, OLDER.get(column, ""))) for name, column in form.words.items()},
+        **{name: _number(cells, column, least=0 if column in OLDER else 1) for name, column in form.shape.items()},
+        **({"element": written} if kind == "collectives" else software),
+        "time_us": positive(cells, LATENCY) * 1e3,
+    }
 
 
 def _number(cells: Cells, column: str, least: int = 0) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
+from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, texts, timed, tool
 from amped.theory.nouns.kernel_work import Traffic, fused_backward_flops, operator
 from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline.kernels import MEASURED_WIDTH
@@ -25,15 +26,22 @@ def attention(
     return made.with_heads(widths, pairs / rows, edges, 0.0)
 
 
+def masked_operator(c: Columns, phase: str) -> Operator:
+    """One pass of an attention with or without a causal mask, which may have a window."""
+    batch, tokens, heads, groups = (floats(c[name]) for name in ("batch", "tokens", "heads", "key_value_heads"))
+    widths, window = (floats(c["key_width"]), floats(c["value_width"])), floats(c["window"])
+    is_masked = texts(c["mask"]) == "causal"
+    seen = np.where(window > 0, np.minimum(window, tokens), tokens)
+    rows, keys = batch * heads * tokens, batch * groups * tokens
+    pairs = rows * (seen - is_masked * seen**2 / (2 * tokens))
+    entries = rows * widths[0] + keys * (widths[0] + widths[1])
+    return attention(rows, seen, widths, pairs, entries, phase, is_masked * (1.0 + (seen < tokens)))
+
+
 def attention_operator(c: Columns) -> Operator:
     """A causal attention over a prompt, which may have a window."""
-    batch, tokens, heads, width = (floats(c[name]) for name in ("batch", "tokens", "heads", "head_dimension"))
-    window = np.where(c["window"] > 0, np.minimum(c["window"], tokens), tokens)
-    pairs = batch * heads * (tokens * window - window**2 / 2)
-    rows = batch * heads * tokens
-    entries = rows * width + 2 * batch * c["key_value_heads"] * tokens * width
-    edges = 1.0 + (window < tokens)
-    return attention(rows, window, (width, width), pairs, entries, "forward", edges)
+    widths = dict.fromkeys(("key_width", "value_width"), c["head_dimension"])
+    return masked_operator({**c, **widths, "mask": "causal"}, "forward")
 
 
 # What a library brings in form before an attention, by the first word of its software: whether queries, and whether keys
@@ -122,23 +130,6 @@ def attention_time(c: Columns, machine: Predictor) -> Any:
     return timed(made, replace(machine, rates=rates)) + prepared * share / bandwidth
 
 
-def training_operator(c: Columns, phase: str) -> Operator:
-    """One pass of an attention of training, with or without a causal mask, which may have a window."""
-    batch, tokens, heads, groups = (floats(c[name]) for name in ("batch", "tokens", "heads", "key_value_heads"))
-    widths, window = (floats(c["key_width"]), floats(c["value_width"])), floats(c["window"])
-    is_masked = 1.0 * (np.asarray(c["mask"]) == "causal")
-    seen = np.where(window > 0, np.minimum(window, tokens), tokens)
-    rows, keys = batch * heads * tokens, batch * groups * tokens
-    pairs = rows * (seen - is_masked * seen**2 / (2 * tokens))
-    entries = rows * widths[0] + keys * (widths[0] + widths[1])
-    return attention(rows, seen, widths, pairs, entries, phase, is_masked * (1.0 + (seen < tokens)))
-
-
-def training_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
-    """A function for the time of one pass of an attention of training."""
-    return lambda c, machine: timed(training_operator(c, phase), machine)
-
-
 # The columns of an attention of training, by those of SimuMax's table, which has causal masks without a window.
 SIMUMAX_COLUMNS = {"batch": "batch", "tokens": "seq_len", "heads": "head_num", "key_value_heads": "kv_head_num",
                    "key_width": "qk_head_dim", "value_width": "v_head_dim"}  # fmt: skip
@@ -146,14 +137,13 @@ SIMUMAX_COLUMNS = {"batch": "batch", "tokens": "seq_len", "heads": "head_num", "
 
 def peak_operator(c: Columns, phase: str) -> Operator:
     """One pass of an attention of SimuMax's table."""
-    every = len(c["batch"])
-    plain = {"window": np.zeros(every), "mask": np.full(every, "causal")}
-    return training_operator({name: c[own] for name, own in SIMUMAX_COLUMNS.items()} | plain, phase)
+    columns = {name: c[head] for name, head in SIMUMAX_COLUMNS.items()}
+    return masked_operator({**columns, "window": 0.0, "mask": "causal"}, phase)
 
 
-def peak_attention_time(phase: str) -> Callable[[Columns, Predictor], Any]:
-    """A function for the time of one pass of an attention of SimuMax's table."""
-    return lambda c, machine: timed(peak_operator(c, phase), machine)
+BOTH_PASSES = ("forward", "input_gradient")
+training_forward, training_backward = (partial(masked_operator, phase=phase) for phase in BOTH_PASSES)
+peak_forward, peak_backward = (partial(peak_operator, phase=phase) for phase in BOTH_PASSES)
 
 
 def peak_attention_flops(products: float) -> Callable[[Columns], Any]:

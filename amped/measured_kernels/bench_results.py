@@ -70,9 +70,10 @@ def read_bench_result(path: Path) -> list[MeasuredKernels]:
         raise FileError(not_a_result(content), "measure with `amped bench run`, or name a table of kernels", str(path))
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in content["records"]:
-        if (key := (record["kernel"], record["params"].get("direction", "forward"))) in TABLES and _is_usual(record):
-            groups.setdefault((*key, record["dtype"]), []).append(record)
-    return [_kernels(key, own, content) for key, own in groups.items()]
+        kernel, direction = record["kernel"], record["params"].get("direction", "forward")
+        if (kernel, direction) in TABLES and _is_usual(record):
+            groups.setdefault((kernel, direction, record["dtype"]), []).append(record)
+    return [_kernels(*key, records, content) for key, records in groups.items()]
 
 
 def _is_usual(record: Record) -> bool:
@@ -83,17 +84,18 @@ def _is_usual(record: Record) -> bool:
     return not p.get("uneven") and (record["kernel"] == "grouped_gemm" or p.get("batch", 1) == 1)
 
 
-def _kernels(key: tuple[str, str, str], records: Sequence[Record], content: Mapping[str, Any]) -> MeasuredKernels:
+def _kernels(
+    kernel: str, direction: str, dtype: str, records: Sequence[Record], content: Mapping[str, Any]
+) -> MeasuredKernels:
     """Records of one kernel, pass and format in the columns of their table."""
-    kernel, direction, dtype = key
-    name, columns, same = TABLES[kernel, direction]
-    precision = PRECISION_OF_DTYPE.get(dtype, dtype)
+    name, dimensions, same = TABLES[kernel, direction]
+    precision, count = PRECISION_OF_DTYPE.get(dtype, dtype), len(records)
     times = np.array([float(r["time_s"]["min" if content["device"]["kind"] == "cpu" else "median"]) for r in records])
-    cells: dict[str, Any] = {c: np.array([_size(r["params"], p) for r in records]) for c, p in columns.items()}
-    cells |= {c: np.full(len(records), value) for c, value in {**same, "precision": precision}.items()}
-    cells |= {"kernel": np.array([r["impl"] for r in records]), "time_us": times / MICRO}
-    unseen = np.zeros(len(records), dtype=np.bool_)
-    return MeasuredKernels(KINDS[name], accelerator_name(content), precision, f"torch {kernel}", cells, times, unseen)
+    columns: dict[str, Any] = {c: np.array([_size(r["params"], d) for r in records]) for c, d in dimensions.items()}
+    columns |= {c: np.full(count, value) for c, value in {**same, "precision": precision}.items()}
+    columns |= {"kernel": np.array([r["impl"] for r in records]), "time_us": times / MICRO}
+    return MeasuredKernels(KINDS[name], accelerator_name(content), precision, library=f"torch {kernel}", columns=columns,
+                           times=times, kept_out=np.zeros(count, dtype=np.bool_))  # fmt: skip
 
 
 def _size(parameters: Mapping[str, Any], name: str) -> float:
@@ -107,8 +109,8 @@ def accelerator_name(result: Mapping[str, Any]) -> str:
 
     That of a processor has the number of its threads in it.
     """
-    cpu = result["device"]["kind"] == "cpu"
-    return processor_name(result) if cpu else without_vendor(str(result["device"]["name"]))
+    device = result["device"]
+    return processor_name(result) if device["kind"] == "cpu" else without_vendor(device["name"])
 
 
 def processor_name(result: Mapping[str, Any]) -> str:

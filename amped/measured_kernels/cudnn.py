@@ -5,16 +5,16 @@ Source: NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training and benchmark/a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from amped.base.errors import quoted
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
-from amped.measured_kernels.rows_of_tools import Cells, placed, positive, rows_of_text
+from amped.measured_kernels.rows_of_tools import Cells, heads_of, placed, positive, rows_of_text
 
 TOOL = "cuDNN's attention benchmark"
 # Every result has these columns.
-ABOUT = ("backend", "data_type", "attn_mask", "q_seqlen", "kv_seqlen", "head_dim_qk", "head_dim_vo", "gpu_name")
+ABOUT = {"backend", "data_type", "attn_mask", "q_seqlen", "kv_seqlen", "head_dim_qk", "head_dim_vo", "gpu_name"}
 SHAPE = {"batch": "batch_size", "tokens": "q_seqlen", "heads": "num_q_heads", "key_value_heads": "num_kv_heads",
          "key_width": "head_dim_qk", "value_width": "head_dim_vo"}  # fmt: skip
 MASKS = {"top_left": "causal", "no_mask": "none"}
@@ -22,9 +22,9 @@ FORMATS = ("bfloat16", "float16")
 KINDS_OF_PASSES = {"fwd": "training_attention_forward", "bwd": "training_attention_backward"}
 
 
-def fits(heads: Sequence[str]) -> bool:
-    """Whether columns are those of such a result."""
-    return set(ABOUT) <= set(heads)
+def fits(text: str) -> bool:
+    """Whether a text is such a result."""
+    return heads_of(text) >= ABOUT
 
 
 def read(text: str, path: Path) -> FoundRows:
@@ -33,25 +33,15 @@ def read(text: str, path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged line, with its number.
     """
-    found, (_, rows) = FoundRows(TOOL), rows_of_text(text, path)
+    kernels, (_, rows) = FoundRows(TOOL), rows_of_text(text, path)
     for place, cells in rows:
         with placed(place, path):
-            _take(cells, found)
-    return found
-
-
-def _take(cells: Cells, found: FoundRows) -> None:
-    """Takes the passes of a line, or leaves it out.
-
-    Raises:
-        ValueError: for a cell that is no number.
-    """
-    why = _left_because(cells)
-    if why is not None:
-        found.leave(why)
-        return
-    for name, milliseconds in _passes(cells):
-        found.add(KINDS_OF_PASSES[name], **_row(cells, name), time_us=milliseconds * 1e3)
+            if why := _left_because(cells):
+                kernels.leave(why)
+                continue
+            for name, milliseconds in _passes(cells):
+                kernels.add(KINDS_OF_PASSES[name], **_row(cells, name), time_us=milliseconds * 1e3)
+    return kernels
 
 
 def _left_because(cells: Cells) -> str | None:
@@ -71,22 +61,21 @@ def _passes(cells: Cells) -> Iterator[tuple[str, float]]:
     Raises:
         ValueError: for an unknown pass, or a time that is no number.
     """
-    wanted, of_one = cells.get("profile_pass", "both"), "time_ms" in cells
-    known = (*KINDS_OF_PASSES, *(() if of_one else ("both",)))
-    if wanted not in known:
-        raise ValueError(f"column 'profile_pass': {quoted(str(wanted))} is none of {', '.join(known)}")
-    if of_one:
-        yield wanted, positive(cells, "time_ms")
-        return
-    yield from ((name, positive(cells, f"{name}_time_ms")) for name in KINDS_OF_PASSES if wanted in (name, "both"))
+    name, has_one = cells.get("profile_pass", "both"), "time_ms" in cells
+    passes = {name: (name,) for name in KINDS_OF_PASSES} | ({} if has_one else {"both": (*KINDS_OF_PASSES,)})
+    if name not in passes:
+        raise ValueError(f"column 'profile_pass': {quoted(str(name))} is none of {', '.join(passes)}")
+    for phase in passes[name]:
+        yield phase, positive(cells, "time_ms" if has_one else f"{phase}_time_ms")
 
 
 def _row(cells: Cells, name: str) -> dict[str, object]:
     """A line in the columns of amped's table."""
-    deterministic = name == "bwd" and cells.get("deterministic_bwd") == "True"
+    version = [cells.get("cudnn_backend_version") or ""]
+    deterministic = ["deterministic"] if name == "bwd" and cells.get("deterministic_bwd") == "True" else []
     return {
         "accelerator": without_vendor(cells["gpu_name"]), "software": cells["backend"],
-        "kernel": " ".join([cells.get("cudnn_backend_version") or "", *(["deterministic"] if deterministic else [])]).strip(),
+        "kernel": " ".join(version + deterministic).strip(),
         "mask": MASKS[cells["attn_mask"]], "window": int(cells.get("sliding_window_size") or 0),
-        **{column: int(positive(cells, own)) for column, own in SHAPE.items()},
+        **{column: int(positive(cells, head)) for column, head in SHAPE.items()},
     }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed
+from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, texts, timed
 from amped.theory.nouns.kernel_work import Traffic, operator
 
 # The largest load of an expert that the power law allows, as a share of all tokens.
@@ -25,8 +25,7 @@ def power_moment(power: float, exponent: float, largest: Any) -> Any:
 
 def largest_normal(number: Any) -> Any:
     """The mean of the largest of some normal variables, in deviations. Source: Blom (1958), section 6.9."""
-    each, place = np.unique(number, return_inverse=True)
-    return np.array([NormalDist().inv_cdf((n - 0.375) / (n + 0.25)) for n in each.tolist()])[place]
+    return np.vectorize(lambda n: NormalDist().inv_cdf((n - 0.375) / (n + 0.25)))(number)
 
 
 def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
@@ -40,8 +39,8 @@ def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any
     Source: Wilson & Hilferty, PNAS 17 (1931). Differs: the cube of the mean stands for the mean of the cube.
     """
     largest = np.maximum(LARGEST_LOAD * tokens, 2.0)
-    none, one, two = (power_moment(power, exponent, largest) for power in (0, 1, 2))
-    shape = experts / ranks / (none * two / one**2 - 1)
+    zeroth, first, second = (power_moment(power, exponent, largest) for power in (0, 1, 2))
+    shape = experts / ranks / (zeroth * second / first**2 - 1)
     share = (1 - 1 / (9 * shape) + largest_normal(ranks) / (3 * np.sqrt(shape))) ** 3
     return np.where(ranks > 1, np.clip(share, 1.0, ranks), 1.0)
 
@@ -65,12 +64,9 @@ def fullest_shares(c: Columns) -> Any:
     """The load of the fullest rank over the mean load; 1 where the distribution is balanced."""
     tokens, experts, ranks = (floats(c[name]) for name in ("tokens", "number_of_experts", "expert_degree"))
     share = np.ones(len(tokens))
-    exponents = np.array(
-        [float(text.rpartition("_")[2]) if POWER_LAW in text else 0.0 for text in map(str, c["distribution"])]
-    )
-    for exponent in np.unique(exponents[exponents > 0]):
-        own = exponents == exponent
-        share[own] = fullest_share(tokens, experts, ranks, exponent)[own]
+    names = texts(c["distribution"])
+    for name in {name for name in names.tolist() if POWER_LAW in name}:
+        share = np.where(names == name, fullest_share(tokens, experts, ranks, float(name.rpartition("_")[2])), share)
     return share
 
 
@@ -98,13 +94,13 @@ def moved_visits(visits: int) -> tuple[float, ...]:
 
     Source: arXiv 2412.19437, section 2.1.2 (limited routing), and definition (all ways in which visits can lie).
     """
-    found = [0.0] * GROUPS
+    moved = [0.0] * GROUPS
     for groups in combinations_with_replacement(range(GROUPS), visits):
         counts = [groups.count(group) for group in range(GROUPS)]
         allowed = sorted(range(GROUPS), key=lambda group: (-min(counts[group], 2), group))[:ALLOWED]
         ways = factorial(visits) / prod(map(factorial, counts)) / GROUPS**visits
-        found[min(allowed)] += ways * (visits - sum(counts[group] for group in allowed))
-    return tuple(found)
+        moved[min(allowed)] += ways * (visits - sum(counts[group] for group in allowed))
+    return tuple(moved)
 
 
 def limited_load(c: Columns, shares: Any) -> Load:
@@ -113,14 +109,14 @@ def limited_load(c: Columns, shares: Any) -> Load:
     A balanced benchmark wants one expert in each group: the first half of all groups is allowed, and its ranks get
     twice as many of the remaining visits. Ways to lie are counted for up to 8 visits.
     """
-    visits, ranks = floats(c["experts_per_token"]), floats(c["expert_degree"])
-    local = floats(c["number_of_experts"]) / ranks
-    own = np.clip(GROUPS // ranks, 1, GROUPS).astype(int)
-    skewed = np.array([POWER_LAW in str(text) for text in c["distribution"]])
-    moved_there = [sum(moved_visits(int(min(n, GROUPS)))[:of]) for n, of in zip(visits, own, strict=True)]
+    visits, ranks, experts = (floats(c[name]) for name in ("experts_per_token", "expert_degree", "number_of_experts"))
+    local = experts / ranks
+    groups = np.clip(GROUPS // ranks, 1, GROUPS).astype(int)  # of the fullest rank
+    skewed = np.char.find(texts(c["distribution"]), POWER_LAW) >= 0
+    moved_there = [sum(moved_visits(int(min(n, GROUPS)))[:of]) for n, of in zip(visits, groups, strict=True)]
     moved = np.where(skewed, moved_there, np.maximum(visits - ALLOWED, 0))
     halved = np.where(skewed | (moved == 0), 1.0, GROUPS / ALLOWED)
-    reached = np.minimum(local, floats(c["number_of_experts"]) / halved)
+    reached = np.minimum(local, experts / halved)
     load = spread_load(c, visits - moved, shares * np.minimum(halved, ranks), reached)
     return load._replace(crowded=np.minimum(moved, local))
 
@@ -135,7 +131,7 @@ def experts_time(c: Columns, machine: Predictor) -> Any:
     low = LOW_LATENCY in str(c["kernel"][0])
     load = limited_load(c, shares) if low else spread_load(c, floats(c["experts_per_token"]), shares, local)
     width, inner = floats(c["dimensionality"]), floats(c["expert_feedforward_dimension"]) / c["tensor_degree"]
-    branches = np.where([name.endswith("nongated") for name in map(str, c["kernel"])], 1.0, 2.0)
+    branches = np.where(np.char.endswith(texts(c["kernel"]), "nongated"), 1.0, 2.0)
     moved = converted_bytes(load, width, inner, machine.entry) if low else passed_bytes(load, width, inner, branches)
     weights = load.groups * width * inner * (branches + 1) * machine.entry
     bandwidth, gathered = machine.rates.streams.bandwidth, machine.core_bandwidth
@@ -177,4 +173,4 @@ def _grouped(rows: Any, n: Any, k: Any, groups: Any, share: Any, machine: Predic
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
     made = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
-    return timed(made.with_held((1 - share) * made.bytes), machine)
+    return timed(made.having(held=(1 - share) * made.bytes), machine)

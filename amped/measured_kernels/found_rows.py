@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from amped.measured_kernels.table_reading import MeasuredKernels, grouped
 
 LATENCY_ONLY = "payloads of 1 MiB or less: their time is the latency"
 # What a driver calls an accelerator begins with its vendor; amped's tables do not.
-VENDORS = ("NVIDIA ", "AMD Instinct ", "AMD ")
+VENDOR = re.compile(r"^(NVIDIA|AMD Instinct|AMD) ")
 
 
 @dataclass
@@ -40,13 +41,13 @@ class FoundRows:
 
     def kernels(self) -> list[MeasuredKernels]:
         """The rows as measured kernels, by what ran them."""
-        found = []
+        kernels: list[MeasuredKernels] = []
         for kind, rows in self.rows.items():
             columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-            own = list(grouped(columns, KINDS[kind]))
-            self.leave(LATENCY_ONLY, len(rows) - sum(map(len, own)))
-            found += own
-        return found
+            of_kind = list(grouped(columns, KINDS[kind]))
+            self.leave(LATENCY_ONLY, len(rows) - sum(map(len, of_kind)))
+            kernels += of_kind
+        return kernels
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class FileRead:
 
     def read(self) -> dict[str, int]:
         """The number of rows of each kind of kernel."""
-        found = Counter[str]()
-        for each in self.kernels:
-            found[NAME_OF_KIND[id(each.kind)]] += len(each)
-        return dict(found)
+        numbers = Counter[str]()
+        for kernels in self.kernels:
+            numbers[NAME_OF_KIND[id(kernels.kind)]] += len(kernels)
+        return dict(numbers)
 
     def __str__(self) -> str:
         read = ", ".join(f"{number:,} {kind}" for kind, number in self.read().items()) or "nothing"
@@ -86,5 +87,4 @@ class FileRead:
 
 def without_vendor(device: str) -> str:
     """The name of a device as the tables of accelerators have it."""
-    name = device.strip()
-    return next((name.removeprefix(vendor) for vendor in VENDORS if name.startswith(vendor)), name)
+    return VENDOR.sub("", device.strip())

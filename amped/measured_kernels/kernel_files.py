@@ -6,42 +6,26 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amped.base.errors import FileError, Problem
 from amped.base.files import exists, files_below, is_folder, parse_json, read_text
 from amped.measured_kernels import aiconfigurator, cudnn, nccl_tests, simumax
-from amped.measured_kernels.bench_results import SCHEMA, not_a_result
+from amped.measured_kernels.bench_results import SCHEMA, not_a_result, schema_of
 from amped.measured_kernels.found_rows import FileRead, FoundRows
 from amped.measured_kernels.kinds import KINDS
 from amped.measured_kernels.table_reading import ENDINGS, MeasuredKernels, columns_of, read_table
 
 # Files of a folder with other endings are not looked at.
 SUFFIXES = (".txt", ".log", ".out", ".json", *ENDINGS)
-OWN = "amped's own form"
+OWN, NOT_READ = "amped's own form", "not read"
 # What Git leaves in place of a large file that was not fetched.
 POINTER = "version https://git-lfs.github.com/spec/"
 NOT_FETCHED = "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
 Reader = Callable[[], FoundRows]
-
-
-class Tool(NamedTuple):
-    """A tool whose text files are read: whether a text is of it, and how it is read."""
-
-    fits: Callable[[str], bool]
-    read: Callable[[str, Path], FoundRows]
-
-
-def _heads(text: str) -> list[str]:
-    return text.partition("\n")[0].strip().split(",")
-
-
-# The surest marks first.
-TEXTS = (
-    Tool(lambda text: aiconfigurator.fits(_heads(text)), aiconfigurator.read_text),
-    Tool(lambda text: cudnn.fits(_heads(text)), cudnn.read),
-    Tool(nccl_tests.fits, nccl_tests.read),
-)
+# The readers of text, those with the surest marks first: `fits` says whether a text is of the tool, `read` reads it.
+TEXTS = (aiconfigurator, cudnn, nccl_tests)
+TOOLS = ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, simumax.TOOL))
 
 
 def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
@@ -56,13 +40,13 @@ def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
         ConfigError: if a library is missing that reads tables.
     """
     if not is_folder(path):
-        return [_read(path)]
-    found = [_read_or_leave(each) for each in files_below(path, *SUFFIXES)]
-    if not may_be_none and not any(each.kernels for each in found):
-        problems = [Problem(why, each.file) for each in found for why in each.left]
-        what = f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv, or is a file of {_tools()}"
+        return [_named(path)]
+    files = [_file(file) for file in files_below(path, *SUFFIXES)]
+    if not may_be_none and not kernels_of(files):
+        problems = [Problem(why, file.file) for file in files for why in file.left]
+        what = f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv, or is a file of {TOOLS}"
         raise FileError([Problem(what, advice="name the folder that has them"), *problems], file=str(path))
-    return found
+    return files
 
 
 def read_kernels(path: Path, may_be_none: bool = False) -> list[MeasuredKernels]:
@@ -76,22 +60,10 @@ def read_kernels(path: Path, may_be_none: bool = False) -> list[MeasuredKernels]
 
 def kernels_of(files: Sequence[FileRead]) -> list[MeasuredKernels]:
     """All kernels of some files."""
-    return [kernels for each in files for kernels in each.kernels]
+    return [kernels for file in files for kernels in file.kernels]
 
 
-def _read_or_leave(path: Path) -> FileRead:
-    """A file of a folder. One of another form is left out.
-
-    Raises:
-        FileError: for a damaged file.
-    """
-    reader = _reader(path)
-    if isinstance(reader, str):
-        return FileRead(str(path), "not read", (), {reader: 1})
-    return _made(path, reader)
-
-
-def _read(path: Path) -> FileRead:
+def _named(path: Path) -> FileRead:
     """A file that the user names.
 
     Raises:
@@ -99,23 +71,28 @@ def _read(path: Path) -> FileRead:
     """
     if not exists(path):
         raise FileError("no such file or folder", "name a table of kernels, or a folder of them", file=str(path))
+    file = _file(path)
+    if file.tool == NOT_READ:
+        raise FileError(next(iter(file.left)), f"amped reads its own tables, and files of {TOOLS}", file=str(path))
+    if not file.kernels:
+        problems = (Problem(why, f"{number:,} rows") for why, number in file.left.items())
+        raise FileError([Problem("has no kernel that amped can compare"), *problems], file=str(path))
+    return file
+
+
+def _file(path: Path) -> FileRead:
+    """What a file holds. One of another form is left out.
+
+    Raises:
+        FileError: for a damaged file.
+    """
     reader = _reader(path)
     if isinstance(reader, str):
-        raise FileError(reader, f"amped reads its own tables, and files of {_tools()}", file=str(path))
-    made = _made(path, reader)
-    if not made.kernels:
-        raise FileError([Problem("has no kernel that amped can compare"), *(Problem(why, f"{number:,} rows") for why, number in made.left.items())],
-                        file=str(path))  # fmt: skip
-    return made
-
-
-def _made(path: Path, reader: Reader | None) -> FileRead:
-    """What a reader finds; amped's own tables have no other."""
+        return FileRead(str(path), NOT_READ, (), {reader: 1})
     if reader is None:
         return FileRead(str(path), OWN, tuple(read_table(path)), {}, own=True)
-    found = reader()
-    kernels = tuple(found.kernels())
-    return FileRead(str(path), found.tool, kernels, {why: number for why, number in found.left.items() if number})
+    rows = reader()
+    return FileRead(str(path), rows.tool, kernels=tuple(rows.kernels()), left=+rows.left)
 
 
 def _reader(path: Path) -> Reader | str | None:
@@ -129,7 +106,7 @@ def _reader(path: Path) -> Reader | str | None:
         return NOT_FETCHED
     if path.suffix == ".json" or text.lstrip()[:1] == "{":
         return _reader_of_json(text, path)
-    tool = next((each for each in TEXTS if each.fits(text)), None)
+    tool = next((tool for tool in TEXTS if tool.fits(text)), None)
     return partial(tool.read, text, path) if tool else "is of no form that amped reads"
 
 
@@ -138,7 +115,7 @@ def _reader_of_columns(path: Path) -> Reader | str | None:
     if path.read_bytes()[: len(POINTER)] == POINTER.encode():
         return NOT_FETCHED
     columns = columns_of(path)
-    if aiconfigurator.fits(list(columns)):
+    if columns.keys() >= aiconfigurator.ABOUT:
         return partial(aiconfigurator.read_columns, columns, path)
     return None if path.stem in KINDS else "is no table of kernels: its columns are of no form that amped reads"
 
@@ -148,13 +125,9 @@ def _reader_of_json(text: str, path: Path) -> Reader | str:
     raw: Any = parse_json(text, str(path))
     if simumax.fits(raw):
         return partial(simumax.read, raw, path)
-    if isinstance(raw, dict) and raw.get("schema") == SCHEMA:
+    if schema_of(raw) == SCHEMA:
         return "is a result of `amped bench run`, from which estimates take times: --set measured_kernel_table=FILE"
     if isinstance(raw, dict) and "schema" in raw:
         return not_a_result(raw)
     keys = json.dumps(list(raw)[:5]) if isinstance(raw, dict) else "no object"
     return f"is of no form that amped reads: it has {keys}"
-
-
-def _tools() -> str:
-    return ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, simumax.TOOL))

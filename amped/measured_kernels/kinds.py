@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from amped.base.errors import ConfigError
 from amped.measured_kernels.attention import (
     attention_time,
     peak_attention_flops,
-    peak_attention_time,
-    training_attention_time,
+    peak_backward,
+    peak_forward,
+    training_backward,
+    training_forward,
 )
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.latent_attention import latent_attention_time
-from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, timed, tool
+from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, texts, timed, tool
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
 from amped.theory.nouns.records import Collective, Group, Operator
 
@@ -75,7 +78,7 @@ def product_operator(c: Columns, entry: float, cache: float = 0.0) -> Operator:
     m, n, k = (floats(c[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, WIDE))
     held = found_again(c, work, k * n * entry, cache) * (work.read + work.written)
-    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).with_held(held)
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).having(held=held)
 
 
 # How many copies of the weight a benchmark uses in turn, from the weight's bytes and those of the shared cache; all copies
@@ -102,9 +105,8 @@ def found_again(c: Columns, work: Traffic, weight: Array, cache: float) -> Any:
 
 def product_time(c: Columns, machine: Predictor) -> Any:
     """The time of a product."""
-    tiles = machine.rates.products.tiles
-    made = product_operator(c, machine.entry, machine.cache)
-    return timed(made, machine) + quantizing_time(c, tiles.cores, machine.frequency)
+    kernel = timed(product_operator(c, machine.entry, machine.cache), machine)
+    return kernel + quantizing_time(c, machine.rates.products.tiles.cores, machine.frequency)
 
 
 @dataclass(frozen=True)
@@ -157,15 +159,15 @@ def host_factor(c: Columns, machine: Predictor) -> Any:
 def layout_operator(c: Columns) -> Operator:
     """A product whose result may be accumulated in full precision, as a weight's gradient is."""
     m, n, k = (floats(c[name]) for name in "mnk")
-    adds, full = _are(c["accumulate"], "True"), _are(c["out_dtype"], "fp32")
+    adds, full = texts(c["accumulate"]) == "True", texts(c["out_dtype"]) == "fp32"
     read = (m * k + k * n) * WIDE + adds * m * n * FULL
     work = Traffic(2 * m * n * k, read, m * n * (WIDE + full * (FULL - WIDE)))
     return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work)
 
 
-def layout_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a product whose result may be accumulated in full precision."""
-    return timed(layout_operator(c), machine)
+def time_of(made: Callable[[Columns], Operator]) -> Callable[[Columns, Predictor], Any]:
+    """A function for the time of kernels that are no more than their operators."""
+    return lambda c, machine: timed(made(c), machine)
 
 
 def grouped_operators(c: Columns) -> tuple[Operator, Operator]:
@@ -174,17 +176,14 @@ def grouped_operators(c: Columns) -> tuple[Operator, Operator]:
     flops = 2 * groups * rows * n * k
     work = Traffic(flops, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
     gradient = Traffic(flops, (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL)
-    kind = "grouped_contraction"
-    return (
-        operator(kind, kind, "forward", (rows, n, k, groups), work),
-        operator(kind, kind, "weight_gradient", (k, n, rows, groups), gradient),
-    )
+    made = partial(operator, "grouped_contraction", "grouped_contraction")
+    return made("forward", (rows, n, k, groups), work), made("weight_gradient", (k, n, rows, groups), gradient)
 
 
 def grouped_time(c: Columns, machine: Predictor) -> Any:
     """The time of a product with another weight for each group of rows, in one of its three passes."""
-    forward, weights = (timed(each, machine) for each in grouped_operators(c))
-    return np.where(_are(c["stage"], OF_WEIGHTS), weights, forward)
+    forward, gradient = (timed(made, machine) for made in grouped_operators(c))
+    return np.where(texts(c["stage"]) == OF_WEIGHTS, gradient, forward)
 
 
 def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
@@ -214,7 +213,7 @@ OWN_SHARE = {"all_to_all": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5, "all_r
 
 
 def _sizes_of(c: Columns) -> Array:
-    return np.array([BYTES[str(each)] for each in c["element"]]) * floats(c["elements"])
+    return np.array([BYTES[element] for element in texts(c["element"])]) * floats(c["elements"])
 
 
 def collective_time(c: Columns, machine: Predictor) -> Any:
@@ -222,18 +221,14 @@ def collective_time(c: Columns, machine: Predictor) -> Any:
     if machine.network is None:
         raise ConfigError("no system is built with this accelerator", "its links are not known")
     sizes = _sizes_of(c)
-    names = np.array([COLLECTIVES.get(str(each), str(each)) for each in c["collective"]])
-    found = np.zeros(len(sizes))
-    for name in np.unique(names):
-        own = names == name
-        group = Group("node", floats(c["accelerators"])[own], np.ones(own.sum()))
-        copied = OWN_SHARE.get(str(name), 0.0) * sizes[own] / group.degree / machine.network.inside.bandwidth
-        found[own] = machine.network.time(Collective("it", str(name), sizes[own], group, 1.0)) + copied
-    return found
-
-
-def _are(column: Any, text: str) -> Array:
-    return 1.0 * np.array([str(value) == text for value in column])
+    names = np.array([COLLECTIVES.get(name, name) for name in texts(c["collective"]).tolist()])
+    times = np.zeros(len(sizes))
+    for name in dict.fromkeys(names.tolist()):
+        rows = names == name
+        group = Group("node", floats(c["accelerators"])[rows], np.ones(rows.sum()))
+        copied = OWN_SHARE.get(name, 0.0) * sizes[rows] / group.degree / machine.network.inside.bandwidth
+        times[rows] = machine.network.time(Collective("it", name, sizes[rows], group, 1.0)) + copied
+    return times
 
 
 PRODUCT = ("m", "n", "k")
@@ -242,16 +237,16 @@ OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak
 ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
 KINDS = {
     "products": KernelKind(PRODUCT, product_time, measured=("software", "precision", "time_us"), host=host_factor),
-    "products_with_layout": KernelKind((*PRODUCT, "layout", "accumulate", "out_dtype"), layout_time, **OF_PEAK,
+    "products_with_layout": KernelKind((*PRODUCT, "layout", "accumulate", "out_dtype"), time_of(layout_operator), **OF_PEAK,
                                        seconds=share_of_peak(lambda c: 2.0 * c["m"] * c["n"] * c["k"])),
     "grouped_products": KernelKind(("ng", "M", "N", "K", "stage"), grouped_time, **OF_PEAK,
                                    seconds=share_of_peak(lambda c: 2.0 * c["ng"] * c["M"] * c["N"] * c["K"])),
     "attention_forward": KernelKind(("batch", "tokens", "heads", "key_value_heads", "head_dimension", "window"), attention_time),
-    "training_attention_forward": KernelKind(TRAINING, training_attention_time("forward")),
-    "training_attention_backward": KernelKind(TRAINING, training_attention_time("input_gradient")),
-    "attention_forward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("forward"), **OF_PEAK,
+    "training_attention_forward": KernelKind(TRAINING, time_of(training_forward)),
+    "training_attention_backward": KernelKind(TRAINING, time_of(training_backward)),
+    "attention_forward_of_peak": KernelKind(ATTENTION_OF_PEAK, time_of(peak_forward), **OF_PEAK,
                                             seconds=share_of_peak(peak_attention_flops(2.0))),
-    "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, peak_attention_time("input_gradient"), **OF_PEAK,
+    "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, time_of(peak_backward), **OF_PEAK,
                                              seconds=share_of_peak(peak_attention_flops(2.0 * FUSED_BACKWARD_PRODUCTS))),
     "latent_attention_forward": KernelKind(("batch", "tokens", "heads"), latent_attention_time),
     "experts_forward": KernelKind(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from amped.measured_kernels.attention import attention
 from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, timed, tool
@@ -62,8 +61,3 @@ def latent_attention_time(c: Columns, machine: Predictor) -> Any:
     made, copied = latent_attention_operator(c, KEYS if padded else VALUES), copied_bytes(c, padded)
     share = share_of_traffic(made.bytes + copied, machine.cache, bandwidth, machine.core_bandwidth)
     return timed(made, machine) + timed(expansion_operator(c), machine) + copied * share / bandwidth
-
-
-def without_expansion(c: Columns) -> NDArray[np.bool_]:
-    """Which rows measure nothing but the attention."""
-    return np.full(len(c["tokens"]), not expands(c))

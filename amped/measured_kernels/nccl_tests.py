@@ -5,14 +5,16 @@ Source: NVIDIA/nccl-tests, src/util.cu (the columns), src/*.cu (what the sizes o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amped.base.errors import FileError, Problem, quoted
+from amped.base.errors import quoted
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
 from amped.measured_kernels.kinds import BYTES, COLLECTIVES
+from amped.measured_kernels.rows_of_tools import WRITE_AGAIN, placed
 
 TOOL = "nccl-tests"
 # What mpirun and srun write before each line of a process.
@@ -21,6 +23,8 @@ HEAD = re.compile(r"^#\s*size\s+count\s+type\b")
 RANK = re.compile(r"^#\s*Rank\s+\d+.*?\bon\s+(?P<host>\S+)\s+device\s+\d+\s+\[\S*\]\s*(?P<device>.*)")
 STARTED = re.compile(r"\b(?P<name>[a-z]+(?:_[a-z]+)?)_perf(?:_mpi)?\b")
 VERSION = re.compile(r"nccl-library=(\d+)|NCCL version (\d+(?:\.\d+)+)")
+# A number of wrong results that is zero.
+ZERO = re.compile(r"[+-]?[0.]+(e[+-]?\d+)?")
 # The collectives that amped has laws of.
 KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
 # Time, two bandwidths and wrong results, out of place and then in place.
@@ -73,43 +77,41 @@ def read(text: str, path: Path) -> FoundRows:
     Raises:
         FileError: for a damaged line, with its number.
     """
-    found, named = FoundRows(TOOL), STARTED.search(path.stem)
+    collectives, named = FoundRows(TOOL), STARTED.search(path.stem)
     for number, words, run in _lines(text, named["name"] if named else None):
-        size, kind, time = _measured(words, run, number, path)
-        why = run.left_because() or _wrong(words, run) or (None if kind in BYTES else f"elements of type {kind}")
-        if why is None and not size:
-            why = "an empty payload"
-        if why is not None:
-            found.leave(why)
+        with placed(f"line {number}", path, WRITE_AGAIN):
+            size, kind, time = _measured(words, run)
+        if why := run.left_because() or _left_because(words, run):
+            collectives.leave(why)
             continue
-        found.add(
+        collectives.add(
             "collectives", accelerator=run.devices[0], nccl=run.version, collective=COLLECTIVES.get(str(run.collective), run.collective),
             element=kind, accelerators=len(run.devices), elements=int(size / BYTES[kind]), time_us=time,
         )  # fmt: skip
-        found.leave(IN_PLACE)
-    return found
+        collectives.leave(IN_PLACE)
+    return collectives
 
 
 def _lines(text: str, named: str | None) -> Iterator[tuple[int, list[str], Run]]:
     """The lines of measurements: number, words, and the run that they belong to."""
     run, started, version = Run(named, ""), named, ""
-    for number, line in enumerate(text.splitlines(), 1):
-        own = TAG.sub("", line).strip()
-        if told := VERSION.search(own):
-            version = told[2] or _release(told[1])
-        if told := STARTED.search(own):
-            started = told["name"]
-        if own.startswith("# nThread"):
+    for number, tagged in enumerate(text.splitlines(), 1):
+        line = TAG.sub("", tagged).strip()
+        if release := VERSION.search(line):
+            version = release[2] or _release(release[1])
+        if test := STARTED.search(line):
+            started = test["name"]
+        if line.startswith("# nThread"):
             run = Run(started, version)
-        elif told := RANK.match(own):
-            run.hosts.append(told["host"])
-            run.devices.append(without_vendor(told["device"]))
-        elif HEAD.match(own):
-            run.heads, run.version = own.lstrip("# ").split(), version or run.version
-        elif own.startswith("# Avg bus bandwidth"):
+        elif rank := RANK.match(line):
+            run.hosts.append(rank["host"])
+            run.devices.append(without_vendor(rank["device"]))
+        elif HEAD.match(line):
+            run.heads, run.version = line.lstrip("# ").split(), version or run.version
+        elif line.startswith("# Avg bus bandwidth"):
             started = named
-        elif run.heads and _is_row(own.split()):
-            yield number, own.split(), run
+        elif run.heads and _is_row(line.split()):
+            yield number, line.split(), run
 
 
 def _release(code: str) -> str:
@@ -130,39 +132,41 @@ def _first(words: list[str], run: Run) -> int:
     return place - blank
 
 
-def _measured(words: list[str], run: Run, number: int, path: Path) -> tuple[int, str, float]:
+def _measured(words: list[str], run: Run) -> tuple[float, str, float]:
     """The bytes, the type of the elements and the microseconds of a line.
 
     Raises:
-        FileError: with the line, if it is cut, has something else than numbers, or its numbers contradict one another.
+        ValueError: if it is cut, has something else than numbers, or its numbers contradict one another.
     """
     first = _first(words, run)
     if len(words) < first + 2 * MEASURED:
-        raise _damaged(f"ends after {len(words)} of {first + 2 * MEASURED} columns", number, path)
-    try:
-        size, _, time, bandwidth = int(words[0]), int(words[1]), float(words[first]), float(words[first + 1])
-    except ValueError:
-        told = next(word for word in (*words[:2], *words[first : first + 2]) if not _is_number(word))
-        raise _damaged(f"{quoted(told)} is no number", number, path) from None
+        raise ValueError(f"ends after {len(words)} of {first + 2 * MEASURED} columns")
+    size, _, time, bandwidth = map(_number, (*words[:2], *words[first : first + 2]))
     if size and (time <= 0 or abs(size / time / 1e3 - bandwidth) > ROUNDED + AGREEING * bandwidth):
-        raise _damaged(f"{size} bytes in {time:g} us are not {bandwidth:g} GB/s", number, path)
+        raise ValueError(f"{size:.0f} bytes in {time:g} us are not {bandwidth:g} GB/s")
     return size, words[2], time
 
 
-def _wrong(words: list[str], run: Run) -> str | None:
-    """Why a line does not count: its results were wrong."""
-    told = words[_first(words, run) + MEASURED - 1]
-    return "wrong results" if told not in ("0", "N/A") and not (_is_number(told) and float(told) == 0) else None
+def _left_because(words: list[str], run: Run) -> str | None:
+    """Why amped cannot compare a line; None if it can."""
+    wrong = words[_first(words, run) + MEASURED - 1]
+    if wrong != "N/A" and not ZERO.fullmatch(wrong):
+        return "wrong results"
+    if words[2] not in BYTES:
+        return f"elements of type {words[2]}"
+    return None if float(words[0]) else "an empty payload"
 
 
-def _is_number(word: str) -> bool:
+def _number(word: str) -> float:
+    """The number that a word is.
+
+    Raises:
+        ValueError: with the word, if it is none.
+    """
     try:
-        float(word)
+        number = float(word)
     except ValueError:
-        return False
-    return True
-
-
-def _damaged(what: str, number: int, path: Path) -> FileError:
-    """The error for a damaged line."""
-    return FileError(Problem(what, f"line {number}", "write the line again, or take it out"), file=str(path))
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{quoted(word)} is no number")
+    return number

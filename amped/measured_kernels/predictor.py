@@ -68,8 +68,8 @@ def share_of_traffic(needed: Any, cache: float, bandwidth: Any, core_bandwidth: 
     Source: ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py and collect_attn.py (one set of weights and inputs
     for all runs).
     """
-    found = np.clip(2.0 * cache / needed - 1.0, 0.0, 1.0)
-    return 1.0 - found * np.maximum(1.0 - bandwidth / core_bandwidth, 0.0)
+    share_found = np.clip(2.0 * cache / needed - 1.0, 0.0, 1.0)
+    return 1.0 - share_found * np.maximum(1.0 - bandwidth / core_bandwidth, 0.0)
 
 
 def tool(c: Columns) -> str:
@@ -80,3 +80,8 @@ def tool(c: Columns) -> str:
 def floats(column: Any) -> Array:
     """A column as numbers."""
     return np.asarray(column, dtype=np.float64)
+
+
+def texts(column: Any) -> NDArray[np.str_]:
+    """A column as texts."""
+    return np.asarray(column, dtype=np.str_)

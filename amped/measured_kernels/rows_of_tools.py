@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,13 @@ from typing import Any
 from amped.base.errors import FileError, Problem, quoted
 
 Cells = Mapping[str, Any]
+# What to do about a line that is cut or contradicts itself.
+WRITE_AGAIN = "write the line again, or take it out"
+
+
+def heads_of(text: str) -> set[str]:
+    """The columns that the first line of a text names."""
+    return {*text.partition("\n")[0].strip().split(",")}
 
 
 def rows_of_text(text: str, path: Path) -> tuple[list[str], Iterator[tuple[str, Cells]]]:
@@ -21,25 +28,21 @@ def rows_of_text(text: str, path: Path) -> tuple[list[str], Iterator[tuple[str, 
     """
     reader = csv.reader(text.splitlines(keepends=True))
     heads = next(reader)
-    numbered = ((f"line {reader.line_num}", own) for own in reader if own)
-    return heads, ((place, _cells(heads, own, place, path)) for place, own in numbered)
 
+    def rows() -> Iterator[tuple[str, Cells]]:
+        for cells in filter(None, reader):
+            place = f"line {reader.line_num}"
+            with placed(place, path, WRITE_AGAIN):
+                if len(cells) != len(heads):
+                    raise ValueError(f"has {len(cells)} of {len(heads)} columns")
+            yield place, dict(zip(heads, cells, strict=True))
 
-def _cells(heads: Sequence[str], own: Sequence[str], place: str, path: Path) -> Cells:
-    """The cells of a line by the names of their columns.
-
-    Raises:
-        FileError: for a line with too few or too many.
-    """
-    if len(own) != len(heads):
-        what = f"has {len(own)} of {len(heads)} columns"
-        raise FileError(Problem(what, place, "write the line again, or take it out"), file=str(path))
-    return dict(zip(heads, own, strict=True))
+    return heads, rows()
 
 
 @contextmanager
-def placed(place: str, path: Path) -> Iterator[None]:
-    """Gives a wrong cell of a row its place.
+def placed(place: str, path: Path, advice: str = "correct it, or take it out") -> Iterator[None]:
+    """Gives what is wrong with a row its place, and says what to do about it.
 
     Raises:
         FileError: where a ValueError is raised inside.
@@ -47,7 +50,7 @@ def placed(place: str, path: Path) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise FileError(Problem(str(error), place, "correct it, or take it out"), file=str(path)) from None
+        raise FileError(Problem(str(error), place, advice), file=str(path)) from None
 
 
 def positive(cells: Cells, column: str) -> float:

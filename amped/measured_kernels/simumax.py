@@ -6,13 +6,14 @@ Source: MooreThreads/SimuMax, configs/system/*.json.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amped.base.errors import FileError, Problem, quoted
+from amped.base.errors import quoted
 from amped.measured_kernels.found_rows import FoundRows
 from amped.measured_kernels.kinds import KINDS
+from amped.measured_kernels.rows_of_tools import Cells, placed
 
 TOOL = "SimuMax"
 # For each operator with shapes that amped has a law of: the kind of kernel.
@@ -43,72 +44,74 @@ def read(raw: Mapping[str, Any], path: Path) -> FoundRows:
     Raises:
         FileError: for a shape or a number that is damaged, with its JSON path.
     """
-    found = FoundRows(TOOL)
-    name = str(raw.get("sys_name", path.stem))
-    for operator, own in raw["accelerator"]["op"].items():
-        for place, shape, share in _shapes(operator, own, path):
-            cells = _cells(shape, place, path)
-            why = _left_because(operator, cells)
-            if why:
-                found.leave(why)
-                continue
-            own_peak = _positive(own.get(PEAK), f"/accelerator/op/{operator}/{PEAK}", path)
-            found.add(OPERATORS[operator], **_columns(OPERATORS[operator], cells, place, path), accelerator=MACHINES.get(name, name), peak_tflops=own_peak,
-                      fraction_of_peak=_positive(share, place, path))  # fmt: skip
-    without = sum(1 for own in raw["accelerator"]["op"].values() if isinstance(own, Mapping) and SHAPES not in own)
+    kernels, accelerator = FoundRows(TOOL), raw["accelerator"]
+    machine = str(raw.get("sys_name", path.stem))
+    for name, operator in accelerator["op"].items():
+        place = f"/accelerator/op/{name}"
+        with placed(place, path, advice=""):
+            shapes = _shapes(operator)
+        for shape, share in shapes.items():
+            with placed(f"{place}/{SHAPES}/{shape}", path):
+                cells = _cells(shape)
+                if why := _left_because(name, cells):
+                    kernels.leave(why)
+                    continue
+                with placed(f"{place}/{PEAK}", path):
+                    peak = _positive(operator.get(PEAK))
+                kernels.add(OPERATORS[name], **_columns(OPERATORS[name], cells), accelerator=MACHINES.get(machine, machine),
+                          peak_tflops=peak, fraction_of_peak=_positive(share))  # fmt: skip
+    without = sum(SHAPES not in operator for operator in accelerator["op"].values())
     if without:
-        found.leave("operators with one share of the peak for all shapes", without)
+        kernels.leave("operators with one share of the peak for all shapes", without)
     for section in ("bandwidth", "networks"):
-        if section in raw or section in raw["accelerator"]:
-            found.leave(f"section '{section}': rates without shapes")
-    return found
+        if section in raw or section in accelerator:
+            kernels.leave(f"section '{section}': rates without shapes")
+    return kernels
 
 
-def _shapes(operator: str, own: Any, path: Path) -> Iterator[tuple[str, str, Any]]:
-    """The shapes of an operator: JSON path, text and share of the peak.
+def _shapes(operator: Any) -> Mapping[str, Any]:
+    """The shapes of an operator, each with its share of the peak.
 
     Raises:
-        FileError: for something else than shapes.
+        ValueError: for something else than an operator.
     """
-    place = f"/accelerator/op/{operator}"
-    shapes = own.get(SHAPES, {}) if isinstance(own, Mapping) else None
+    shapes = operator.get(SHAPES, {}) if isinstance(operator, Mapping) else None
     if not isinstance(shapes, Mapping):
-        raise FileError(Problem(f"is no operator with '{SHARE}' and '{SHAPES}'", place), file=str(path))
-    for shape, share in shapes.items():
-        yield f"{place}/{SHAPES}/{shape}", shape, share
+        raise ValueError(f"is no operator with '{SHARE}' and '{SHAPES}'")
+    return shapes
 
 
-def _cells(shape: str, place: str, path: Path) -> dict[str, object]:
+def _cells(shape: str) -> Cells:
     """The columns of a shape, which is written as `m=4096, k=5120, …`.
 
     Raises:
-        FileError: for a shape that is written otherwise.
+        ValueError: for a shape that is written otherwise.
     """
     parts = [PART.fullmatch(part) for part in shape.split(",")]
-    pairs = [(part[1], part[2]) for part in parts if part]
-    wrong = len(pairs) < len(parts) or any(
-        not value.isdigit() or value == "0" for name, value in pairs if name not in WORDS
-    )
-    if wrong:
-        raise FileError(
-            Problem("is no shape like 'm=4096, k=5120, n=1536'", place, "correct it, or take it out"), file=str(path)
-        )
-    return {name: value if name in WORDS else int(value) for name, value in pairs}
+    cells: dict[str, Any] = {part[1]: part[2] if part[1] in WORDS else _size(part[2]) for part in parts if part}
+    if None in (*parts, *cells.values()):
+        raise ValueError("is no shape like 'm=4096, k=5120, n=1536'")
+    return cells
 
 
-def _columns(kind: str, cells: Mapping[str, object], place: str, path: Path) -> dict[str, object]:
+def _size(text: str) -> int | None:
+    """The whole number above 0 that a text is; None if it is none."""
+    return (int(text) if text.isdecimal() else 0) or None
+
+
+def _columns(kind: str, cells: Cells) -> Cells:
     """The cells that amped's table has.
 
     Raises:
-        FileError: for a shape that lacks one.
+        ValueError: for a shape that lacks one.
     """
     missing = [name for name in KINDS[kind].shape if name not in cells]
     if missing:
-        raise FileError(Problem(f"has no {', '.join(missing)}", place, "correct it, or take it out"), file=str(path))
+        raise ValueError(f"has no {', '.join(missing)}")
     return {name: cells[name] for name in KINDS[kind].shape}
 
 
-def _left_because(operator: str, cells: Mapping[str, object]) -> str | None:
+def _left_because(operator: str, cells: Cells) -> str | None:
     """Why amped cannot compare a shape; None if it can."""
     if operator not in OPERATORS:
         return f"{operator}: amped has no law of this kernel by layout"
@@ -117,14 +120,12 @@ def _left_because(operator: str, cells: Mapping[str, object]) -> str | None:
     return f"products with {cells['dtype']} factors" if cells.get("dtype", "bf16") != "bf16" else None
 
 
-def _positive(value: Any, place: str, path: Path) -> float:
+def _positive(value: Any) -> float:
     """A number above 0.
 
     Raises:
-        FileError: for another value.
+        ValueError: for another value.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise FileError(
-            Problem(f"{quoted(value)} is no number above 0", place, "correct it, or take it out"), file=str(path)
-        )
+        raise ValueError(f"{quoted(value)} is no number above 0")
     return float(value)

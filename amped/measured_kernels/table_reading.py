@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.extras import from_extra
 from amped.measured_kernels.kinds import KINDS, KernelKind
+from amped.measured_kernels.predictor import Array, floats
 
-Array = NDArray[np.float64]
 ENDINGS = {".parquet": ("pyarrow.parquet", "read_table"), ".csv": ("pyarrow.csv", "read_csv")}
 # The columns that hold words, and the column that may hold 0.
 TEXTS = (
@@ -65,28 +65,20 @@ class MeasuredKernels:
 
 
 def read_table(path: Path) -> list[MeasuredKernels]:
-    """The kernels of one table, whose name tells its kind.
+    """The kernels of one table, whose name tells its kind, grouped by what ran them.
 
     Raises:
-        FileError: if it has no such name, or is no such table.
+        FileError: if it is no such table.
     """
-    if path.stem not in KINDS:
-        raise FileError(f"has not the name of a table of kernels: {', '.join(KINDS)}", "name it so", file=str(path))
-    return list(_read(path, KINDS[path.stem]))
-
-
-def _read(path: Path, kind: KernelKind) -> Iterator[MeasuredKernels]:
-    """The kernels of one table, grouped by what ran them."""
-    columns = columns_of(path)
-    missing = [name for name in (*kind.shape, *kind.measured, "accelerator") if name not in columns]
+    kind, columns = KINDS[path.stem], columns_of(path)
+    needed = (*kind.shape, *kind.measured)
+    missing = ", ".join(quoted(name) for name in (*needed, "accelerator") if name not in columns)
     if missing:
-        raise FileError(
-            f"has no column {', '.join(map(quoted, missing))}", "add it, or leave the file out", file=str(path)
-        )
-    problems = [told for name in (*kind.shape, *kind.measured) for told in _wrong(name, columns[name])]
+        raise FileError(f"has no column {missing}", "add it, or leave the file out", file=str(path))
+    problems = [problem for name in needed for problem in _wrong(name, columns[name])]
     if problems:
         raise FileError(problems, file=str(path))
-    yield from grouped(columns, kind)
+    return list(grouped(columns, kind))
 
 
 def grouped(columns: Mapping[str, Any], kind: KernelKind) -> Iterator[MeasuredKernels]:
@@ -96,16 +88,16 @@ def grouped(columns: Mapping[str, Any], kind: KernelKind) -> Iterator[MeasuredKe
     if not len(compared):
         return
     names = [name for name in ("accelerator", "precision", *kind.library) if name in columns]
-    _, first, group = np.unique(np.array([_key(columns, names, n) for n in range(_length(columns))]),
-                                return_index=True, return_inverse=True)  # fmt: skip
-    kept_out = np.array([is_kept_out(_key(columns, kind.shape, n)) for n in range(_length(columns))])
-    for number, place in enumerate(first):
-        own = np.flatnonzero(group == number)
-        cut = {name: column[own] for name, column in columns.items()}
-        library = " ".join(str(columns[name][place]) for name in kind.library if name in columns)
-        precision = str(columns["precision"][place]) if "precision" in columns else kind.precision
-        times = np.asarray(kind.seconds(cut), dtype=np.float64)
-        yield MeasuredKernels(kind, str(columns["accelerator"][place]), precision, library, cut, times, kept_out[own])
+    _, group = np.unique(_keys(columns, names), return_inverse=True)
+    kept_out = np.array([is_kept_out(shape) for shape in _keys(columns, kind.shape)])
+    for number in range(max(group) + 1):
+        rows = np.flatnonzero(group == number)
+        c = {name: column[rows] for name, column in columns.items()}
+        yield MeasuredKernels(
+            kind, str(c["accelerator"][0]), precision=str(c["precision"][0]) if "precision" in c else kind.precision,
+            library=" ".join(str(c[name][0]) for name in kind.library if name in c), columns=c, times=floats(kind.seconds(c)),
+            kept_out=kept_out[rows],
+        )  # fmt: skip
 
 
 def _wrong(name: str, column: Any) -> Iterator[Problem]:
@@ -117,8 +109,8 @@ def _wrong(name: str, column: Any) -> Iterator[Problem]:
     else:
         right = np.array([str(value).replace(".", "", 1).isdigit() for value in column])
     for place in np.flatnonzero(~right)[:1]:
-        told = f"{quoted(str(column[place]))} is no number above 0"
-        yield Problem(told, f"row {place + 1}, column '{name}'", "correct it, or take the row out")
+        what = f"{quoted(str(column[place]))} is no number above 0"
+        yield Problem(what, f"row {place + 1}, column '{name}'", "correct it, or take the row out")
 
 
 def columns_of(path: Path) -> dict[str, Any]:
@@ -136,12 +128,9 @@ def columns_of(path: Path) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _length(columns: Mapping[str, Any]) -> int:
-    return len(next(iter(columns.values())))
-
-
-def _key(columns: Mapping[str, Any], names: Sequence[str], row: int) -> str:
-    return ",".join(str(columns[name][row]) for name in names)
+def _keys(columns: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """For each row, the values of some columns as one text."""
+    return [",".join(map(str, values)) for values in zip(*(columns[name] for name in names), strict=True)]
 
 
 def is_kept_out(shape: str) -> bool:
@@ -157,8 +146,8 @@ def chosen(
     Raises:
         ConfigError: if there are no such kernels.
     """
-    found = [each for each in kernels if accelerator is None or row_of(each.accelerator) == row_of(accelerator)]
-    if not found:
-        names = ", ".join(dict.fromkeys(each.accelerator for each in kernels))
+    ran_there = [k for k in kernels if accelerator is None or row_of(k.accelerator) == row_of(accelerator)]
+    if not ran_there:
+        names = ", ".join(dict.fromkeys(k.accelerator for k in kernels))
         raise ConfigError(f"no kernel was measured on {quoted(accelerator or '')}", f"there are those of {names}")
-    return found
+    return ran_there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from amped.base.errors import FileError
 from amped.base.files import exists, files_below, is_file, is_folder
 from amped.measured_kernels.attention import (
     attention_operator,
-    peak_operator,
+    peak_backward,
+    peak_forward,
     prepared_bytes,
-    training_operator,
+    training_backward,
+    training_forward,
 )
 from amped.measured_kernels.bench_results import is_bench_result, read_bench_result, results_of
 from amped.measured_kernels.kernel_files import SUFFIXES, read_kernels
@@ -30,8 +32,8 @@ from amped.measured_kernels.kinds import (
     product_operator,
     quantizing_time,
 )
-from amped.measured_kernels.latent_attention import latent_attention_operator, without_expansion
-from amped.measured_kernels.predictor import BYTES_PER_CYCLE, share_of_traffic
+from amped.measured_kernels.latent_attention import expands, latent_attention_operator
+from amped.measured_kernels.predictor import BYTES_PER_CYCLE, Array, floats, share_of_traffic, texts
 from amped.measured_kernels.table_reading import WINDOW, MeasuredKernels
 from amped.theory.nouns.records import Operator, TimedKernels
 
@@ -46,20 +48,20 @@ CAUSAL_SHARE = 0.5
 Part = tuple[tuple[str, ...], Operator, Any]
 
 
-def _products(own: MeasuredKernels, cache: float) -> Iterator[Part]:
-    yield (FORWARD, INPUT, WEIGHTS), product_operator(own.columns, PRECISIONS[own.precision][0], cache), _all(own)
+def _products(k: MeasuredKernels, cache: float) -> Iterator[Part]:
+    yield (FORWARD, INPUT, WEIGHTS), product_operator(k.columns, PRECISIONS[k.precision][0], cache), True
 
 
-def _layouts(own: MeasuredKernels, _: float) -> Iterator[Part]:
-    made = layout_operator(own.columns)
+def _layouts(k: MeasuredKernels, _: float) -> Iterator[Part]:
+    made = layout_operator(k.columns)
     for layout, phase in LAYOUTS.items():
-        yield (phase,), made, _where(own, "layout", layout)
+        yield (phase,), made, texts(k.columns["layout"]) == layout
 
 
-def _groups(own: MeasuredKernels, _: float) -> Iterator[Part]:
-    forward, weights = grouped_operators(own.columns)
+def _groups(k: MeasuredKernels, _: float) -> Iterator[Part]:
+    forward, gradient = grouped_operators(k.columns)
     for stage, phase in STAGES.items():
-        yield (phase,), weights if phase == WEIGHTS else forward, _where(own, "stage", stage)
+        yield (phase,), gradient if phase == WEIGHTS else forward, texts(k.columns["stage"]) == stage
 
 
 def _attention(
@@ -67,16 +69,16 @@ def _attention(
 ) -> Callable[[MeasuredKernels, float], Iterator[Part]]:
     """A function for a causal attention; one with a window is left out, because its keys are not those of its shape."""
 
-    def parts(own: MeasuredKernels, _: float) -> Iterator[Part]:
-        c = own.columns
-        whole = (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else _all(own)
-        yield (phase,), made(c), whole & (c["mask"] == "causal") if "mask" in c else whole
+    def parts(k: MeasuredKernels, _: float) -> Iterator[Part]:
+        c = k.columns
+        is_whole = (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else True
+        yield (phase,), made(c), is_whole & (texts(c.get("mask", "causal")) == "causal")
 
     return parts
 
 
-def _latent(own: MeasuredKernels, _: float) -> Iterator[Part]:
-    yield (FORWARD,), latent_attention_operator(own.columns), without_expansion(own.columns)
+def _latent(k: MeasuredKernels, _: float) -> Iterator[Part]:
+    yield (FORWARD,), latent_attention_operator(k.columns), not expands(k.columns)
 
 
 # The kinds whose kernels are operators of an estimate. A whole mixture layer, a dispatch and a collective are not.
@@ -86,10 +88,10 @@ PARTS: Mapping[str, Callable[[MeasuredKernels, float], Iterator[Part]]] = {
     "grouped_products": _groups,
     "attention_forward": _attention(FORWARD, attention_operator),
     "latent_attention_forward": _latent,
-    "training_attention_forward": _attention(FORWARD, partial(training_operator, phase=FORWARD)),
-    "training_attention_backward": _attention(INPUT, partial(training_operator, phase=INPUT)),
-    "attention_forward_of_peak": _attention(FORWARD, partial(peak_operator, phase=FORWARD)),
-    "attention_backward_of_peak": _attention(INPUT, partial(peak_operator, phase=INPUT)),
+    "training_attention_forward": _attention(FORWARD, training_forward),
+    "training_attention_backward": _attention(INPUT, training_backward),
+    "attention_forward_of_peak": _attention(FORWARD, peak_forward),
+    "attention_backward_of_peak": _attention(INPUT, peak_backward),
 }
 
 
@@ -114,14 +116,13 @@ def timed_kernels(
     Raises:
         FileError: if a file cannot be read or is no such table.
     """
-    found = [
-        _record(own, phases, made, where, cores, frequency, cache if bandwidth else 0.0, bandwidth)
-        for own in _read(path, _changed(path))
-        if is_asked(own.accelerator) and own.precision in PRECISIONS and NAME_OF_KIND[id(own.kind)] in PARTS
-        for phases, made, where in PARTS[NAME_OF_KIND[id(own.kind)]](own, cache)
-        if np.any(where)
-    ]
-    return tuple(found)
+    return tuple(
+        _record(k, phases, made, rows, cores, frequency, cache if bandwidth else 0.0, bandwidth)
+        for k in _read(path, _changed(path))
+        if is_asked(k.accelerator) and k.precision in PRECISIONS and NAME_OF_KIND[id(k.kind)] in PARTS
+        for phases, made, counts in PARTS[NAME_OF_KIND[id(k.kind)]](k, cache)
+        if len(rows := np.flatnonzero(np.broadcast_to(counts, len(k))))
+    )
 
 
 @lru_cache(maxsize=4)
@@ -129,50 +130,46 @@ def _read(path: Path, changed: tuple[tuple[Path, int], ...]) -> list[MeasuredKer
     """All kernels that a path names; `changed` tells when these last changed, so that they are read again."""
     del changed
     if is_folder(path):
-        results = [kernels for each in results_of(path) for kernels in read_bench_result(each)]
+        results = [kernels for file in results_of(path) for kernels in read_bench_result(file)]
         return [*results, *read_kernels(path, may_be_none=bool(results))]
     if not is_file(path) or path.suffix not in SUFFIXES:
-        endings = ", ".join(SUFFIXES)
-        raise FileError(
-            "is no table of measured kernels", f"name a file that ends in {endings}, or a folder", str(path)
-        )
+        advice = f"name a file that ends in {', '.join(SUFFIXES)}, or a folder"
+        raise FileError("is no table of measured kernels", advice, str(path))
     return read_bench_result(path) if is_bench_result(path) else read_kernels(path)
 
 
 def _changed(path: Path) -> tuple[tuple[Path, int], ...]:
     """The files that a path names, with when each last changed; one that is gone meanwhile is left out."""
     files = files_below(path, *SUFFIXES) if is_folder(path) else [path]
-    return tuple((each, each.stat().st_mtime_ns) for each in files if exists(each))
+    return tuple((file, file.stat().st_mtime_ns) for file in files if exists(file))
 
 
 def _record(
-    own: MeasuredKernels,
+    k: MeasuredKernels,
     phases: tuple[str, ...],
     made: Operator,
-    where: Any,
+    rows: NDArray[np.int_],
     cores: float,
     frequency: float,
     cache: float,
     bandwidth: float,
 ) -> TimedKernels:
-    """Kernels of one kind; of those that ran one shape, the fastest."""
-    count = len(own)
-    whole = made.mapped(lambda value: np.broadcast_to(np.asarray(value, dtype=np.float64), count))
-    sides = np.stack([whole.m, whole.n, whole.k, whole.batch, whole.both_widths], axis=-1)
-    place = _fastest(sides, own.times, np.flatnonzero(where))
-    converting = (
-        quantizing_time(own.columns, cores, frequency) if "software" in own.columns and "m" in own.columns else 0.0
-    )
-    spent = np.broadcast_to(np.asarray(converting, dtype=np.float64), count)[place]
-    precision = PRECISION_OF_FILE.get(own.precision, own.precision)
-    moved = prepared_bytes(own.columns, PRECISIONS[own.precision][0]) if own.kind is KINDS["attention_forward"] else 0.0
+    """Some rows of kernels of one kind; of those that ran one shape, the fastest."""
+
+    def column(value: Any) -> Array:
+        return np.broadcast_to(floats(value), len(k))
+
+    c, shape, entry = k.columns, made.mapped(column), PRECISIONS[k.precision][0]
+    sides = np.stack([shape.m, shape.n, shape.k, shape.batch, shape.both_widths], axis=-1)
+    place = _fastest(sides, k.times, rows)
+    moved = prepared_bytes(c, entry) if k.kind is KINDS["attention_forward"] else 0.0
     from_memory = moved * share_of_traffic(made.bytes + moved, cache, bandwidth, cores * frequency * BYTES_PER_CYCLE)
-    prepared = np.broadcast_to(np.asarray(from_memory, dtype=np.float64), count)
-    share = CAUSAL_SHARE if made.kind == "fused_attention" else 1.0
-    at_place = whole.mapped(lambda v: v[place])
+    converting = quantizing_time(c, cores, frequency) if k.kind is KINDS["products"] else 0.0
     return TimedKernels(
-        own.library, made.kind, phases, precision, at_place, own.times[place], spent, prepared[place], share
-    )
+        k.library, made.kind, phases, precision=PRECISION_OF_FILE.get(k.precision, k.precision),
+        operator=shape.mapped(lambda values: values[place]), time=k.times[place], converting=column(converting)[place],
+        prepared=column(from_memory)[place], share=CAUSAL_SHARE if made.kind == "fused_attention" else 1.0,
+    )  # fmt: skip
 
 
 def _fastest(sides: NDArray[np.float64], times: NDArray[np.float64], among: NDArray[np.int_]) -> NDArray[np.int_]:
@@ -180,11 +177,3 @@ def _fastest(sides: NDArray[np.float64], times: NDArray[np.float64], among: NDAr
     order = among[np.argsort(times[among], kind="stable")]
     _, first = np.unique(sides[order], axis=0, return_index=True)
     return order[np.sort(first)]
-
-
-def _all(own: MeasuredKernels) -> NDArray[np.bool_]:
-    return np.ones(len(own), dtype=np.bool_)
-
-
-def _where(own: MeasuredKernels, column: str, text: str) -> NDArray[np.bool_]:
-    return np.array([str(value) == text for value in own.columns[column]])

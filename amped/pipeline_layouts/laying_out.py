@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from amped.configuring.layout_text import LAYER, PREDICTION, Layout, Pattern, co
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run, run_layouts
 from amped.engine.resolve import chosen_values, plan
-from amped.pipeline_layouts.balance import Room, Row, balanced, nearby
+from amped.pipeline_layouts.balance import Room, Row, balanced, even, nearby
 from amped.pipeline_layouts.starts import in_runs
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.memory.stage_bytes import bytes_with
@@ -47,7 +46,6 @@ BYTES = (
 )  # fmt: skip
 # The results by which layouts near the balanced one are compared.
 STEP = ("step_time", "keeps_memory_headroom", "fits_in_memory", "layers_divide_by_stages_and_chunks")
-Counts = list[list[list[int]]]
 # The embedding and the output head count as one layer each.
 SLOTS = 2
 # The most chunks for each layer and end of a network for which a layout is sought.
@@ -62,11 +60,11 @@ AT_ONCE = 131_072
 MOST_BEST, MOST_IN_A_ROUND = 32, 600_000
 
 
-def laid_out(known: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
+def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
     """The sources with the layout of the stages in them, if the pipeline needs one.
 
     Args:
-        known: the formulas.
+        catalogue: the formulas.
         sources: what is given.
         is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one, which takes a
             fifth of the time to find.
@@ -78,16 +76,16 @@ def laid_out(known: Catalogue, sources: Sources, is_compared: bool = True) -> So
         raise MappingError(Problem(f"'{KINDS}' cannot be given: amped finds it", chosen.where, "leave it out"))
     if ":" in str(sources.given.get(LAYOUT, "")):
         return sources
-    choices = chosen_values(known, sources)
-    if _is_plainly_even(known, sources, choices):
+    choices = chosen_values(catalogue, sources)
+    if _is_plainly_even(catalogue, sources, choices):
         return sources
-    numbers = _numbers(known, sources)
+    numbers = _numbers(catalogue, sources)
     if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
         return sources
     slots = numbers["layers"] + numbers[MODULES] + SLOTS
     if LAYOUT not in sources.given and max(numbers[STAGES], numbers[STAGES] * numbers[CHUNKS] / MOST_CHUNKS) > slots:
         return sources  # a rule reports that a stage has nothing; to balance thousands of empty chunks takes minutes
-    return _Pipeline(known, _patterned(sources, numbers), choices, numbers, is_compared).laid_out()
+    return _Pipeline(catalogue, _patterned(sources, numbers), choices, numbers, is_compared).laid_out()
 
 
 def without_own_layout(sources: Sources) -> Sources:
@@ -95,30 +93,31 @@ def without_own_layout(sources: Sources) -> Sources:
     if LAYOUT in sources.origins:
         return sources
     given, choices = (
-        {n: v for n, v in each.items() if n not in (LAYOUT, KINDS)} for each in (sources.given, sources.choices)
+        {n: v for n, v in values.items() if n not in (LAYOUT, KINDS)} for values in (sources.given, sources.choices)
     )
     return replace(sources, given=given, choices=choices)
 
 
-def _is_plainly_even(known: Catalogue, sources: Sources, choices: Mapping[str, str]) -> bool:
+def _is_plainly_even(catalogue: Catalogue, sources: Sources, choices: Mapping[str, str]) -> bool:
     """Whether given numbers alone say that no layout is needed: like layers, and as many on each stage and in each chunk."""
     if choices["feedforward_kind"] == "mixture" or {LAYOUT, PATTERN, *ENDS} & {*sources.given, *sources.choices}:
         return False
-    formulas = {name: known[name].chosen({*sources.given}, choices) for name in SPLITTING}
+    formulas = {name: catalogue[name].chosen({*sources.given}, choices) for name in SPLITTING}
     defaults = {name: f.function() for name, f in formulas.items() if f is not None and not f.arguments}
     layers, stages, chunks = (sources.given.get(name, defaults.get(name)) or 0 for name in SPLITTING)
     return min(layers, stages, chunks) > 0 and layers % (stages * chunks) == 0
 
 
-def _numbers(known: Catalogue, sources: Sources) -> Mapping[str, int] | None:
+def _numbers(catalogue: Catalogue, sources: Sources) -> Mapping[str, int] | None:
     """The numbers of layers, stages and chunks; None if they are unknown or not whole, which the estimate reports."""
     try:
-        results = run(plan(known, NUMBERS, sources), sources.given)
+        results = run(plan(catalogue, NUMBERS, sources), sources.given)
     except ResolveError:
         return None
-    found = {name: results.number(name) for name in NUMBERS}
-    whole = all(value % 1 == 0 and 0 <= value < 1e6 for value in found.values())
-    return {name: int(value) for name, value in found.items()} if whole and found[STAGES] * found[CHUNKS] else None
+    numbers = {name: results.number(name) for name in NUMBERS}
+    are_whole = all(number % 1 == 0 and 0 <= number < 1e6 for number in numbers.values())
+    are_usable = are_whole and numbers[STAGES] * numbers[CHUNKS]
+    return {name: int(number) for name, number in numbers.items()} if are_usable else None
 
 
 def _is_unlike(sources: Sources, choices: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
@@ -154,7 +153,7 @@ def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
 class _Pipeline:
     """A pipeline that gets a layout."""
 
-    known: Catalogue
+    catalogue: Catalogue
     sources: Sources
     choices: Mapping[str, str]
     numbers: Mapping[str, int]
@@ -164,13 +163,14 @@ class _Pipeline:
         """The sources with the layout."""
         if self.wanted is not None and self._contradicts(self.wanted):
             return self.sources  # a rule reports what is wrong with it
-        counts = self._counts(self._per_chunk())
-        return self._with(counts)
+        return self._with(self._per_chunk())
 
-    def _with(self, counts: Counts) -> Sources:
+    def _with(self, layers: Sequence[int]) -> Sources:
+        """The sources with so many layers on each chunk."""
+        counts = self._counts(np.array([layers]))[0].tolist()
         given = self.sources.given | {LAYOUT: counted(counts)}
-        if self.wanted is not None and self.wanted.in_letters:
-            given |= {CHUNKS: float(self.chunks)} if self.schedule.chunks is None else {}
+        if self.letters and self.schedule.chunks is None:
+            given[CHUNKS] = float(self.chunks)
         text = str(self.wanted) if self.wanted else written_layout(counts, self.schedule.first_has_the_output_head)
         kinds = {KINDS: "dense_and_mixture"} if self.unlike else {}
         return replace(self.sources, given=given, choices=self.sources.choices | {LAYOUT: text} | kinds)
@@ -180,6 +180,11 @@ class _Pipeline:
         """The layout that the user gives."""
         text = self.sources.given.get(LAYOUT)
         return None if text is None else Layout(text)
+
+    @cached_property
+    def letters(self) -> Sequence[str]:
+        """The letters of each chunk, if the user gives a layout in letters."""
+        return self.wanted.chunks if self.wanted is not None and self.wanted.in_letters else ()
 
     @cached_property
     def schedule(self) -> Any:
@@ -192,8 +197,8 @@ class _Pipeline:
     @cached_property
     def chunks(self) -> int:
         """The number of chunks of a stage: as the letters list them, else as it is given."""
-        if self.wanted is not None and self.wanted.in_letters:
-            return max(len(self.wanted.chunks) // self.stages, 1)
+        if self.letters:
+            return max(len(self.letters) // self.stages, 1)
         alone = self.stages == self.numbers[CHUNKS] == 1
         return 1 if alone else self.schedule.chunks or self.numbers[CHUNKS]
 
@@ -219,91 +224,76 @@ class _Pipeline:
         return [place >= layers - mixtures for place in range(layers)]
 
     @cached_property
+    def modules(self) -> list[int]:
+        """The modules of each chunk: as the letters list them, else they are beside the output head."""
+        beside_head = [0] * (len(self.homes) - 1) + [self.numbers[MODULES]]
+        return [chunk.count(PREDICTION) for chunk in self.letters] or beside_head
+
+    @cached_property
     def unlike(self) -> bool:
         """Whether there are layers of both kinds."""
         return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.marks) < len(self.marks)
 
     def _contradicts(self, layout: Layout) -> bool:
         """Whether a given layout lists other stages or layers than there are; for letters, this is an error here."""
-        if not layout.in_letters:
-            return len(layout.counts) != self.stages or sum(sum(s[0]) for s in layout.counts) != self.numbers["layers"]
-        told = [*self._disagreements(layout)]
-        if told:
-            raise MappingError(
-                "; ".join(told), f"change {LAYOUT} = {layout}, or leave it out: amped balances the layers"
-            )
+        if not self.letters:
+            return len(layout.counts) != self.stages or sum(self._per_stage() or ()) != self.numbers["layers"]
+        if disagreements := "; ".join(self._disagreements()):
+            raise MappingError(disagreements, f"change {LAYOUT} = {layout}, or leave it out: amped balances the layers")
         return False
 
-    def _disagreements(self, layout: Layout) -> Iterator[str]:
+    def _disagreements(self) -> Iterator[str]:
         """Where the letters of a layout differ from the network and the pipeline."""
-        chunks, every = layout.chunks, "".join(layout.chunks)
-        own = self.sources.given.get(CHUNKS)
-        if len(chunks) % self.stages or (own is not None and len(chunks) != own * self.stages):
-            virtual = f" x virtual_pipeline_stages = {own:g}" if own is not None else ""
-            yield f"it lists {len(chunks)} chunks, and pipeline_parallel_degree = {self.stages}{virtual}"
+        number, chunks = len(self.letters), self.sources.given.get(CHUNKS)
+        if number % self.stages or (chunks is not None and number != chunks * self.stages):
+            virtual = f" x virtual_pipeline_stages = {chunks:g}" if chunks is not None else ""
+            yield f"it lists {number} chunks, and pipeline_parallel_degree = {self.stages}{virtual}"
         for letter, name in ((LAYER, "layers"), (PREDICTION, MODULES)):
-            if every.count(letter) != self.numbers[name]:
-                yield f"it lists {every.count(letter)} {letter}, and {name} = {self.numbers[name]}"
+            listed = "".join(self.letters).count(letter)
+            if listed != self.numbers[name]:
+                yield f"it lists {listed} {letter}, and {name} = {self.numbers[name]}"
 
-    def _per_chunk(self) -> list[tuple[int, int]]:
-        """The layers and modules of each chunk, in the order of the network."""
-        if self.wanted is not None and self.wanted.in_letters:
-            return [(chunk.count(LAYER), chunk.count(PREDICTION)) for chunk in self.wanted.chunks]
-        layers, places = self.numbers["layers"], self.stages * self.chunks
+    def _per_chunk(self) -> list[int]:
+        """The layers of each chunk, in the order of the network."""
+        if self.letters:
+            return [chunk.count(LAYER) for chunk in self.letters]
         given = self._per_stage()
         if given is not None:
-            counts = [self._in_chunks(given)[s][c] for s, c in self.homes]
-        elif layers % places == 0:
-            counts = [layers // places] * places
-        else:
-            counts = self._balanced()
-        return self._placed(counts)
+            in_chunks = [even(layers, self.chunks) for layers in given]
+            if self.stages > 1:  # chunks with an end of the network get fewer layers
+                in_chunks[0].reverse()
+            return [in_chunks[stage][chunk] for stage, chunk in self.homes]
+        layers, places = self.numbers["layers"], len(self.homes)
+        return self._balanced() if layers % places else even(layers, places)
 
     def _per_stage(self) -> list[int] | None:
         """The layers of each stage, if they are given."""
         if self.wanted is not None:
             return [int(sum(stage[0])) for stage in self.wanted.counts]
-        first, last = (self.sources.given.get(name) for name in ENDS)
-        if (first is None and last is None) or self.stages < 2:
+        first, last = ([int(self.sources.given[name])] if name in self.sources.given else [] for name in ENDS)
+        ends = first + last
+        if not ends or self.stages < 2:
             return None
-        layers = self.numbers["layers"]
-        alone = 1 + (first is not None and last is not None)
-        least, rest = divmod(layers - int(first or 0) - int(last or 0), max(self.stages - alone, 1))
-        between = [least + (place < rest) for place in range(self.stages - alone)]
-        return [*([int(first)] if first is not None else []), *between, *([int(last)] if last is not None else [])]
-
-    def _in_chunks(self, layers: Sequence[int]) -> list[list[int]]:
-        """The layers of each chunk of each stage; chunks with an end of the network get fewer."""
-        found = [_dealt(own, self.chunks) for own in layers]
-        return [found[0][::-1], *found[1:]] if self.stages > 1 else found
-
-    def _counts(self, chunks: Sequence[tuple[int, int]]) -> Counts:
-        """For each stage and chunk, the number of layers of every kind, and of modules."""
-        found: Counts = [[[] for _ in range(self.chunks)] for _ in range(self.stages)]
-        bounds = [0, *accumulate(layers for layers, _ in chunks)]
-        for (stage, chunk), start, stop, (_, modules) in zip(self.homes, bounds, bounds[1:], chunks, strict=False):
-            mixtures = sum(self.marks[start:stop])
-            found[stage][chunk] = [*([stop - start - mixtures, mixtures] if self.unlike else [stop - start]), modules]
-        return found
+        return first + even(self.numbers["layers"] - sum(ends), self.stages - len(ends)) + last
 
     def _balanced(self) -> list[int]:
         """The layers of each chunk in the layout with the shortest step, by times and bytes of a trial that is nearly even."""
-        homes, row = [stage for stage, _ in self.homes], Row([1.0] * len(self.marks), 0.0, 0.0)
-        trial = self._trial()
+        homes = [stage for stage, _ in self.homes]
+        row, trial = Row([1.0] * len(self.marks), 0.0, 0.0, homes), self._trial()
         if trial is not None and TIMES[0] in trial.cells:
             row = self._timed(trial)  # else, in the closed form, there are no times by kind: all layers count alike
         if trial is None or STEP[0] not in trial.cells or len(homes) > MOST_COMPARED_CHUNKS or not self.is_compared:
-            return balanced(row, self.stages, homes)
-        starts = [balanced(replace(row, last=n * row.last), self.stages, homes) for n in HEADS]
-        return self._quickest(trial, [*starts, _dealt(self.numbers["layers"], len(homes))])
+            return balanced(row)
+        starts = [balanced(replace(row, last=times * row.last)) for times in HEADS]
+        return self._quickest(trial, [*starts, even(self.numbers["layers"], len(homes))])
 
     def _trial(self) -> Results | None:
         """The results of a layout that is nearly even, as many of them as there are."""
-        trial = self._with(self._counts(self._placed(_dealt(self.numbers["layers"], len(self.homes)))))
+        trial = self._with(even(self.numbers["layers"], len(self.homes)))
         compared = ((*TIMES, *BYTES, *STEP), STEP) if self.is_compared else ()
         for wanted in (*compared[:1], (*TIMES, *BYTES), *compared[1:]):
             with suppress(ResolveError):
-                return run(plan(self.known, wanted, trial), trial.given)
+                return run(plan(self.catalogue, wanted, trial), trial.given)
         return None
 
     def _quickest(self, trial: Results, starts: Sequence[Sequence[int]]) -> list[int]:
@@ -312,82 +302,72 @@ class _Pipeline:
         The balanced layout has the shortest longest stage. A step has more: the time in which stages wait for each
         other, which depends on their order, and what is done once a step, on the stage with the most parameters.
         """
-        every = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(self.homes))])
+        layouts = np.concatenate([np.array([*starts]), in_runs(self.numbers["layers"], len(self.homes))])
         few = int(np.clip(MOST_IN_A_ROUND // len(self.homes) ** 3, 1, MOST_BEST))
-        best, seen = self._shortest(trial, every, few), set[tuple[int, ...]]()
+        best, seen = self._shortest(trial, layouts, few), set[tuple[int, ...]]()
         for _ in range(MOST_ROUNDS):
-            fresh = [each for each in map(tuple, best.tolist()) if each not in seen]
+            fresh = [layout for layout in map(tuple, best.tolist()) if layout not in seen]
             if not fresh:
                 break
             seen |= {*fresh}
             best = self._shortest(trial, np.concatenate([best, *map(nearby, fresh)]), few)
         return [int(layers) for layers in best[0]]
 
-    def _shortest(self, trial: Results, every: np.ndarray, few: int) -> np.ndarray:
+    def _shortest(self, trial: Results, layouts: np.ndarray, few: int) -> np.ndarray:
         """The few layouts with the shortest steps, the best first.
 
         Those that keep the rule of chunks stand before those that break it, and among them those that fit in memory
         before those that do not, and those that leave the headroom free before the rest.
         """
-        every = every[np.sort(np.unique(every.astype(np.int32), axis=0, return_index=True)[1])]
-        parts = np.array_split(every, -(-every.size // AT_ONCE))
+        layouts = layouts[np.sort(np.unique(layouts.astype(np.int32), axis=0, return_index=True)[1])]
+        parts = np.array_split(layouts, -(-layouts.size // AT_ONCE))
         step, *verdicts = np.concatenate([self._steps(trial, part) for part in parts], axis=1)
-        return every[np.lexsort((step, *(1 - verdict for verdict in verdicts)))[:few]]
+        return layouts[np.lexsort((step, *(1 - verdict for verdict in verdicts)))[:few]]
 
-    def _steps(self, trial: Results, every: np.ndarray) -> np.ndarray:
+    def _steps(self, trial: Results, layouts: np.ndarray) -> np.ndarray:
         """For each layout, its step, whether it leaves the headroom free and fits, and whether it keeps the rule."""
-        found = run_layouts(trial, LAYOUT, self._counts_of_each(every))
-        return np.stack([np.broadcast_to(found.spread(name).ravel(), len(every)) for name in STEP])
+        results = run_layouts(trial, LAYOUT, self._counts(layouts))
+        return np.stack([np.broadcast_to(results.spread(name).ravel(), len(layouts)) for name in STEP])
 
-    def _counts_of_each(self, every: np.ndarray) -> np.ndarray:
+    def _counts(self, layouts: np.ndarray) -> np.ndarray:
         """For each layout, stage and chunk, the number of layers of every kind, and of modules."""
-        stop = np.cumsum(every, axis=1)
+        stop = np.cumsum(layouts, axis=1)
         before = np.cumsum([0, *self.marks])
-        mixtures = before[stop] - before[stop - every]
-        kinds = [every - mixtures, mixtures] if self.unlike else [every]
-        modules = np.zeros_like(every)
-        modules[:, -1] = self.numbers[MODULES]
-        found = np.empty((len(every), self.stages, self.chunks, len(kinds) + 1), int)
+        mixtures = before.take(stop, mode="clip") - before.take(stop - layouts, mode="clip")  # a rule tells wrong sums
+        kinds = [layouts - mixtures, mixtures] if self.unlike else [layouts]
+        counts = np.empty((len(layouts), self.stages, self.chunks, len(kinds) + 1), int)
         stages, chunks = map(list, zip(*self.homes, strict=True))
-        found[:, stages, chunks] = np.stack([*kinds, modules], axis=-1)
-        return found
-
-    def _placed(self, counts: Sequence[int]) -> list[tuple[int, int]]:
-        """The layers and modules of each chunk: the modules are beside the output head."""
-        return [(n, (place == len(counts) - 1) * self.numbers[MODULES]) for place, n in enumerate(counts)]
+        counts[:, stages, chunks] = np.stack([*kinds, np.broadcast_to(self.modules, layouts.shape)], axis=-1)
+        return counts
 
     def _timed(self, trial: Results) -> Row:
         """The times of the layers and of the ends, and which stages have room for which layers."""
         kinds = [int(self.unlike and mixture) for mixture in self.marks]
-        whole = [t.forward + t.input_gradient + t.weight_gradient for t in trial.records("kind_times")]
-        ends = trial.number("embedding_time"), trial.number("output_head_time")
-        more = self.numbers[MODULES] * whole[-1]  # modules are beside the output head
-        return Row([whole[kind] for kind in kinds], ends[0], ends[1] + more, self._room(trial, kinds, len(whole)))
+        times = [t.forward + t.input_gradient + t.weight_gradient for t in trial.records("kind_times")]
+        of_modules = self.numbers[MODULES] * times[-1]  # they are beside the output head
+        return Row(
+            times=[times[kind] for kind in kinds],
+            first=trial.number("embedding_time"),
+            last=trial.number("output_head_time") + of_modules,
+            homes=[stage for stage, _ in self.homes],
+            fits=self._room(trial, kinds, len(times)),
+        )
 
     def _room(self, trial: Results, kinds: Sequence[int], number: int) -> Room:
         """Tells which stages have room for which layers; there are layers of so many kinds, a module's among them."""
         values: dict[str, Any] = {
-            n: trial.records(n) if n in _of_records(self.known) else trial.number(n) for n in BYTES
+            n: trial.records(n) if self.catalogue[n].mark.kind == "records" else trial.number(n) for n in BYTES
         }
         bytes_of = [
             [bytes_with(values, stage, kind) for kind in (None, *range(number))] for stage in range(self.stages)
         ]
 
         def fits(stage: int, ranges: Sequence[tuple[int, int]]) -> bool:
-            base, *each = bytes_of[stage]
+            base, *with_kind = bytes_of[stage]
             modules = self.numbers[MODULES] * (stage == self.homes[-1][0])
-            own = sum((each[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
-            needed = base + own + modules * (each[-1] - base)
+            layers = sum((with_kind[kinds[n]] - base) for start, stop in ranges for n in range(start, stop))
+            needed = base + layers + modules * (with_kind[-1] - base)
             headroom = needed * values["memory_headroom_fraction"] + values["memory_headroom_bytes"]
             return bool(needed + headroom <= values["available_memory_bytes"])
 
         return fits
-
-
-def _of_records(known: Catalogue) -> frozenset[str]:
-    return frozenset(name for name in BYTES if known[name].mark.kind == "records")
-
-
-def _dealt(number: int, parts: int) -> list[int]:
-    """A number split into nearly equal parts."""
-    return [number // parts + (part < number % parts) for part in range(parts)]

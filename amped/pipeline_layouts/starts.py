@@ -33,12 +33,12 @@ def in_runs(layers: int, chunks: int) -> np.ndarray:
     some = np.arange(max(even - less, 0), even + less + 2)
     places = np.unique(np.linspace(0, inner, min(inner + 1, MOST_PLACES)).astype(int))
     lasts = np.unique(np.linspace(0, even + less, min(even + less + 1, MOST_LASTS)).astype(int))
-    every = np.stack(np.meshgrid(places, places, some, some, some, lasts, indexing="ij"), axis=-1).reshape(-1, 6)
-    one, two, before, between, after, last = every.T
+    choices = np.stack(np.meshgrid(places, places, some, some, some, lasts, indexing="ij"), axis=-1).reshape(-1, 6)
+    one, two, before, between, after, last = choices.T
     first = layers - one * before - (two - one) * between - (inner - two) * after - last
     kept = (one < two) & (before != between) & (between != after) & (first >= 0) & (first <= even + less + 2)
-    one, two, before, between, after, last, first = (each[kept, None] for each in (*every.T, first))
+    one, two, before, between, after, last, first = (column[kept, None] for column in (*choices.T, first))
     place = np.arange(inner)
-    own = np.where(place < one, before, np.where(place < two, between, after))
-    found: np.ndarray = np.unique(np.concatenate([first, own, last], axis=1), axis=0)
-    return found
+    of_inner = np.where(place < one, before, np.where(place < two, between, after))
+    layouts: np.ndarray = np.unique(np.concatenate([first, of_inner, last], axis=1), axis=0)
+    return layouts

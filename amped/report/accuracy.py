@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from amped.report import rows_formats
-from amped.report.accuracy_screen import ERRORS
 from amped.report.tables import markdown
-from amped.report.validating import number_of_accelerators, short_errors
+from amped.report.validating import SHORT_ERRORS, number_of_accelerators, short_errors
 from amped.validation.accuracy import (
     LOW,
     TRUSTED,
@@ -118,4 +117,6 @@ def as_markdown(rows: Sequence[Residual]) -> str:
     }
     lines = [[name, *short_errors(accuracy(some))] for name, some in told.items()]
     number, missed = (len({r.measurement.id for r in some}) for some in (rows, [r for r in rows if r.missed]))
-    return "\n\n".join([markdown(["absolute error of", *ERRORS], lines), COUNTED.format(number=number, missed=missed)])
+    return "\n\n".join(
+        [markdown(["absolute error of", *SHORT_ERRORS], lines), COUNTED.format(number=number, missed=missed)]
+    )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, AllRows
 from amped.calibration.leave_out import Left, LeftOut
 from amped.calibration.step_table import Behind
@@ -14,7 +11,7 @@ from amped.estimation.uncertainty import COVERED
 from amped.estimation.validated import DENSE, MIXTURE
 from amped.report import human
 from amped.report.fitted_numbers import under_their_rows, with_unit
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.validation.accuracy import Accuracy, accuracy, by_network
 from amped.validation.residuals import Residual
 
@@ -30,16 +27,16 @@ ONLY = (
 )
 
 
-@group()
-def all_rows(found: AllRows, numbers: Sequence[Behind]) -> Iterator[RenderableType]:
+@drawn
+def all_rows(found: AllRows, numbers: Sequence[Behind]) -> Iterator[Part]:
     """The fit to all rows: each number, the errors before and after, and the numbers that it leaves alone."""
     heads = ("number", "before", "after", "rows", "groups", "sources", "error", "without it")
     yield table(heads, under_their_rows(numbers, _cells))
-    yield Text(f"\n{LEGEND}\n", style="dim")
+    yield f"\n{LEGEND}\n", "dim"
     yield table(("absolute error", *ERRORS), ((name, *errors(rows)) for name, rows in before_and_after(found).items()))
-    yield Text(f"\n{ONLY}\n", style="dim")
-    yield from (Text(f"kept as it is: {key.row}, {key.column}: {why}") for key, why in found.kept.items())
-    yield Text(counted(found))
+    yield f"\n{ONLY}\n", "dim"
+    yield from (f"kept as it is: {key.row}, {key.column}: {why}" for key, why in found.kept.items())
+    yield counted(found)
 
 
 def before_and_after(found: AllRows) -> dict[str, Sequence[Residual]]:
@@ -65,17 +62,17 @@ def _cells(each: Behind) -> list[str]:
             human.percent(each.error_fraction), human.percent(each.error_fraction_without)]  # fmt: skip
 
 
-@group()
-def left_out(found: AllRows, told: Sequence[LeftOut], by: Left) -> Iterator[RenderableType]:
+@drawn
+def left_out(found: AllRows, told: Sequence[LeftOut], by: Left) -> Iterator[Part]:
     """The errors of each source, accelerator or stack if the fit has not seen it, and of all of them together."""
     lines = ([each.name or "unnamed", *errors(each.rows), _inside([each])] for each in told)
     yield table((f"{by.value} left out", *ERRORS, "in the band"), lines)
-    yield Text("")
+    yield ""
     seen = ([name, *errors(rows), ""] for name, rows in before_and_after(found).items())
     together = [f"each {by.value} left out", *errors(_rows(told)), _inside(told)]
     yield table(("absolute error", *ERRORS, "in the band"), (*seen, together))
-    yield Text(f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
-               f"other rows give. For the errors, repeats of one configuration weigh as one row. {ONLY}", style="dim")  # fmt: skip
+    yield (f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
+               f"other rows give. For the errors, repeats of one configuration weigh as one row. {ONLY}", "dim")  # fmt: skip
 
 
 def _rows(told: Sequence[LeftOut]) -> list[Residual]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType, group
 from rich.table import Table
-from rich.text import Text
 
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.theory.language.catalogue import catalogue
 
 # In tables of errors by part: the columns of text, and those whose text may be wrapped.
 PARTS = (("part",), ("family",))
 
 
-@group()
+@drawn
 def calibration(
     machine: str,
     values: Mapping[str, float],
@@ -25,23 +23,23 @@ def calibration(
     refused: Mapping[str, str],
     layouts: Mapping[str, float],
     network: Mapping[str, Any] | None = None,
-) -> Iterator[RenderableType]:
+) -> Iterator[Part]:
     """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted."""
-    yield Text(f"Coefficients of {machine}", style="bold")
+    yield f"Coefficients of {machine}", "bold"
     known = catalogue()
     yield table(("coefficient", "value"), [(name, human.value(v, known[name].mark.unit)) for name, v in values.items()])
-    yield Text("")
+    yield ""
     if network:
         yield _links(network)
-        yield Text("")
+        yield ""
     if strata:
         errors = ((*_part(s), human.percent(s.train), human.percent(s.held_out), f"{s.bias:+.1%}") for s in strata)
         yield table(("family", "part", "records", "error", "held out", "bias"), errors, *PARTS)
-    yield Text("")
-    yield from (Text(f"{name}: {reason}") for name, reason in refused.items())
+    yield ""
+    yield from (f"{name}: {reason}" for name, reason in refused.items())
     if layouts:
-        yield Text(f"products by layout, relative to TN: {', '.join(f'{n} {v:.3f}' for n, v in layouts.items())}")
-    yield Text("error: mean absolute, by the fit to all records; held out: each half by a fit to the other")
+        yield f"products by layout, relative to TN: {', '.join(f'{n} {v:.3f}' for n, v in layouts.items())}"
+    yield "error: mean absolute, by the fit to all records; held out: each half by a fit to the other"
 
 
 def _part(stratum: Any) -> tuple[str, str, str]:
@@ -60,8 +58,8 @@ def _links(network: Mapping[str, Any]) -> Table:
     return table(heads, rows, wrapped=heads[:1])
 
 
-@group()
-def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence[str]) -> Iterator[RenderableType]:
+@drawn
+def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence[str]) -> Iterator[Part]:
     """Errors by family, the worst records, and the records that were not compared."""
     errors = (
         (*_part(f), f"{f.mape:.1%}", f"{f.bias:+.1%}", f"{f.p90:.1%}", f"{f.largest:.1%}", f"{f.time_weighted:.1%}",
@@ -69,34 +67,32 @@ def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence
         for f in families
     )  # fmt: skip
     yield table(("family", "part", "records", "error", "bias", "p90", "largest", "by time", "R2"), errors, *PARTS)
-    yield Text("\nWorst", style="bold")
+    yield ("\nWorst", "bold")
     rows = (
         (p.name + (f" ({', '.join(p.flags)})" if p.flags else ""), human.duration(p.measured),
          human.duration(p.predicted), f"{p.error:+.1%}")
         for p in worst
     )  # fmt: skip
     yield table(("kernel", "measured", "predicted", "error"), rows, wrapped=("kernel",))
-    yield from map(Text, left_out)
+    yield from (left_out)
 
 
-@group()
-def drift(families: Mapping[str, tuple[float, int]], names: tuple[str, str]) -> Iterator[RenderableType]:
+@drawn
+def drift(families: Mapping[str, tuple[float, int]], names: tuple[str, str]) -> Iterator[Part]:
     """How much slower the second run is than the first one, by family."""
     rows = ((family, f"{count}", f"{ratio:.3f}") for family, (ratio, count) in families.items())
     yield table(("family", "records", f"{names[1]} / {names[0]}"), rows, wrapped=("family",))
-    yield Text("geometric mean of times; 1 is no drift")
+    yield "geometric mean of times; 1 is no drift"
 
 
-@group()
-def ladder(rungs: Sequence[Mapping[str, Any]], title: str) -> Iterator[RenderableType]:
+@drawn
+def ladder(rungs: Sequence[Mapping[str, Any]], title: str) -> Iterator[Part]:
     """The rungs of a ladder: measured and predicted time, error, rate, memory, and difference from the first rung."""
     heads = ("rung", "ms", "median", "predicted", "error", "TFLOP/s", "memory", "off", "gradients")
-    yield Text(title, style="bold")
+    yield title, "bold"
     yield table(heads, (_rung(r) for r in rungs if r["ms"] is not None), wrapped=("rung",))
-    yield from (Text(f"{r['rung']}: {r['skipped']}") for r in rungs if r["ms"] is None)
-    yield Text(
-        "off, gradients: difference of output and of the worst gradient from the first rung, in norm; !: too much"
-    )
+    yield from (f"{r['rung']}: {r['skipped']}" for r in rungs if r["ms"] is None)
+    yield "off, gradients: difference of output and of the worst gradient from the first rung, in norm; !: too much"
 
 
 def _rung(r: Mapping[str, Any]) -> tuple[str, ...]:
@@ -109,19 +105,17 @@ def _rung(r: Mapping[str, Any]) -> tuple[str, ...]:
             gradients if r["agrees"] else f"{gradients} !")  # fmt: skip
 
 
-@group()
-def published(figures: Sequence[Any]) -> Iterator[RenderableType]:
+@drawn
+def published(figures: Sequence[Any]) -> Iterator[Part]:
     """Published figures of single layers beside predictions."""
     by_source: dict[str, list[Any]] = {}
     for each in figures:
         by_source.setdefault(each.source, []).append(each)
     for source, own in by_source.items():
-        yield Text(source, style="bold")
+        yield source, "bold"
         yield table(("", "published", "predicted", "error"), map(_figure, own), wrapped=("",))
-        yield Text("")
-    yield Text(
-        "error: predicted over published; of a gain, the difference. Fitted to: PyTorch's two layers on V100; nothing else."
-    )
+        yield ""
+    yield "error: predicted over published; of a gain, the difference. Fitted to: PyTorch's two layers on V100; nothing else."
 
 
 def _figure(each: Any) -> tuple[str, ...]:
@@ -130,26 +124,26 @@ def _figure(each: Any) -> tuple[str, ...]:
     return (each.what, *shown, f"{each.error:+.1%}")
 
 
-@group()
+@drawn
 def step(
     name: str,
     network: Mapping[str, Any],
     pairs: Mapping[str, tuple[float, float]],
     losses: Sequence[float],
     memory: Mapping[str, float | None],
-) -> Iterator[RenderableType]:
+) -> Iterator[Part]:
     """A real training step beside its estimate."""
-    yield Text(name, style="bold")
-    yield Text(", ".join(f"{human.label(n)} {v}" for n, v in network.items()))
+    yield name, "bold"
+    yield ", ".join(f"{human.label(n)} {v}" for n, v in network.items())
     units = {"step_time": "s", "memory_bytes": "byte"}
     rows = (
         (human.label(what), human.value(m, units[what]), human.value(p, units[what]), f"{p / m - 1:+.1%}")
         for what, (m, p) in pairs.items()
     )
     yield table(("", "measured", "predicted", "error"), rows, wrapped=("",))
-    yield Text(f"loss {losses[0]:.3f} to {losses[-1]:.3f}")
+    yield f"loss {losses[0]:.3f} to {losses[-1]:.3f}"
     if told := _process(memory):
-        yield Text(told)
+        yield told
 
 
 def _process(memory: Mapping[str, float | None]) -> str:

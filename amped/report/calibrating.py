@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.calibration.anchor import Anchored
 from amped.calibration.calibrate import MOST_LOSS, Calibration
 from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
 from amped.calibration.kernel_fit import KernelFit
 from amped.calibration.written import as_written
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.report.validating import signed
 
 # A coefficient that moves by more than this many standard deviations probably makes up for something else.
@@ -22,19 +19,19 @@ FAR = 2.0
 MOST_RUNS = 20
 
 
-@group()
-def calibration(c: Calibration) -> Iterator[RenderableType]:
+@drawn
+def calibration(c: Calibration) -> Iterator[Part]:
     """The result of the calibration of one accelerator."""
-    yield Text(f"{c.accelerator.name}, extending row '{c.base.name}'", style="bold")
+    yield f"{c.accelerator.name}, extending row '{c.base.name}'", "bold"
     heads = ("coefficient", "before", "fitted", "lowest", "highest", "moved")
     yield table(heads, (_line(c, known) for known in c.coefficients))
-    yield Text("")
-    yield from map(Text, _told(c))
-    yield Text("")
+    yield ""
+    yield from (_told(c))
+    yield ""
     yield from _runs(c)
 
 
-def _runs(c: Calibration) -> Iterator[RenderableType]:
+def _runs(c: Calibration) -> Iterator[Part]:
     """Each run with its time as measured and as predicted before and after the fit; the band of runs like these."""
     heads = ("step of run", "measured", "before", "after", "error", "without it")
     lines = [
@@ -44,12 +41,12 @@ def _runs(c: Calibration) -> Iterator[RenderableType]:
     ]  # fmt: skip
     yield table(heads, lines, wrapped=heads[:1])
     if len(c.runs) > MOST_RUNS:
-        yield Text(f"… and {len(c.runs) - MOST_RUNS} further runs (--json)", style="dim")
+        yield f"… and {len(c.runs) - MOST_RUNS} further runs (--json)", "dim"
     if c.own_error_fraction is not None:
         seen = "its network" if c.sizes > 1 else "it"
-        yield Text(f"\nestimates of runs like these: ± {human.percent(c.own_error_fraction)} (80 % of runs; each run predicted by a fit "
+        yield (f"\nestimates of runs like these: ± {human.percent(c.own_error_fraction)} (80 % of runs; each run predicted by a fit "
                    f"that has not seen {seen})")  # fmt: skip
-    yield Text("")
+    yield ""
 
 
 def _line(c: Calibration, known: Coefficient) -> tuple[str, ...]:
@@ -73,23 +70,21 @@ def _told(c: Calibration) -> Iterator[str]:
     yield from warnings(c)
 
 
-@group()
-def anchor(found: Anchored, label: str) -> Iterator[RenderableType]:
+@drawn
+def anchor(found: Anchored, label: str) -> Iterator[Part]:
     """The coefficients that one measured layer gives, and its measured and predicted times."""
-    yield Text(f"anchored on {label}", style="bold")
+    yield f"anchored on {label}", "bold"
     heads = ("coefficient", "row", "before", "anchored")
     rows = [(name, f"{found.rows[of]}", human.digits(found.before[name]), human.digits(value))
             for of, own in found.values.items() for name, value in own.items()]  # fmt: skip
     yield table(heads, rows)
-    yield Text("")
+    yield ""
     yield table(
         ("time", "measured", "before", "anchored"),
         ((what, *(human.value(s, "s") for s in own)) for what, own in found.parts.items()),
     )
     for name in found.held:
-        yield Text(
-            f"warning: no value of {name} gives the measured time: it is at its limit, or something else limits these kernels (tensors that stay in a cache, or what amped does not model)"
-        )
+        yield f"warning: no value of {name} gives the measured time: it is at its limit, or something else limits these kernels (tensors that stay in a cache, or what amped does not model)"
 
 
 def _left_out(c: Calibration) -> str:
@@ -113,13 +108,13 @@ def warnings(c: Calibration) -> Iterator[str]:
         yield f"warning: held by its bound: {', '.join(c.at_bound)}"
 
 
-@group()
-def kernel_fits(found: Sequence[KernelFit]) -> Iterator[RenderableType]:
+@drawn
+def kernel_fits(found: Sequence[KernelFit]) -> Iterator[Part]:
     """What measured kernels give: each family's coefficients, and how well they predict shapes outside of the fit."""
     for fit in found:
-        yield Text(f"{', '.join(fit.accelerators)}, {fit.family}", style="bold")
+        yield f"{', '.join(fit.accelerators)}, {fit.family}", "bold"
         yield table(
             ("coefficient", "value"), [(name, str(as_written(name, value))) for name, value in fit.values.items()]
         )
         fastest = ", ".join(f"{precision}: {name}" for precision, name in fit.fastest.items())
-        yield Text(f"{fit.told}\nlibraries that stand for the accelerator: {fastest}\n")
+        yield f"{fit.told}\nlibraries that stand for the accelerator: {fastest}\n"

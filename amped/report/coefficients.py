@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.calibration.listing import LIMITS, Counted, Listed
 from amped.calibration.step_table import Behind
 from amped.report import human
 from amped.report.fitted_numbers import span_without_a_source, under_their_rows, with_unit
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 
 LEGEND = (
     "bounds: the bounds of a fit if marked with *, else those of accepted values. fitted: in how many of the rows that "
@@ -26,23 +23,23 @@ ABOUT_NUMBERS = (
 )
 
 
-@group()
-def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[RenderableType]:
+@drawn
+def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[Part]:
     """One line for each coefficient; below, the rows with fitted numbers, and what is behind each number."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
     yield table(heads, map(_line, every), ("bounds", "values", "selected by"), ("selected by",))
-    yield Text(f"\n{LEGEND}\n", style="dim")
+    yield f"\n{LEGEND}\n", "dim"
     limits = " and ".join(f"{most} of a row of {name}" for name, most in LIMITS.items())
     if not counted:
-        yield Text(f"No number of any row was fitted to measured trainings (at most {limits}).")
+        yield f"No number of any row was fitted to measured trainings (at most {limits})."
         return
-    yield Text(f"Numbers fitted to measured trainings, at most {limits}:")
+    yield f"Numbers fitted to measured trainings, at most {limits}:"
     for c in counted:
-        yield Text(f"  {c.row} ({c.table}): {len(c.fitted)} of {c.limit}: {', '.join(c.fitted)}")
+        yield f"  {c.row} ({c.table}): {len(c.fitted)} of {c.limit}: {', '.join(c.fitted)}"
     if numbers:
-        yield Text("\nWhat is behind each number that is fitted to steps (amped calibrate --all):\n")
+        yield "\nWhat is behind each number that is fitted to steps (amped calibrate --all):\n"
         yield table(BEHIND, under_their_rows(numbers, _cells), (), BEHIND[:1])
-        yield Text(f"\n{ABOUT_NUMBERS}", style="dim")
+        yield f"\n{ABOUT_NUMBERS}", "dim"
 
 
 def _cells(each: Behind) -> list[str]:

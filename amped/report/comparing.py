@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType, group
 from rich.table import Table
-from rich.text import Text
 
 from amped.estimation.comparison import Difference, inputs_that_differ, results, step_parts
 from amped.estimation.estimation import FORMAT, PRECISION, Estimation
 from amped.report import human
 from amped.report.screen import heading
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 
 # The results that a change is judged by, and the most lines that are shown of them and of the parts of a step.
 ASKED = (
@@ -27,33 +25,33 @@ MOST_ROWS = 12
 ORDER = ("experiment", "model", "mapping", "system", "accelerator", "formulas")
 
 
-@group()
-def comparison(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
+@drawn
+def comparison(one: Estimation, other: Estimation) -> Iterator[Part]:
     """The inputs that differ, by category; the parts of a step, largest change first; ratios of the other results."""
     changed = inputs_that_differ(one, other)
     for letter, e in (("A", one), ("B", other)):
-        yield Text(f"{letter}  {e.scenario.title}", style="bold")
+        yield f"{letter}  {e.scenario.title}", "bold"
     names = ", ".join(d.name for d in changed if d.kind == "experiment")
     if names:
-        yield Text(f"Not the same experiment: {names} differ, not only the way to run it.", style="bold yellow")
-    yield Text("")
-    yield _inputs(changed) if changed else Text("The inputs are the same.")
+        yield f"Not the same experiment: {names} differ, not only the way to run it.", "bold yellow"
+    yield ""
+    yield _inputs(changed) if changed else "The inputs are the same."
     steps = step_parts(one, other)
-    yield Text(f"\n{_pace(one['step_time'], other['step_time'])}\n", style="bold")
+    yield f"\n{_pace(one['step_time'], other['step_time'])}\n", "bold"
     yield _table(
         ("part of a step", "A", "B", "B / A", "B - A"), ((d.name, *_both(d), _ratio(d), _change(d)) for d in steps)
     )
-    yield Text("")
+    yield ""
     told = {d.name for d in steps}
     others = [d for d in results(one, other) if d.name not in told and (d.one or d.other)]
     yield _table(("result", "A", "B", "B / A"), ((d.name, *_both(d), _ratio(d)) for d in others))
 
 
-@group()
-def changed(one: Estimation, other: Estimation) -> Iterator[RenderableType]:
+@drawn
+def changed(one: Estimation, other: Estimation) -> Iterator[Part]:
     """What a change does, in a dozen lines: the results that everybody asks for, and the parts of a step that move."""
-    yield from (Text.assemble(*line) for line in heading(one))
-    yield Text(f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", style="bold")
+    yield from heading(one)
+    yield f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", "bold"
     asked = {d.name: d for d in results(one, other)}
     rows = [asked[name] for name in ASKED if name in asked]
     rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]

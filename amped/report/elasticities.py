@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.sensitivities.effects import Effect, Sensitivity, Trial
 
 NOTED = ("kind", "note")
 BROKEN = ("parameter", "note")
 
 
-@group()
-def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[RenderableType]:
+@drawn
+def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[Part]:
     """Elasticities, changes by neighbors and switches, and parameters without effect; the largest `top` of each."""
     fits = "" if found.fits_in_memory else " (does not fit in memory)"
-    yield Text(f"{found.title}\n{found.of}  {human.value(found.value, found.unit)}{fits}\n", style="bold")
+    yield f"{found.title}\n{found.of}  {human.value(found.value, found.unit)}{fits}\n", "bold"
     for title, heads, effects, lines in (
         (f"Elasticities: percent more of {found.of} for one percent more of the parameter",
          ("parameter", "kind", "value", "elasticity", "note"), found.elasticities, _elasticity),
@@ -27,16 +24,16 @@ def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[RenderableType]
          ("parameter", "kind", "value", "tried", "change", "note"), found.changes, _changes),
     ):  # fmt: skip
         if effects:
-            yield Text(f"{title}\n")
+            yield f"{title}\n"
             rows = [line for effect in effects[:top] for line in lines(found, effect)]
             yield table(heads, rows, NOTED, BROKEN)
             if len(effects) > top:
-                yield Text(f"… and {len(effects) - top} smaller (--top)", style="dim")
-            yield Text("")
+                yield f"… and {len(effects) - top} smaller (--top)", "dim"
+            yield ""
     if not (found.elasticities or found.changes):
-        yield Text(f"No parameter that was varied changes {found.of}.\n")
+        yield f"No parameter that was varied changes {found.of}.\n"
     for line in _footnotes(found):
-        yield Text(line, style="dim")
+        yield line, "dim"
 
 
 def change(found: Sensitivity, effect: Effect, trial: Trial) -> str:

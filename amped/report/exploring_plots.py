@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from amped.base.errors import ConfigError
-from amped.estimation.parts import STEP_PARTS
 from amped.exploration.objectives import more_is_better
 from amped.exploration.results import Row
 from amped.report import human
@@ -22,9 +20,9 @@ from amped.report.plots import (
     SHORT_DEGREES,
     grid,
     log_ticks,
-    look,
     new_figure,
     short_degrees,
+    stack,
     titled,
 )
 
@@ -42,20 +40,6 @@ BEST = "#c0392b"
 # Room above the tallest bar for its total, as a multiple of it; and the letters in a line below a bar.
 TOTAL_ROOM, TICK = 1.12, 18
 LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
-
-
-@dataclass(frozen=True)
-class Style:
-    """The look of one of several lines."""
-
-    place: int
-    lines: int
-    label: str
-
-    @property
-    def color(self) -> str:
-        """The color of the line."""
-        return LINE_COLORS[self.place % len(LINE_COLORS)]
 
 
 def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Row], objective: str, title: str) -> Any:
@@ -102,7 +86,7 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
             groups = sorted(
                 (rows for values, rows in own.items() if values[1:] == line), key=lambda rows: rows[0][SIZE]
             )
-            _band(panel, groups, name, size, Style(place, len(lines), words(names, line) or "best"))
+            _band(panel, groups, (name, size), (place, len(lines)), words(names, line) or "best")
         if name == TIME:
             _ideal(panel, best, size)
     panels[0].set(xscale="log", yscale="log")
@@ -119,17 +103,21 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
     return drawn, f"best by {axis_label(objective)}; with the spread of the best {top} of each size"
 
 
-def _band(panel: Any, groups: Sequence[Sequence[Row]], name: str, size: float, style: Style) -> None:
-    """The best and the spread of one line, as a band; or as bars of other widths if too many bands would overlap."""
+def _band(
+    panel: Any, groups: Sequence[Sequence[Row]], scaled: tuple[str, float], place_of: tuple[int, int], label: str
+) -> None:
+    """The best and the spread of one line (its place, of how many); as bars of other widths if too many bands would overlap."""
+    (name, size), (place, lines) = scaled, place_of
+    color = LINE_COLORS[place % len(LINE_COLORS)]
     x = [rows[0][SIZE] for rows in groups]
     values = [[row[name] / size for row in rows] for rows in groups]
     low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
-    if name == MEMORY and style.lines > MOST_BANDS:
-        panel.vlines(x, low, high, color=style.color, linewidth=1.5 + 2.5 * (style.lines - 1 - style.place), alpha=0.6)
+    if name == MEMORY and lines > MOST_BANDS:
+        panel.vlines(x, low, high, color=color, linewidth=1.5 + 2.5 * (lines - 1 - place), alpha=0.6)
     else:
-        panel.fill_between(x, low, high, color=style.color, alpha=0.2, linewidth=0)
-    panel.plot(x, best, color=style.color, marker=MARKERS[style.place % len(MARKERS)], markersize=5,
-               linestyle=DASHES[style.place // len(LINE_COLORS)], label=style.label)  # fmt: skip
+        panel.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    panel.plot(x, best, color=color, marker=MARKERS[place % len(MARKERS)], markersize=5,
+               linestyle=DASHES[place // len(LINE_COLORS)], label=label)  # fmt: skip
 
 
 def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
@@ -156,13 +144,13 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
         panels[0].set_yscale("log")
         log_ticks(panels[0].yaxis)
     else:
-        _stack(panels[0], rows, np.full(len(rows), size))
+        stack(panels[0].bar, "bottom", range(len(rows)), rows, [size] * len(rows), width=0.7)
         panels[0].set_ylim(0, TOTAL_ROOM * whole.max() / size)
     for place, time in enumerate(whole / size):
         panels[0].annotate(
             human.digits(float(time), 3), (place, time), (0, 3), textcoords="offset points", ha="center", fontsize=9
         )
-    _stack(panels[1], rows, whole / 100)
+    stack(panels[1].bar, "bottom", range(len(rows)), rows, whole / 100, width=0.7)
     panels[0].set_ylabel(label)
     panels[1].set(ylabel="share of the step (%)", ylim=(0, 100))
     panels[1].set_xlabel(f"{axis_label(name)}, with the degrees of the best that are not 1")
@@ -175,16 +163,6 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
     grid(*panels, axis="y")
     drawn.legend(*panels[1].get_legend_handles_labels(), ncols=3, **LEGEND)
     return drawn, f"best of each by {axis_label(objective)} ({SHORT_DEGREES})"
-
-
-def _stack(panel: Any, rows: Sequence[Row], size: Any) -> None:
-    """The parts of each step as stacked bars, divided by `size`."""
-    below = np.zeros(len(rows))
-    for part in STEP_PARTS:
-        heights = np.array([row[part] for row in rows]) / size
-        if heights.any():
-            panel.bar(range(len(rows)), heights, bottom=below, width=0.7, label=human.label(part), **look(part))
-            below = below + heights
 
 
 def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objective: str) -> tuple[Any, str]:

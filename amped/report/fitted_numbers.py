@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.text import Text
-
 from amped.calibration.step_table import Behind
 from amped.calibration.written import as_written
 from amped.report import human
+from amped.report.tables import Part
 
 
-def under_their_rows(
-    numbers: Sequence[Behind], cells: Callable[[Behind], Sequence[str]]
-) -> Iterator[Sequence[str | Text]]:
+def under_their_rows(numbers: Sequence[Behind], cells: Callable[[Behind], Sequence[str]]) -> Iterator[Sequence[Part]]:
     """The name of each row of a lookup table, and below it the cells of each of its numbers."""
     row = ""
     for each in numbers:
         if each.row != row:
             row = each.row
-            yield [Text(row, style="bold")]
+            yield [(row, "bold")]
         yield cells(each)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.text import Text
-
 from amped.base.printable import printable
 from amped.interop.records import Imported
+from amped.report.tables import Part, drawn
 
 TITLES = {
     "unsupported": "amped cannot express",
@@ -17,14 +16,12 @@ TITLES = {
 }
 
 
-def import_report(found: Imported) -> Text:
+@drawn
+def import_report(found: Imported) -> Iterator[Part]:
     """The report of an import, a line for each key or group of keys."""
-    return Text("\n").join([Text(printable(f"{found.name} ({found.source})"), style="bold"), *_lines(found)])
-
-
-def _lines(found: Imported) -> Iterator[Text]:
+    yield printable(f"{found.name} ({found.source})"), "bold"
     for name, lines in found.report.groups():
         if lines:
             loud = name == "unsupported"
-            yield Text(f"{TITLES[name]}:", style="bold red" if loud else "bold")
-            yield from (Text(f"  {line}", style="red" if loud else "") for line in lines)
+            yield f"{TITLES[name]}:", "bold red" if loud else "bold"
+            yield from ((f"  {line}", "red" if loud else "") for line in lines)

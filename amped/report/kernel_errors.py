@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.calibration.kernel_errors import EVERY, KernelErrors, by_kind
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 
 HEADS = ("accelerator", "library", "kept out", "scale", "fixed", "error", "signed", "law alone")
 CONVENTION = (
@@ -22,26 +19,26 @@ LEFT_OUT = (
 )
 
 
-@group()
-def library_by_library(found: Sequence[KernelErrors], left_out: bool = False) -> Iterator[RenderableType]:
+@drawn
+def library_by_library(found: Sequence[KernelErrors], left_out: bool = False) -> Iterator[Part]:
     """The errors by library, then by accelerator and precision; and what could not be predicted between them.
 
     With `left_out`, they are those of accelerators that no fit has seen.
     """
     for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
         own = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]
-        yield Text(f"{kind} {precision}", style="bold")
+        yield f"{kind} {precision}", "bold"
         yield table(HEADS, map(_of_library, own), HEADS[:2], HEADS[:2])
-        yield Text("")
+        yield ""
     for e in found:
         if e.reason:
             library = f" ({e.library.strip()})" if e.library.strip() else ""
-            yield Text(f"{e.rows} {e.kind} {e.precision}{library} on {e.accelerator} {_without_fit(e)}\n")
+            yield f"{e.rows} {e.kind} {e.precision}{library} on {e.accelerator} {_without_fit(e)}\n"
     lines = [_line(row) for row in by_kind(found)]
     if not lines:
         return
     yield table(("kernels", "accelerator", "kept out", "error"), lines, ("accelerator",))
-    yield Text(f"\n{LEFT_OUT if left_out else CONVENTION}", style="dim")
+    yield f"\n{LEFT_OUT if left_out else CONVENTION}", "dim"
 
 
 def _without_fit(e: KernelErrors) -> str:

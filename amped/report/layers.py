@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import JustifyMethod, RenderableType, group
-from rich.text import Text
+from rich.table import Table
 
 from amped.configuring.kernel_tables import NAME as MEASURED_TABLE
 from amped.estimation.breakdown import Message, OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
-from amped.report.tables import Fitting
+from amped.report.tables import Part, drawn, table
 
 PHASES = {"forward": "forward", "input_gradient": "inputs", "weight_gradient": "weights"}
 NUMBERS = ("GFLOP", "MB", "FLOP/B", "us", "share", "peak", "MUE")
-# A space between columns, and four digits of a number, so that a table of ten columns is 80 wide.
-PADDING, DIGITS = (0, 1, 0, 0), 4
+# Four digits of a number, so that a table of ten columns is 80 wide.
+DIGITS = 4
 HEADS = ("operator", "pass", *NUMBERS[:3], "bound", *NUMBERS[3:])
 # With a table of measured kernels; what else is there can be derived from it, and would not fit beside it.
 WITH_TIME_BY = tuple(name for name in (*HEADS, "time by") if name not in ("FLOP/B", "MUE"))
@@ -36,49 +35,39 @@ MEANINGS = (
 )
 
 
-@group()
-def layer_table(e: Estimation) -> Iterator[RenderableType]:
+@drawn
+def layer_table(e: Estimation) -> Iterator[Part]:
     """One layer, one micro-batch, one accelerator: each operator of the forward pass, and its gradients.
 
     With a table of measured kernels, the last column says where each time comes from.
     """
     yield from heading(e)
     lines = layer_lines(e)
-    table = Fitting(box=None, padding=PADDING, pad_edge=False, show_footer=True)
     footers = {"operator": "one micro-batch", "us": _short(sum(line.time for line in lines) * 1e6, 1),
                "GFLOP": _short(sum(line.flops for line in lines) / 1e9, 2),
                "MB": _short(sum(line.bytes for line in lines) / 1e6, 1)}  # fmt: skip
     is_looked_up = MEASURED_TABLE in e.scenario.sources.given
     heads = WITH_TIME_BY if is_looked_up else HEADS
-    for name in heads:
-        justify: JustifyMethod = "right" if name in NUMBERS else "left"
-        table.add_column(name, footers.get(name, ""), justify=justify, no_wrap=True, footer_style="bold")
-    for line in lines:
-        cells = _cells(line)
-        table.add_row(*(cells[name] for name in heads))
-    yield table
-    yield Text(f"\n{TIME_BY if is_looked_up else MEANINGS}\n", style="dim")
+    rows = [[cells[name] for name in heads] for cells in map(_cells, lines)]
+    yield table(heads, rows, {*heads} - {*NUMBERS}, (), footers, gap=1)
+    yield f"\n{TIME_BY if is_looked_up else MEANINGS}\n", "dim"
     yield _kept_and_sent(lines)
-    yield Text(f"\n{KEPT_MEANINGS}", style="dim")
+    yield f"\n{KEPT_MEANINGS}", "dim"
 
 
-def _kept_and_sent(lines: list[OperatorLine]) -> Fitting:
+def _kept_and_sent(lines: list[OperatorLine]) -> Table:
     """For each operator of the forward pass: what it keeps, its weights, and the messages that send its result."""
-    table = Fitting(box=None, padding=(0, 1), pad_edge=False, show_footer=True)
     forward = [line for line in lines if line.phase == "forward"]
     footers = {"operator": "one layer", "kept MB": _megabytes(sum(line.stash for line in forward)),
                "weights MB": _megabytes(sum(line.weights for line in forward))}  # fmt: skip
-    for name in KEPT:
-        justify: JustifyMethod = "left" if name in ("operator", "message") else "right"
-        table.add_column(name, footers.get(name, ""), justify=justify, no_wrap=True, footer_style="bold")
+    rows: list[tuple[str, ...]] = []
     for line in forward:
         memory = [_megabytes(line.stash), _megabytes(line.weights)]
         sent = [_message_cells(message) for message in line.messages] or [("",) * 4]
         if any(memory) or line.messages:
-            table.add_row(line.name, *memory, *sent[0])
-            for cells in sent[1:]:
-                table.add_row("", "", "", *cells)
-    return table
+            heads = [(line.name, *memory), *[("",) * 3] * (len(sent) - 1)]
+            rows += [(*head, *cells) for head, cells in zip(heads, sent, strict=True)]
+    return table(KEPT, rows, ("message",), (), footers)
 
 
 def _megabytes(number: float) -> str:

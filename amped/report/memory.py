@@ -6,23 +6,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
-from amped.report.tables import markdown, table
+from amped.report import human
+from amped.report.tables import Part, drawn, markdown, table
 
 Row = Mapping[str, Any]
 Tables = tuple[tuple[Sequence[str], list[list[str]]], ...]
 
 
-@group()
-def memory_tables(bench: Mapping[str, Any]) -> Iterator[RenderableType]:
+@drawn
+def memory_tables(bench: Mapping[str, Any]) -> Iterator[Part]:
     """Where it was measured, both tables, and what they mean."""
-    yield Text(f"{_where(bench)}\n", style="bold")
+    yield f"{_where(bench)}\n", "bold"
     for heads, rows in _tables(bench):
         yield table(heads, rows, wrapped=heads)
-        yield Text("")
-    yield Text("\n".join(readings(bench)))
+        yield ""
+    yield "\n".join(readings(bench))
 
 
 def memory_markdown(bench: Mapping[str, Any]) -> str:
@@ -80,18 +78,11 @@ def _variant(row: Row, stream: float) -> list[str]:
 
 
 def _bytes(value: float) -> str:
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if abs(value) >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B"
+    return human.scaled(value, "B", 3)
 
 
 def _time(value: float) -> str:
-    if math.isnan(value):
-        return ""
-    if abs(value) >= 1:
-        return f"{value:.3g} s"
-    return f"{value * 1e3:.3g} ms" if abs(value) >= 1e-3 else f"{value * 1e6:.3g} µs"
+    return "" if math.isnan(value) else human.scaled(value, "s", 3)
 
 
 def _added(value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -140,12 +140,7 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     for panel, whole, unit in zip(
         axes, wholes, ("share of the time of one step (%)", "time of one step (s)"), strict=True
     ):
-        left = [0.0] * len(names)
-        for part in STEP_PARTS:
-            if any(e[part] for e in estimations):
-                sizes = [e[part] / w for e, w in zip(estimations, whole, strict=True)]
-                panel.barh(names, sizes, left=left, label=human.label(part), **look(part))
-                left = [a + b for a, b in zip(left, sizes, strict=True)]
+        stack(panel.barh, "left", names, estimations, whole)
         panel.set_xlabel(unit)
     axes[0].set_xlim(0, 100)
     axes[1].set_xlim(0, TOTAL_ROOM * max(times))
@@ -154,6 +149,16 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return image(figure, suffix)
+
+
+def stack(draw: Any, begin: str, places: Any, steps: Sequence[Any], wholes: Iterable[float], **how: Any) -> None:
+    """The parts of steps as stacked bars, as shares of wholes; `begin` is the side at which `draw` begins a bar."""
+    begins = [0.0] * len(steps)
+    for part in STEP_PARTS:
+        sizes = [step[part] / whole for step, whole in zip(steps, wholes, strict=True)]
+        if any(sizes):
+            draw(places, sizes, label=human.label(part), **{begin: begins}, **look(part), **how)
+            begins = [a + b for a, b in zip(begins, sizes, strict=True)]
 
 
 def panels(width: float, heights: list[float]) -> tuple[Any, list[Any]]:
@@ -225,6 +230,15 @@ def log_ticks(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
     axis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.set_minor_formatter(lambda *_: "")
+
+
+def once(*panels: Any) -> tuple[list[Any], list[str]]:
+    """The entries of a legend of some panels, each label once."""
+    entries: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    return [*entries.values()], [*entries]
 
 
 def nothing(panel: Any, told: str, **how: Any) -> None:

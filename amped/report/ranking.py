@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from rich.console import RenderableType, group
-from rich.table import Column, Table
-from rich.text import Text
+from rich.table import Table
 
 from amped.base.aliases import aliases
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
 from amped.report import human
-from amped.report.axes_values import unit_of, words
-from amped.report.width import columns as width
+from amped.report.axes_values import axis_label, unit_of, words
+from amped.report.tables import Part, drawn, table
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.parallelisms import PLACED as PLACED_KINDS
 
@@ -31,35 +29,36 @@ NO_HEADROOM = "No candidate leaves the memory headroom free (--headroom); these 
 SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
 
 
-@group()
-def ranking(found: Exploration) -> Iterator[RenderableType]:
+@drawn
+def ranking(found: Exploration) -> Iterator[Part]:
     """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
-    yield Text("\n".join((*_headline(found), "")))
+    yield "\n".join((*_headline(found), ""))
     if not found.best:
-        yield Text("No candidate keeps every rule.", style="bold red")
+        yield ("No candidate keeps every rule.", "bold red")
         return
     if not found.feasible:
         lacking = "missing_memory_bytes" in found.best[0]
         others = "these lack least memory, the nearest first" if lacking else "these are the best of the others"
-        yield Text(f"No candidate fits and keeps every wish; of those that keep every rule {others}.", style="bold red")
+        yield f"No candidate fits and keeps every wish; of those that keep every rule {others}.", "bold red"
     if found.lacks_headroom:
-        yield Text(NO_HEADROOM, style="yellow")
+        yield NO_HEADROOM, "yellow"
     yield from _tables(found, found.best)
     for name, rows in found.groups.items():
-        yield Text(f"\nbest of {_group(found, name)}")
+        yield f"\nbest of {_group(found, name)}"
         yield from _tables(found, rows)
     if found.front:
-        yield Text("\nPareto front", style="bold")
+        yield ("\nPareto front", "bold")
         yield from _tables(found, found.front)
     if found.ties:
-        yield Text(f"\n{_tied(found)}")
+        yield (f"\nTies: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
+               "the simplest first:")  # fmt: skip
         yield from _tables(found, found.ties[:MOST_TIES])
     if found.nearest is not None:
-        yield Text(f"\n{in_the_way(found, found.nearest)}")
+        yield f"\n{in_the_way(found, found.nearest)}"
     if len({row["batch_size"] for row in found.best}) > 1:
-        yield Text(f"\n{OTHER_BATCHES}", style="yellow")
-    yield Text(f"\nnot searched: {found.held}", style="dim")
-    yield Text("degrees are inside the node x across nodes; micro is the micro-batch", style="dim")
+        yield f"\n{OTHER_BATCHES}", "yellow"
+    yield f"\nnot searched: {found.held}", "dim"
+    yield ("degrees are inside the node x across nodes; micro is the micro-batch", "dim")
 
 
 def _group(found: Exploration, name: str) -> str:
@@ -74,34 +73,28 @@ def _headline(found: Exploration) -> Iterator[str]:
     yield (f"{found.candidates:,} candidates, {found.feasible:,} keep every rule{wished} and fit in memory "
            f"({human.duration(found.elapsed_time)})")  # fmt: skip
     for name, count in sorted(found.removed.items(), key=lambda i: -i[1]):
-        yield f"  {count:,} broke {name if name in found.wishes else _words(name)}"
+        yield f"  {count:,} broke {name if name in found.wishes else axis_label(name)}"
 
 
 def in_the_way(found: Exploration, row: Row) -> str:
     """The best candidate that is not feasible, and what it would need."""
-    told = f"{_words(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
+    told = f"{axis_label(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
     place = "Better, but not feasible" if found.feasible else "The nearest"
     return f"{place}: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
 
 
-def _tied(found: Exploration) -> str:
-    """The heading of mappings that are simpler, and as fast as the best one within the error band."""
-    return (f"Ties: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
-            "the simplest first:")  # fmt: skip
-
-
-def _tables(found: Exploration, rows: list[Row]) -> Iterator[RenderableType]:
+def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
     """Rows as tables, and the swept values that all of them share."""
     swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     own = [found.objective] if found.objective not in SHOWN else []
     told = [*own, *(name for name in swept if name not in alike)]
-    others = ((SHORT.get(name, _words(name)), [_told(found, row, name) for row in rows]) for name in told)
-    yield from _fitting([*_columns(rows).items(), *others], len(rows))
+    others = {SHORT.get(name, axis_label(name)): [_told(found, row, name) for row in rows] for name in told}
+    yield _ranked(_columns(rows) | others, len(rows))
     if alike:
-        same = ", ".join(f"{_words(name)} {_told(found, rows[0], name)}" for name in alike)
-        yield Text(f"all: {same}", style="dim")
+        same = ", ".join(f"{axis_label(name)} {_told(found, rows[0], name)}" for name in alike)
+        yield f"all: {same}", "dim"
 
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:
@@ -128,29 +121,15 @@ def _placed(row: Row, kind: str) -> str:
     return f"{row[f'intra_node_{kind}_parallel_degree']:g}x{row[f'inter_node_{kind}_parallel_degree']:g}"
 
 
-def _fitting(columns: list[tuple[str, list[str]]], rows: int) -> Iterator[Table]:
-    """The columns as a table; columns for which a page has no room follow in further tables, which repeat the rank."""
-    while columns:
-        taken, room = [("rank", [str(rank) for rank in range(1, rows + 1)])], width() - 8
-        while columns and (len(taken) == 1 or _width(columns[0]) < room):
-            taken.append(columns.pop(0))
-            room -= _width(taken[-1]) + 1
-        heads = (Column(head, justify="right", overflow="fold") for head, _ in taken)
-        table = Table(*heads, box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-        for line in zip(*(cells for _, cells in taken), strict=True):
-            table.add_row(*line)
-        yield table
-
-
-def _width(column: tuple[str, list[str]]) -> int:
-    """The width that a column needs: that of its widest cell, or of the longest word of its head."""
-    return max(map(len, [*column[0].split(), *column[1]]))
+def _ranked(columns: dict[str, list[str]], rows: int) -> Table:
+    """The columns as a table behind the rank of each row."""
+    columns = {"rank": [f"{rank}" for rank in range(1, rows + 1)]} | columns
+    made = table(columns, zip(*columns.values(), strict=True), (), columns, gap=1)
+    for column, cells in zip(made.columns, columns.values(), strict=True):
+        column.justify, column.min_width = "right", max(map(len, cells))
+    return made
 
 
 def _told(found: Exploration, row: Row, name: str) -> str:
     """A value of a row; a dash if its formulas do not use the name."""
     return human.value(row[name], found.units.get(name, unit_of(name) or "1")) if name in row else "-"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

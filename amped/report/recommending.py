@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.base.commands import broken, command
 from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.report.width import columns
 from amped.theory.nouns.parallelisms import PLACED
 
 HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
 
 
-@group()
-def recommendation(
-    title: str, limits: Limits, found: Sequence[Recommendation], words: Sequence[str]
-) -> Iterator[RenderableType]:
+@drawn
+def recommendation(title: str, limits: Limits, found: Sequence[Recommendation], words: Sequence[str]) -> Iterator[Part]:
     """The fewest accelerators of each system, the cheapest system first, and a command that tells more about the first.
 
     `words` are the options that an estimate of the question needs besides the mapping.
@@ -33,18 +28,18 @@ def recommendation(
         if len(found) > 1 and all("cost" in each.row for each in found if each.row)
         else ""
     )
-    yield Text(f"{title}: the fewest accelerators that train it {' and '.join(asked)}{order}\n", style="bold")
+    yield f"{title}: the fewest accelerators that train it {' and '.join(asked)}{order}\n", "bold"
     if any(each.row for each in found):
         yield table(HEADS, [_line(each) for each in found if each.row], ("mapping",))
     for each in found:
         if each.row is None:
-            yield Text(f"{each.system}: {_none(each)}", style="bold red")
+            yield f"{each.system}: {_none(each)}", "bold red"
     first = found[0]
     if first.row is not None:
-        yield Text("\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns())))
+        yield "\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns()))
         if limits.deadline is None:
-            yield Text("\nMore accelerators train faster, for about as much: --deadline says how fast it must be.")
-        yield Text(f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", style="dim")
+            yield "\nMore accelerators train faster, for about as much: --deadline says how fast it must be."
+        yield f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", "dim"
 
 
 def _line(each: Recommendation) -> list[str]:

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType, group
-from rich.table import Table
-from rich.text import Text
-
+from amped.report.tables import Part, drawn, grid
 from amped.tables.table_files import ABOUT
 from amped.tables.tables import LISTED, Row
 from amped.theory.language.catalogue import catalogue
 
 
-@group()
-def shown_row(row: Row) -> Iterator[RenderableType]:
+@drawn
+def shown_row(row: Row) -> Iterator[Part]:
     """The values as they are written, units of bare numbers, doubts, and the sources of the row."""
     also = f"  (also {', '.join(row.aliases)})" if row.aliases else ""
-    yield Text.assemble((row.name, "bold"), f"{also}\n{LISTED.get(row.table, row.table)}, {row.file}")
+    yield (row.name, "bold"), (f"{also}\n{LISTED.get(row.table, row.table)}, {row.file}")
     if extends := row.columns.get("extends"):
-        yield Text(f"extends {extends}")
-    yield Text("")
-    table = Table.grid(padding=(0, 2))
-    for column, value in sorted(row.columns.items(), key=lambda item: item[0] in row.inherited):
-        if column not in ABOUT and value is not None:
-            doubt = "unverified" if column in row.unverified else "fitted" if column in row.fitted else ""
-            inherited = Text("inherited", style="dim") if column in row.inherited else Text("")
-            table.add_row(f"  {column}", _value(column, value), Text(doubt, style="yellow"), inherited)
-    yield table
+        yield f"extends {extends}"
+    yield ""
+    yield grid(
+        (f"  {column}", _value(column, value), (_doubt(row, column), "yellow"),
+         ("inherited", "dim") if column in row.inherited else "")
+        for column, value in sorted(row.columns.items(), key=lambda item: item[0] in row.inherited)
+        if column not in ABOUT and value is not None
+    )  # fmt: skip
     if notes := row.columns.get("notes"):
-        yield Text(f"\n{notes}")
-    yield Text("\nsources (* read while the table was built)", style="bold")
+        yield f"\n{notes}"
+    yield ("\nsources (* read while the table was built)", "bold")
     opened = row.columns.get("sources_opened") or ()
     for source in row.sources or ("none given",):
-        yield Text(f"  {'*' if source in opened else '-'} {source}")
-    yield Text("")
+        yield f"  {'*' if source in opened else '-'} {source}"
+    yield ""
+
+
+def _doubt(row: Row, column: str) -> str:
+    return "unverified" if column in row.unverified else "fitted" if column in row.fitted else ""
 
 
 def _value(column: str, value: object) -> str:

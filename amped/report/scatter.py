@@ -45,7 +45,7 @@ def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
             plots.log_ticks(axis)
             axis.set_tick_params(labelsize=8)
     if kinds:
-        figure.legend(*_legend(panels[:, 0]), loc="outside lower center", ncols=6, fontsize=9, frameon=False)
+        figure.legend(*plots.once(*panels[:, 0]), loc="outside lower center", ncols=6, fontsize=9, frameon=False)
     else:
         plots.nothing(panels[0][0], "nothing that was measured could be predicted")
         panels[0][1].set_axis_off()
@@ -107,12 +107,3 @@ def _spread(heights: Sequence[float]) -> list[float]:
         found[place] = top = min(found[place], top)
         top -= APART
     return found
-
-
-def _legend(panels: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Each kind of accelerator and each line of equal error once."""
-    told: dict[str, Any] = {}
-    for panel in panels:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            told.setdefault(label, handle)
-    return [*told.values()], [*told]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amped.base.commands import set_option
@@ -43,7 +43,7 @@ OF_LINE = {
     "TIME": ("step_time", "tokens_per_second_per_accelerator", "model_flops_utilization"),
 }  # fmt: skip
 # A line of the screen: its texts, each with its style.
-Line = Sequence[tuple[str, str]]
+Line = tuple[tuple[str, str], ...]
 
 
 def screen(e: Estimation) -> Iterator[Line]:
@@ -54,7 +54,8 @@ def screen(e: Estimation) -> Iterator[Line]:
     for word, text, style in answers(e):
         yield from _lines(word, text, style)
     yield from _where(e)
-    yield from _slow_by(e)
+    if wait := longest_wait(e):
+        yield from _lines("SLOW BY", f"{wait}; `amped why` says what helps", "")
     yield from _notes(e)
 
 
@@ -224,18 +225,11 @@ def _where(e: Estimation) -> Iterator[Line]:
             continue
         told, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
         if len(told) + len(bar) + 2 > room:
-            yield line
+            yield (*line,)
             line, room = [(" " * WORD, "")], columns() - WORD
         line += [("  " if len(line) > 1 else "", ""), (told, ""), (bar, COLORS[kinds[said]])]
         room -= len(told) + len(bar) + 2
-    yield line
-
-
-def _slow_by(e: Estimation) -> Iterator[Line]:
-    """The longest wait of a step, if it is worth a line."""
-    told = longest_wait(e)
-    if told:
-        yield from _lines("SLOW BY", f"{told}; `amped why` says what helps", "")
+    yield (*line,)
 
 
 def longest_wait(e: Estimation) -> str:

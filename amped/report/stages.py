@@ -1,63 +1,56 @@
-"""The stages of the pipeline as a table: layers, memory by part, and how long each works and waits."""
+"""The stages of the pipeline: layers, memory by part, and how long each works and waits; as a table of a terminal and of a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from rich.console import RenderableType, group
-from rich.text import Text
+from itertools import groupby
+from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.estimation.stages import MODULES, StageLine, stage_lines
-from amped.report.human import duration, scaled
+from amped.report.human import GIGA, duration, scaled
 from amped.report.summary import heading
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 
-GIGABYTE = 1e9
-BYTES = ("weight", "gradient", "optimizer_state", "activation", "temporary")
+# The bytes of each use, with their heads on a page; and all heads on a terminal.
+USES = {"weight_bytes": "weights", "gradient_bytes": "gradients", "optimizer_state_bytes": "optimizer states",
+        "activation_bytes": "activations", "temporary_bytes": "temporary"}  # fmt: skip
 HEADS = ("stage", "has", "params", "weights", "grads", "states", "activations", "other", "GB", "busy", "idle")
 LETTERS = {"layers": "", "dense": "d", "mixture": "x", MODULES: "m"}
+# A row: the stage, what it holds, its parameters, its bytes by use and together, and the seconds in which it works and waits.
+Row = tuple[Any, ...]
 
 
-@group()
-def stage_table(e: Estimation) -> Iterator[RenderableType]:
+@drawn
+def stage_table(e: Estimation) -> Iterator[Part]:
     """One line for each group of neighboring stages that are alike."""
     yield from heading(e)
-    lines = stage_lines(e)
-    yield table(HEADS, [_cells(run) for run in _runs(lines)], text=("has",))
-    kinds = ", d a dense and x a mixture layer" if "dense" in lines[0].layers else ""
-    yield Text(f"\nE embedding, L output head, m module that predicts further tokens{kinds}; GB of one accelerator",
-               style="dim")  # fmt: skip
+    rows = stage_rows(stage_lines(e))
+    runs = [[*run] for _, run in groupby(rows, key=lambda row: row[1:])]
+    yield table(HEADS, map(_cells, runs), text=("has",))
+    yield f"\n{meaning(rows)}; GB of one accelerator", "dim"
 
 
-def _runs(lines: list[StageLine]) -> list[list[StageLine]]:
-    """Groups of neighboring stages that differ in nothing but their place."""
-    found: list[list[StageLine]] = []
-    for line in lines:
-        if found and _values(found[-1][-1]) == _values(line):
-            found[-1].append(line)
-        else:
-            found.append([line])
-    return found
-
-
-def _values(line: StageLine) -> list[object]:
-    return [value for name, value in vars(line).items() if name != "stage"]
-
-
-def _cells(run: list[StageLine]) -> list[str]:
-    line = run[0]
-    parts = [f"{getattr(line, f'{name}_bytes') / GIGABYTE:.1f}" for name in BYTES]
-    place = f"{line.stage}" if len(run) == 1 else f"{line.stage} to {run[-1].stage}"
-    whole = f"{line.bytes / GIGABYTE:.1f}"
+def stage_rows(lines: list[StageLine]) -> list[Row]:
+    """Each stage with its layers, its parameters, its memory by use, and the seconds of a step in which it works and waits."""
     return [
-        place,
-        _layers(line),
-        scaled(line.parameters, "", 3),
-        *parts,
-        whole,
-        *map(duration, (line.busy_time, line.idle_time)),
-    ]
+        (float(line.stage), _layers(line), line.parameters, *(getattr(line, name) for name in USES), line.bytes, line.busy_time,
+         line.idle_time)
+        for line in lines
+    ]  # fmt: skip
+
+
+def meaning(rows: list[Row]) -> str:
+    """What the letters of layers mean."""
+    kinds = ", d a dense and x a mixture layer" if any({*"dx"} & {*row[1]} for row in rows) else ""
+    return f"E embedding, L output head, m module that predicts further tokens{kinds}"
+
+
+def _cells(run: list[Row]) -> list[str]:
+    stage, layers, parameters, *sizes, busy, idle = run[0]
+    place = f"{stage:g}" if len(run) == 1 else f"{stage:g} to {run[-1][0]:g}"
+    gigabytes = (f"{size / GIGA:.1f}" for size in sizes)
+    return [place, layers, scaled(parameters, "", 3), *gigabytes, duration(busy), duration(idle)]
 
 
 def _layers(line: StageLine) -> str:

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import shorten
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult, group
-from rich.measure import Measurement
-from rich.segment import Segment
-from rich.style import Style
 from rich.table import Column, Table
-from rich.text import Text
 
 from amped.base.commands import command
 from amped.estimation.estimation import Estimation
@@ -18,41 +13,24 @@ from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human
 from amped.report.screen import batch_in_words, not_modeled_first, plus_minus
+from amped.report.tables import Part, drawn, grid
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
 from amped.theory.nouns.parallelisms import WRITTEN
 
-LONGEST_NOTICE = 240
+# The most letters of a notice, and the columns of the bar of a whole.
+LONGEST_NOTICE, BAR = 240, 24
 
 
-class Bar:
-    """A horizontal bar as long as a fraction of its cell; made of `#` if the output is not a terminal with UTF-8."""
-
-    def __init__(self, fraction: float, color: str) -> None:
-        self.fraction, self.color = min(max(fraction, 0.0), 1.0), color
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yields the bar."""
-        width = options.max_width
-        filled = round(self.fraction * width)
-        letter = "█" if console.is_terminal and not options.ascii_only else "#"
-        yield Segment(letter * filled, Style(color=self.color) if console.is_terminal else None)
-        yield Segment(" " * (width - filled))
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Takes all the width that there is."""
-        return Measurement(8, options.max_width)
-
-
-@group()
-def summary(e: Estimation) -> Iterator[RenderableType]:
+@drawn
+def summary(e: Estimation) -> Iterator[Part]:
     """Everything a person wants to know of an estimate, on one screen."""
-    yield from (Text(line, style="bold red") for line in not_modeled_first(e))
+    yield from ((line, "bold red") for line in not_modeled_first(e))
     yield from heading(e)
     yield _headline(e)
-    yield Text("")
+    yield ""
     yield _bars("time of a step", {n: e[n] for n in STEP_PARTS}, e["step_time"], e["step_time"], "s")
-    yield Text("")
+    yield ""
     yield from _memory(e)
     yield from _advice(e)
 
@@ -66,23 +44,22 @@ def _layout(e: Estimation) -> str:
     return f"layers by stage {layout}{chosen}\n"
 
 
-def heading(e: Estimation) -> Iterator[RenderableType]:
+def heading(e: Estimation) -> Iterator[Part]:
     """What is estimated, and how: how the machine is divided, and how the work is divided."""
-    yield Text(e.scenario.title, style="bold")
+    yield (e.scenario.title, "bold")
     degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in WRITTEN]
     shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
-    yield Text(
+    yield (
         f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(shown)}\n{idle}{_layout(e)}"
         f"batch {batch_in_words(e)}, micro-batch {e['microbatch_size']:g}, {e.precision}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
-        style="dim",
+        "dim",
     )
 
 
 def _headline(e: Estimation) -> Table:
-    table = Table.grid("", Column(style="bold"), padding=(0, 2))
     convention = e.choices["attention_flop_convention"]
     other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
     band = f" {plus_minus(e.error_band.error_fraction, places=1)}" if e.error_band else ""
@@ -105,9 +82,7 @@ def _headline(e: Estimation) -> Table:
         ("electricity", _optional(e, "electricity_cost")),
         ("CO2", _optional(e, "carbon_emissions")),
     ]  # fmt: skip
-    for row in (*rows, ("evidence", e.grade)):
-        table.add_row(*row)
-    return table
+    return grid([*rows, ("evidence", e.grade)], Column(), Column(style="bold"))
 
 
 def validated(e: Estimation) -> Iterator[str]:
@@ -127,35 +102,34 @@ def _optional(e: Estimation, name: str) -> str:
     return human.value(e[name], e.scenario.catalogue[name].mark.unit)
 
 
+def _bar(share: float, color: str) -> tuple[str, str]:
+    return "#" * round(min(max(share, 0.0), 1.0) * BAR), color
+
+
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
     """The parts of a total, each as a share of a whole (the total itself, or the capacity)."""
-    table = Table.grid(
-        Column(no_wrap=True),
-        *(Column(justify="right", no_wrap=True) for _ in range(2)),
-        Column(width=24),
-        padding=(0, 1),
-    )
     share = total / whole if whole else 0.0
-    of_total = ("", "") if total == whole else (human.percent(share), Bar(share, "red" if share > 1 else "white"))
-    table.add_row(Text(title, style="bold"), human.value(total, unit), *of_total)
+    of_total = ("", "") if total == whole else (human.percent(share), _bar(share, "red" if share > 1 else "white"))
+    rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *of_total)]
     for name, part in parts.items():
         if part > 0:
             color = COLORS["memory"] if unit == "byte" else COLORS[kind_of(name)]
             share = part / whole if whole else 0.0
-            table.add_row(f"  {human.label(name)}", human.value(part, unit), human.percent(share), Bar(share, color))
-    return table
+            rows.append((f"  {human.label(name)}", human.value(part, unit), human.percent(share), _bar(share, color)))
+    numbers = (Column(justify="right", no_wrap=True) for _ in range(2))
+    return grid(rows, Column(no_wrap=True), *numbers, Column(width=BAR), gap=1)
 
 
-def _memory(e: Estimation) -> Iterator[RenderableType]:
+def _memory(e: Estimation) -> Iterator[Part]:
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
     yield _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
     held = need <= e["available_memory_bytes"]
     stage = f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
-    yield Text(_verdict(e) + stage, style="" if held else "bold red")
+    yield (_verdict(e) + stage, "" if held else "bold red")
     if e["host_memory_bytes"]:
-        yield Text(_host(e), style="" if e["fits_in_host_memory"] else "bold red")
+        yield (_host(e), "" if e["fits_in_host_memory"] else "bold red")
     where = "" if e["fits_in_host_memory"] else " in an accelerator, without the host's memory"
-    yield Text(f"largest micro-batch that fits{where}: {_largest(e)}", style="" if held else "bold red")
+    yield (f"largest micro-batch that fits{where}: {_largest(e)}", "" if held else "bold red")
 
 
 def _verdict(e: Estimation) -> str:
@@ -185,33 +159,31 @@ def _largest(e: Estimation) -> str:
     return f"{largest}" if runs == largest else f"{largest} ({runs} divides the {share} of a replica)"
 
 
-def _advice(e: Estimation) -> Iterator[RenderableType]:
+def _advice(e: Estimation) -> Iterator[Part]:
     if not e["fits_in_memory"]:
-        yield Text(f"smallest change that makes it fit: {smallest_change(e)}", style="bold")
+        yield f"smallest change that makes it fit: {smallest_change(e)}", "bold"
     anchored = [f"anchored on {e.anchored_on}"] if e.anchored_on else []
     for notice in (*anchored, *validated(e), *e.notices):
         told = notice if notice.startswith("warning") else f"note: {notice}"
-        yield Text(shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), style="dim")
+        yield (shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), "dim")
     if e.defaults:
-        yield Text("")
+        yield ""
         yield assumptions(e)
 
 
-@group()
-def assumptions(e: Estimation) -> Iterator[RenderableType]:
+@drawn
+def assumptions(e: Estimation) -> Iterator[Part]:
     """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
-    yield Text("values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", style="bold")
-    table = Table.grid(padding=(0, 2))
-    if e.uses_kernels:
-        table.add_row(*_kernels(e))
-    for name, formula in e.defaults.items():
-        table.add_row(f"  {name}", human.value(e[name], formula.mark.unit), Text(formula.text["source"], style="dim"))
-    yield table
+    yield ("values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", "bold")
+    rows = [
+        (f"  {name}", human.value(e[name], f.mark.unit), (f.text["source"], "dim")) for name, f in e.defaults.items()
+    ]
+    yield grid([*([_kernels(e)] if e.uses_kernels else []), *rows])
 
 
-def _kernels(e: Estimation) -> tuple[RenderableType, ...]:
+def _kernels(e: Estimation) -> tuple[Part, ...]:
     """The row of kernel efficiencies, and how much of it is assumed."""
     row = e.scenario.sources.rows[KERNELS]
     assumed = [column for column in row.unverified if column in e.scenario.catalogue]
     doubt = f"{len(assumed)} of its columns are assumed" if assumed else "all of it from its sources"
-    return f"  {KERNELS}", "a row", Text(f"{command('show', row.name)}: {doubt}.", style="dim")
+    return f"  {KERNELS}", "a row", (f"{command('show', row.name)}: {doubt}.", "dim")

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rich.console import RenderableType, group
-from rich.text import Text
-
 from amped.base.aliases import aliases
 from amped.configuring.sources import LookedUp
 from amped.drafting.each_value import Line
@@ -17,7 +14,7 @@ from amped.report.axes_values import axis_label, scale
 from amped.report.ranking import OTHER_BATCHES
 from amped.report.rows_formats import as_csv as rows_as_csv
 from amped.report.screen import mapping_in_words
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.tables.table_files import COMPANIONS
 from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
@@ -45,8 +42,8 @@ ALSO = {"matrix_precision": "precision", "number_of_accelerators": "GPUs", "numb
         "tokens_to_train": "tokens"}  # fmt: skip
 
 
-@group()
-def sweep(found: Sequence[Line], objective: str, seconds: float, hint: str = "") -> Iterator[RenderableType]:
+@drawn
+def sweep(found: Sequence[Line], objective: str, seconds: float, hint: str = "") -> Iterator[Part]:
     """One row for each value, what is best in it, and what it stands on.
 
     Args:
@@ -60,18 +57,18 @@ def sweep(found: Sequence[Line], objective: str, seconds: float, hint: str = "")
     differing, alike = _beside(found, names)
     tried = sum(line.candidates for line in found)
     searched = f" ({tried:,} candidates in {human.duration(seconds)})" if tried > len(found) else ""
-    yield Text(f"The best mapping of each by {axis_label(objective)}{searched}", style="bold")
-    yield Text(f"{', '.join(alike)}\n" if alike else "", style="dim")
+    yield f"The best mapping of each by {axis_label(objective)}{searched}", "bold"
+    yield f"{', '.join(alike)}\n" if alike else "", "dim"
     heads, rows = _cells(found, names, differing, objective)
     texts = [head for head in (*map(_head, names), *differing) if head in TEXTS]
     made = table(heads, rows, ("mapping", *texts), ("mapping", *texts))
     made.columns[-1].min_width = LEAST_MAPPING
     yield made
-    yield from (Text(f"{_named(line, names)}: {line.lacks}", style="bold red") for line in found if line.lacks)
+    yield from ((f"{_named(line, names)}: {line.lacks}", "bold red") for line in found if line.lacks)
     yield from _verdict([line for line in found if not line.lacks], names)
     yield from _notes([e for line in found if (e := line.estimation)])
     if hint:
-        yield Text(hint, style="dim")
+        yield hint, "dim"
 
 
 def _cells(
@@ -142,9 +139,9 @@ def _named(line: Line, names: Sequence[str]) -> str:
     return ", ".join(_value(name, line.values[name]) for name in names)
 
 
-def _verdict(told: Sequence[Line], names: Sequence[str]) -> Iterator[Text]:
+def _verdict(told: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
     """Which value is fastest and which is cheapest, by how much, and whether the difference is more than the error."""
-    yield Text("")
+    yield ""
     for word, name in (("fastest", "training_time"), ("cheapest", "cost"), ("least energy", "energy")):
         ranked = sorted(
             ((e[name], place, e) for place, line in enumerate(told) if (e := line.estimation) and name in e)
@@ -156,22 +153,22 @@ def _verdict(told: Sequence[Line], names: Sequence[str]) -> Iterator[Text]:
         share = more / least - 1
         doubt = f", but each is known within ± {human.percent(error, 0)} only" if share < error else ""
         some = f" of the {len(ranked)} with a price" if name == "cost" and len(ranked) < len(told) else ""
-        yield Text(f"{word}{some}: {_named(told[first], names)} "
+        yield (f"{word}{some}: {_named(told[first], names)} "
                    f"({_named(told[second], names)} takes {human.percent(share, 0)} more{doubt})")  # fmt: skip
 
 
-def _notes(told: Sequence[Estimation]) -> Iterator[Text]:
+def _notes(told: Sequence[Estimation]) -> Iterator[Part]:
     """The price of each accelerator and where it is from, or that none is known; batches that differ."""
     rows = {row.name: (row, e) for e in told if (row := e.scenario.sources.rows.get(ACCELERATOR))}
     for name, (row, e) in rows.items():
         if PRICE not in e:
-            yield Text(f"{name}: no price known; give it: --set {PRICE}=2.5 (USD an hour)", style="yellow")
+            yield f"{name}: no price known; give it: --set {PRICE}=2.5 (USD an hour)", "yellow"
             continue
         origin = e.scenario.sources.origins.get(PRICE)
         basis = str(row.columns.get(COMPANIONS[PRICE][0], "")) if isinstance(origin, LookedUp) else "given"
-        yield Text(f"price of {name}: {human.value(e[PRICE], 'dollar/s')}, {basis.partition(';')[0]}", style="dim")
+        yield f"price of {name}: {human.value(e[PRICE], 'dollar/s')}, {basis.partition(';')[0]}", "dim"
     if len({e["batch_size"] for e in told}) > 1:
-        yield Text(OTHER_BATCHES, style="yellow")
+        yield OTHER_BATCHES, "yellow"
 
 
 def as_csv(found: Sequence[Line]) -> str:

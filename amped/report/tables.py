@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
 # A name, or another value, of at most so many characters stays on one line.
 LONGEST_NAME, LONGEST_UNWRAPPED = 30, 16
+# What a report is made of, and a cell of a table: a text, a text and its style, several of these on a line, or what rich draws.
+Part = RenderableType | tuple[Any, ...]
+P = ParamSpec("P")
+
+
+def drawn(report: Callable[P, Iterable[Part]]) -> Callable[P, Group]:
+    """A report as rich draws it, made of the parts that a function gives."""
+
+    @wraps(report)
+    def group(*arguments: P.args, **options: P.kwargs) -> Group:
+        return Group(*map(_drawn, report(*arguments, **options)))
+
+    return group
+
+
+def _drawn(part: Part) -> RenderableType:
+    if isinstance(part, tuple):
+        return Text(*part) if isinstance(part[0], str) else Text.assemble(*part)
+    return Text(part) if isinstance(part, str) else part
 
 
 class Fitting(Table):
@@ -37,18 +59,9 @@ class Fitting(Table):
         yield part
 
     def _with(self, columns: Sequence[Column]) -> Table:
-        """A table of some of the columns."""
-        copies = (column.copy() for column in columns)
-        part = Table(
-            *copies,
-            box=None,
-            padding=self.padding,
-            pad_edge=False,
-            header_style=self.header_style,
-            show_footer=self.show_footer,
-        )
-        for row in zip(*(column.cells for column in columns), strict=True):
-            part.add_row(*row)
+        """The table with some of the columns."""
+        part = copy(self)
+        part.columns = [replace(column, _index=place) for place, column in enumerate(columns)]
         return part
 
 
@@ -61,9 +74,11 @@ def _least(column: Column) -> int:
 
 def table(
     heads: Iterable[str],
-    rows: Iterable[Sequence[str | Text]],
+    rows: Iterable[Sequence[Part]],
     text: Collection[str] = (),
     wrapped: Collection[str] = (),
+    footers: Mapping[str, str] | None = None,
+    gap: int = 2,
 ) -> Table:
     """A table of rows.
 
@@ -72,17 +87,31 @@ def table(
         rows: the cells of each line.
         text: the heads of other columns that hold text, which is aligned to the left.
         wrapped: the heads of columns whose text may be wrapped where there is no room.
+        footers: what stands below columns, by their heads.
+        gap: the blanks between columns.
     """
-    made = Fitting(box=None, pad_edge=False, header_style="bold")
+    made = Fitting(
+        box=None, pad_edge=False, padding=(0, gap - 1, 0, 1) if gap > 1 else (0, 1, 0, 0), show_footer=bool(footers)
+    )
     for place, head in enumerate(heads):
         made.add_column(
             head,
+            (footers or {}).get(head, ""),
+            footer_style="bold",
             justify="left" if place == 0 or head in text else "right",
             overflow="fold" if head in wrapped else "ellipsis",
             no_wrap=head not in wrapped,
         )
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(_drawn, row))
+    return made
+
+
+def grid(rows: Iterable[Sequence[Part]], *columns: Column, gap: int = 2) -> Table:
+    """Rows without heads, with a gap between columns; columns that are not named wrap their text."""
+    made = Table.grid(*columns, padding=(0, gap))
+    for row in rows:
+        made.add_row(*map(_drawn, row))
     return made
 
 

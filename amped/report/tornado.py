@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from amped.report import human, plots
+from amped.report.axes_values import axis_label
 from amped.report.elasticities import change, elasticity
-from amped.sensitivities.effects import Effect, Sensitivity, Trial
+from amped.sensitivities.effects import Effect, Sensitivity
 
-# The look of each kind of parameter: other colors than those of the parts of a step, and hatches for print in gray.
-KINDS: dict[str, dict[str, str]] = {
-    "mapping": {"facecolor": "#D55E00", "hatch": "//"},
-    "system": {"facecolor": "#56B4E9", "hatch": ".."},
-    "accelerator": {"facecolor": "#009E73", "hatch": ""},
-    "model": {"facecolor": "#CC79A7", "hatch": "xx"},
-    "experiment": {"facecolor": "#dddddd", "hatch": "--"},
-}
-SIDES = {"smaller": {"facecolor": "#dddddd", "hatch": ""}, "larger": {"facecolor": "#888888", "hatch": "//"}}
+# The look of each kind of parameter and of each side: other colors than those of the parts of a step, and hatches for print in gray.
+LOOKS = {
+    "mapping": ("#D55E00", "//"), "system": ("#56B4E9", ".."), "accelerator": ("#009E73", ""), "model": ("#CC79A7", "xx"),
+    "experiment": ("#dddddd", "--"), "smaller value": ("#dddddd", ""), "larger value": ("#888888", "//"),
+}  # fmt: skip
 WIDTH, ROW, FRAME = 9.0, 0.36, 1.0
 # Room for the labels beside the longest bar, as a share of the span of all bars.
 MARGIN = 0.3
@@ -30,13 +27,9 @@ def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
     for panel, (draw, effects) in zip(panels, kinds, strict=False):
         draw(panel, found, effects)
     if not kinds:
-        plots.nothing(panels[0], f"nothing that was varied changes {_words(found)}")
-    plots.titled(figure, f"{found.title}\n{_words(found)} {human.value(found.value, found.unit)}", WIDTH)
+        plots.nothing(panels[0], f"nothing that was varied changes {axis_label(found.of)}")
+    plots.titled(figure, f"{found.title}\n{axis_label(found.of)} {human.value(found.value, found.unit)}", WIDTH)
     return plots.image(figure, suffix)
-
-
-def _words(found: Sensitivity) -> str:
-    return found.of.replace("_", " ")
 
 
 def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
@@ -44,31 +37,27 @@ def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
-        _bar(panel, size, place, text, height=0.7, label=e.kind, **KINDS[e.kind])
-    _frame(panel, effects, sizes, f"elasticity of {_words(found)}")
+        _bar(panel, size, place, text, 0.7, e.kind)
+    _frame(panel, effects, sizes, f"elasticity of {axis_label(found.of)}")
 
 
 def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
     """Two thin bars for each parameter: for its next smaller and next larger value, or for the extremes of a list."""
     sizes = []
     for place, e in enumerate(effects):
-        shown = _extremes(e)
+        shown = [e.told[0], e.told[-1]] if len(e.told) > 1 else e.told  # those of the smallest and the largest value
         for trial, offset in zip(shown, (-0.19, 0.19) if len(shown) > 1 else (0.0,), strict=True):
             side = "smaller" if trial.value < e.value else "larger"
             sizes.append(e.change(trial) * (100 if e.base else 1))
             text = f"{human.value(trial.value, e.unit)}: {change(found, e, trial)}"
-            _bar(panel, sizes[-1], place + offset, text, height=0.36, label=f"{side} value", **SIDES[side])
-    _frame(panel, effects, sizes, f"change of {_words(found)} ({'%' if effects[0].base else found.unit})")
+            _bar(panel, sizes[-1], place + offset, text, 0.36, f"{side} value")
+    _frame(panel, effects, sizes, f"change of {axis_label(found.of)} ({'%' if effects[0].base else found.unit})")
 
 
-def _extremes(e: Effect) -> list[Trial]:
-    """The trials with the smallest and the largest value among those that have a result."""
-    return [e.told[0], e.told[-1]] if len(e.told) > 1 else list(e.told)
-
-
-def _bar(panel: Any, size: float, place: float, text: str, **how: Any) -> None:
+def _bar(panel: Any, size: float, place: float, text: str, height: float, label: str) -> None:
     """Draws a bar and a text beyond its end."""
-    panel.barh(place, size, **how, **plots.EDGE)
+    color, hatch = LOOKS[label]
+    panel.barh(place, size, height, label=label, facecolor=color, hatch=hatch, **plots.EDGE)
     side, aside = ("left", 4) if size >= 0 else ("right", -4)
     panel.annotate(text, (size, place), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
 
@@ -82,7 +71,6 @@ def _frame(panel: Any, effects: list[Effect], sizes: list[float], title: str) ->
     panel.set(xlim=(low - room * (low < 0), high + room * (high > 0)), ylim=(len(effects) - 0.4, -0.6))
     panel.axvline(0.0, color="black", linewidth=0.8)
     panel.set_xlabel(title, fontsize=9)
-    handles, labels = panel.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    panel.legend(once.values(), once.keys(), fontsize=8, ncols=len(once), frameon=False, borderaxespad=0.2,
-                 loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
+    handles, labels = plots.once(panel)
+    panel.legend(handles, labels, fontsize=8, ncols=len(labels), frameon=False, borderaxespad=0.2, loc="lower right",
+                 bbox_to_anchor=(1, 1))  # fmt: skip

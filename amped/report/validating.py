@@ -1,20 +1,22 @@
-"""Tables of predictions beside measurements: every row, a summary of the errors, and what was missed or assumed."""
+"""Predictions beside measurements: how good amped is on one screen, every row, the errors of groups, what was missed or assumed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import RenderableType, group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from amped.estimation.uncertainty import COVERED
 from amped.report import human
-from amped.report.tables import table
+from amped.report.tables import Part, drawn, table
 from amped.validation.accuracy import (
     CLOCKED,
     FITTED,
     LOW,
+    NAMES,
     SEEN,
     TRUSTED,
     UNSEEN,
@@ -23,9 +25,11 @@ from amped.validation.accuracy import (
     accuracy,
     by_confidence,
     by_fit,
+    by_network,
     groups,
     of_memory,
     of_time,
+    split,
     verdicts,
     within_bands,
 )
@@ -54,57 +58,174 @@ CONVENTION = (
 )
 
 
-@group()
-def taken_values(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+# How many rows, reasons and accelerators have a line, and how many groups an accelerator needs for one.
+WORST, REASONS, ACCELERATORS, FEWEST_GROUPS = 5, 2, 12, 5
+SHORT_ERRORS = ERRORS[1:2] + ERRORS[3:-1]
+# How memory was read; blank in the table where the source does not say it.
+READINGS = ("allocated", "reserved", "device", "")
+# How many characters of a name the lines of the worst rows have room for.
+LONGEST = 28
+MORE = "more: --rows (all rows), --by source|software|model|accelerator, --plot, --kernels DIR"
+
+
+@drawn
+def accuracy_screen(rows: Sequence[Residual]) -> Iterator[Part]:
+    """What was compared and what was missed; the errors; the worst rows; whether bands and verdicts hold; what else."""
+    yield from _counted(rows)
+    yield ""
+    heads, lines = ["absolute error of", *SHORT_ERRORS], _lines(rows)
+    if lines:
+        yield table(heads, lines)
+        yield ""
+        yield table(*_worst(rows), text=("row", "inputs"))
+        yield ""
+        yield from _bands(rows)
+        yield _verdicts(rows)
+    yield MORE, "dim"
+
+
+def _counted(rows: Sequence[Residual]) -> Iterator[Part]:
+    """The number of rows and of groups, and why rows were missed."""
+    groups_of = {r.measurement.id: r.measurement.group for r in rows}
+    missed = {r.measurement.id: r.reason.removeprefix(f"line {r.measurement.row.line}: ") for r in rows if r.missed}
+    yield (
+        f"{len(groups_of)} rows, {len(groups_of) - len(missed)} modeled and {len(missed)} missed, in "
+        f"{len({*groups_of.values()})} groups (repeats of one configuration, which count once)"
+    )
+    reasons = Counter(missed.values()).most_common()
+    for reason, number in reasons[:REASONS]:
+        yield Text(f"  {number} missed: {reason}", overflow="ellipsis", no_wrap=True)
+    if left := sum(number for _, number in reasons[REASONS:]):
+        yield f"  {left} missed for other reasons (--rows lists them)"
+
+
+def _lines(rows: Sequence[Residual]) -> list[list[str]]:
+    """The errors of the step's time and of memory, of all rows and of parts of them; no line without an error."""
+    times, memory = by_confidence(of_time(rows)), by_confidence(of_memory(rows))
+    chips = list(by_accelerator(times[TRUSTED], FEWEST_GROUPS).items())[:ACCELERATORS]
+    told = [
+        ("step time, confidence high or medium", times[TRUSTED]),
+        *((f"  {name}", some) for name, some in by_network(times[TRUSTED]).items()),
+        *((f"  {name}", some) for name, some in chips),
+        ("step time, confidence low", times[LOW]),
+        ("memory, confidence high or medium", memory[TRUSTED]),
+        *((f"  {how or 'unsaid how it was read'}", some) for how, some in by_reading(memory[TRUSTED]).items()),
+        ("memory, confidence low", memory[LOW]),
+    ]
+    found = [(name, accuracy(some)) for name, some in told]
+    return [[name, *short_errors(each)] for name, each in found if each.groups]
+
+
+def by_reading(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
+    """The rows by how memory was read."""
+    return split(rows, lambda r: r.measurement.row.texts.get("memory_reading", ""), READINGS)
+
+
+def by_accelerator(rows: Sequence[Residual], fewest: int) -> dict[str, list[Residual]]:
+    """The rows of each accelerator that has enough groups with an error, those with the most groups first."""
+    found = split(rows, NAMES[By.ACCELERATOR])
+    sizes = {name: accuracy(some).groups for name, some in found.items()}
+    return {name: found[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
+
+
+def worst(rows: Sequence[Residual], number: int) -> list[Residual]:
+    """The compared quantities with the largest errors, the largest first."""
+    compared = [r for r in rows if r.aligned_error is not None]
+    return sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:number]
+
+
+def _worst(rows: Sequence[Residual]) -> tuple[list[str], list[list[str]]]:
+    lines = [
+        [
+            _cut(f"{r.measurement.network}, {machine(r)}"),
+            _cut(r.measurement.id),
+            *values(r),
+            signed(r.error),
+            r.measurement.confidence,
+        ]
+        for r in worst(rows, WORST)
+    ]
+    return ["worst", "row", "measured", "predicted", "error", "inputs"], lines
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
+def _bands(rows: Sequence[Residual]) -> Iterator[str]:
+    """How many rows lie inside the bands that other sources give."""
+    names = {TIME: "step times", MEMORY: "readings of memory"}
+    told = [
+        f"{human.percent(inside / number, 0)} of {number} {names[quantity]}"
+        for quantity, (inside, number) in within_bands(rows).items()
+        if number
+    ]
+    if told:
+        yield f"inside the {human.percent(COVERED, 0)} bands that other sources give: {', '.join(told)}"
+
+
+def _verdicts(rows: Sequence[Residual]) -> str:
+    """How often amped is wrong about whether a run fits in memory."""
+    told = verdicts(rows)
+    line = f"called too large for memory: {told['of_these_predicted_not_to_fit']} of {told['ran']} runs that ran"
+    if not told["ran_out_of_memory"]:
+        return line
+    return (
+        f"{line}; called small enough: {told['of_these_predicted_to_fit']} of {told['ran_out_of_memory']} that did not"
+    )
+
+
+@drawn
+def taken_values(rows: Sequence[Residual]) -> Iterator[Part]:
     """For each row, every value that amped takes and the row does not say, by why it is taken; and no prediction.
 
     Whoever makes a table ready sees nothing that could lead the choice of a cell.
     """
     for r in {r.measurement.id: r for r in rows}.values():
-        yield Text(f"{r.measurement.id} {r.measurement.network}, {machine(r)}", style="bold")
+        yield f"{r.measurement.id} {r.measurement.network}, {machine(r)}", "bold"
         by_why: dict[str, list[str]] = {}
         for own in r.assumed:
             by_why.setdefault(own.why, []).append(own.text)
         lines = [f"{why}: {', '.join(texts)}" for why, texts in by_why.items()]
         lines += [f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items()]
         lines += [f"cannot be modeled: {r.reason}"] if r.missed else []
-        yield from (Padding(Text(line), (0, 0, 0, 2)) for line in lines or ["everything is said"])
-    yield Text("\nwithout --assumed, `amped validate` prints predictions beside what was measured", style="dim")
+        yield from (Padding(line, (0, 0, 0, 2)) for line in lines or ["everything is said"])
+    yield ("\nwithout --assumed, `amped validate` prints predictions beside what was measured", "dim")
 
 
-@group()
-def validation(rows: Sequence[Residual], by: By) -> Iterator[RenderableType]:
+@drawn
+def validation(rows: Sequence[Residual], by: By) -> Iterator[Part]:
     """All rows, those of low confidence apart; the misses; a summary of the errors, and the errors by group."""
     for name, some in by_confidence(rows).items():
         if some:
-            yield Text(f"{name.replace('_', ' ').capitalize()}\n", style="bold")
+            yield f"{name.replace('_', ' ').capitalize()}\n", "bold"
             yield _rows(some)
-            yield Text("")
+            yield ""
     yield from _told("Not modeled, and counted as missed:", {r.measurement.id: r.reason for r in rows if r.missed})
     yield from _told("Modeled, and:", {r.measurement.id: r.reason for r in rows if r.reason and not r.missed})
     yield from _details(rows)
     yield table(*overall(rows))
-    yield Text("\n".join(("", *memory_verdicts(rows), "")))
+    yield f"\n{_verdicts(rows)}\n"
     yield by_group(rows, by)
 
 
-@group()
-def by_group(rows: Sequence[Residual], by: By) -> Iterator[RenderableType]:
+@drawn
+def by_group(rows: Sequence[Residual], by: By) -> Iterator[Part]:
     """The errors of each group of rows, as of each source."""
     heads, lines = grouped(rows, by)
     yield table(heads, lines, wrapped=heads[:1])
-    yield Text(f"\n{CONVENTION}", style="dim")
+    yield f"\n{CONVENTION}", "dim"
 
 
 def _rows(rows: Sequence[Residual]) -> Table:
     """One line for each compared quantity, under the name of its source."""
     rates = any(is_rate(r) for r in rows)
-    lines: list[list[str | Text]] = []
+    lines: list[list[Part]] = []
     source, before = None, ""
     for r in rows:
         if r.measurement.source != source:
             source = r.measurement.source
-            lines.append([Text(source or "no source", style="bold")])
+            lines.append([(source or "no source", "bold")])
         told = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
         head = f"{r.measurement.id} {r.measurement.network}, {machine(r)}" if before != r.measurement.id else ""
         lines.append([head, *told])
@@ -179,14 +300,6 @@ def overall(rows: Sequence[Residual]) -> HeadsAndRows:
     return ["absolute error of", *ERRORS], lines
 
 
-def memory_verdicts(rows: Sequence[Residual]) -> Iterator[str]:
-    """How often amped is wrong about whether a run fits in memory."""
-    told = verdicts(rows)
-    if told["ran_out_of_memory"]:
-        yield f"{told['of_these_predicted_to_fit']} of {told['ran_out_of_memory']} runs out of memory are predicted to fit"
-    yield f"{told['of_these_predicted_not_to_fit']} of {told['ran']} runs that ran are predicted not to fit in memory"
-
-
 def grouped(rows: Sequence[Residual], by: By) -> HeadsAndRows:
     """For each group: its name, its rows, its misses, its errors of time, how many bands hold, and its error of memory."""
     lines = []
@@ -205,20 +318,20 @@ def in_band(rows: Sequence[Residual], quantity: str) -> str:
     return human.percent(inside / number, 0) if number else ""
 
 
-def _told(head: str, lines: Mapping[str, str]) -> Iterator[RenderableType]:
+def _told(head: str, lines: Mapping[str, str]) -> Iterator[Part]:
     """A head, and below it one remark for each row."""
     if lines:
-        yield Text(head)
-        yield from (Padding(Text(f"{name}: {line}"), (0, 0, 0, 2)) for name, line in lines.items())
-        yield Text("")
+        yield head
+        yield from (Padding(f"{name}: {line}", (0, 0, 0, 2)) for name, line in lines.items())
+        yield ""
 
 
-def _details(rows: Sequence[Residual]) -> Iterator[RenderableType]:
+def _details(rows: Sequence[Residual]) -> Iterator[Part]:
     """How many rows leave something open, and how many did something that is not modeled."""
     once = {r.measurement.id: r for r in rows}
     silent = sum(bool(r.assumed) for r in once.values())
     unmodeled = sum(bool(r.measurement.row.facts) for r in once.values())
-    yield Text(f"{silent} of {len(once)} rows leave something to amped (--assumed lists what)")
+    yield f"{silent} of {len(once)} rows leave something to amped (--assumed lists what)"
     if unmodeled:
-        yield Text(f"{unmodeled} rows did something that is not modeled (--assumed)")
-    yield Text("")
+        yield f"{unmodeled} rows did something that is not modeled (--assumed)"
+    yield ""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType, group
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column
 
 from amped.base.commands import set_option
 from amped.drafting.chooser import is_tried
-from amped.drafting.improvements import Improvement, Value
+from amped.drafting.improvements import Improvement
 from amped.estimation.estimation import Estimation
 from amped.report import human
 from amped.report.screen import LEAST_SHARE, fit, heading, is_chosen, shares
+from amped.report.tables import Part, drawn, grid
 
 # What a part of the step is, in a sentence.
 SAID = {
@@ -27,29 +26,27 @@ NONE = "No change of one parameter that was tried makes a step faster and fits i
 MORE = "`amped explore` changes several parameters at once."
 
 
-@group()
-def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[RenderableType]:
+@drawn
+def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:
     """What a step waits for, and the changes that gain most."""
-    yield from (Text.assemble(*line) for line in heading(e))
-    yield Text("")
+    yield from heading(e)
+    yield ""
     if not e["fits_in_memory"]:
         _, told, style = fit(e)
-        yield Text(f"{told}.\n", style)
-    yield Text(f"{bottleneck(e)} {sliced(e)}{at_the_peak(e)}\n")
+        yield (f"{told}.\n", style)
+    yield f"{bottleneck(e)} {sliced(e)}{at_the_peak(e)}\n"
     if not changes:
-        yield Text(f"{NONE} {MORE}")
+        yield f"{NONE} {MORE}"
         return
     more = f", of {number} that do" if number > len(changes) else ""
-    yield Text(f"The single changes that gain most{more}:\n")
-    table = Table.grid(padding=(0, 2))
-    for is_option in (True, False, False, False, False):
-        table.add_column(no_wrap=is_option, overflow="fold")
-    for each in changes:
-        table.add_row(f"  {set_option(each.name, _written(each.value))}", f"{human.duration(each.step_time)} a step",
-                      f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB",
-                      remark(e, each))  # fmt: skip
-    yield table
-    yield Text(f"\nEach is an option of the same command; `amped whatif` shows one in full. {MORE}")
+    yield f"The single changes that gain most{more}:\n"
+    rows = (
+        (f"  {set_option(each.name, each.value)}", f"{human.duration(each.step_time)} a step",
+         f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB", remark(e, each))
+        for each in changes
+    )  # fmt: skip
+    yield grid(rows, Column(no_wrap=True, overflow="fold"))
+    yield f"\nEach is an option of the same command; `amped whatif` shows one in full. {MORE}"
 
 
 def remark(e: Estimation, change: Improvement) -> str:
@@ -89,8 +86,3 @@ def bottleneck(e: Estimation) -> str:
     ]
     rest = f" The rest: {', '.join(told)}." if told else ""
     return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(computation)} of it.{rest}"
-
-
-def _written(value: Value) -> str:
-    """A value as --set takes it."""
-    return str(value).lower() if isinstance(value, bool) else f"{value}"

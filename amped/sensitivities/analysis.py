@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -29,6 +30,8 @@ HARDWARE_AND_MAPPING = ("mapping", "system", "accelerator")
 STEP = 0.001
 LARGEST_STEP = 0.5
 FITS = "fits_in_memory"
+# The units of values that are no numbers to be compared.
+NO_NUMBERS = ("boolean", "choice", "layout", "pattern", "kernel_table")
 
 
 @dataclass(frozen=True)
@@ -62,117 +65,105 @@ def analyzed(
         ConfigError, ResolveError: for impossible names, kinds or steps, all at once; or as an estimate raises them.
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
-    wanted = _checked(scenario.catalogue, of, kinds, step)
+    if problems := [*_problems(scenario.catalogue, of, kinds, step)]:
+        raise ConfigError(problems)
+    wanted = aliases().asked(of)
     single, lists = first_of_lists(scenario)
     base = estimated(single)
-    sources = on_the_same_machine(base, lists)
-    known = base.scenario.catalogue
-    targets = (wanted, FITS, *known.constraints)
-    formulas = {**base.plan.by_name, **plan(known, (wanted,), sources).by_name}
-    groups = _grouped(known, targets, sources, variations(base, formulas, sources, lists, kinds, step))
-    runs = [(group, *_run(known, group)) for group in groups]
-    value, fits = (float(runs[0][1].results.whole(name)[0]) for name in (wanted, FITS))
+    sources, catalogue = on_the_same_machine(base, lists), base.scenario.catalogue
+    formulas = {**base.plan.by_name, **plan(catalogue, (wanted,), sources).by_name}
+    every = variations(base, formulas, sources, lists, kinds, step)
+    groups = _grouped(catalogue, (wanted, FITS, *catalogue.constraints), sources, every)
+    runs = [_run(catalogue, group) for group in groups]
+    value, fits = (float(runs[0].results.whole(name)[0]) for name in (wanted, FITS))
     if not np.isfinite(value):
         raise EvaluationError(
             f"'{wanted}' came out as {value}", f"`amped explain {wanted}` shows where that comes from"
         )
-    effects = [effect for group, rows, full in runs for effect in _effects(group, rows, full, wanted, value)]
-    return Sensitivity(single.description or single.label, wanted, known[wanted].mark.unit, value, fits > 0, step,
-                       tuple(effects), dict(groups[0].chosen.choices))  # fmt: skip
+    return Sensitivity(
+        title=single.description or single.label,
+        of=wanted,
+        unit=catalogue[wanted].mark.unit,
+        value=value,
+        fits_in_memory=fits > 0,
+        step=step,
+        effects=tuple(chain(*(_effects(group, rows, wanted, value) for group, rows in zip(groups, runs, strict=True)))),
+        choices=dict(groups[0].chosen.choices),
+    )
 
 
-def _checked(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> str:
-    """The canonical name of the result.
-
-    Raises:
-        ConfigError: with all problems.
-    """
-    problems = list(_problems(known, of, kinds, step))
-    if problems:
-        raise ConfigError(problems)
-    return aliases().asked(of)
-
-
-def _problems(known: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
-    numbers = [
-        name
-        for name in known.numbers
-        if known[name].mark.unit not in ("boolean", "choice", "layout", "pattern", "kernel_table")
-    ]
-    name = aliases().asked(of) if isinstance(of, str) else str(of)
-    if name not in known:
+def _problems(catalogue: Catalogue, of: str, kinds: Sequence[str], step: float) -> Iterator[Problem]:
+    """What is wrong with the name of the result, the kinds and the step."""
+    numbers = [name for name in catalogue.numbers if catalogue[name].mark.unit not in NO_NUMBERS]
+    name = aliases().asked(str(of))
+    if name not in catalogue:
         yield Problem(f"there is no quantity {quoted(of)}", "--of", did_you_mean(name, numbers))
-    elif name in known.inside:
-        yield inside(name, known, "--of")
+    elif name in catalogue.inside:
+        yield inside(name, catalogue, "--of")
     elif name not in numbers:
         yield Problem(
             f"'{name}' is no number", "--of", "name a number, such as step_time or memory_per_accelerator_bytes"
         )
     for kind in kinds:
         if kind not in EVERY_KIND:
-            hint = did_you_mean(str(kind), EVERY_KIND)
-            yield Problem(
-                f"there is no kind {quoted(kind)}", "--kind", f"{hint} it is one of {', '.join(EVERY_KIND)}".strip()
-            )
+            advice = f"{did_you_mean(str(kind), EVERY_KIND)} it is one of {', '.join(EVERY_KIND)}".strip()
+            yield Problem(f"there is no kind {quoted(kind)}", "--kind", advice)
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= LARGEST_STEP:
         yield Problem(f"{quoted(step)} is no step", "--step", f"it is a share, above 0 and at most {LARGEST_STEP:g}")
 
 
-def _grouped(known: Catalogue, targets: Iterable[str], sources: Sources, every: Iterable[Variation]) -> list[Group]:
+def _grouped(
+    catalogue: Catalogue, targets: tuple[str, ...], sources: Sources, every: Iterable[Variation]
+) -> list[Group]:
     """The variations in groups of one structure each; the first group is that of the unchanged configuration."""
-    wanted = tuple(targets)
-    main = Group(sources, plan(known, wanted, sources), ())
-    groups, selecting = {frozenset(sources.given): main}, _selecting(known)
+    main = Group(sources, plan(catalogue, targets, sources), ())
+    groups = {frozenset(sources.given): main}
+    selecting = {name for q in catalogue.values() for f in q.formulas for clause in f.mark.clauses for name in clause}
     for variation in every:
-        group = main
-        replaced = known[variation.name].replaces & set(main.chosen.leaves)
-        if replaced or (variation.name in selecting and variation.name not in sources.given):
-            own = _given(known, sources, variation)
-            key = frozenset(own.given)
+        group, name, replaces = main, variation.name, catalogue[variation.name].replaces
+        replaced = replaces & {*main.chosen.leaves}
+        if replaced or (name in selecting and name not in sources.given):
+            kept = {n: v for n, v in sources.given.items() if n not in replaces}
+            changed = replace(sources, given=kept | {name: variation.value})  # as `--set` would make them
+            key = frozenset(changed.given)
             if key not in groups:
                 try:
-                    groups[key] = Group(own, plan(known, wanted, own), tuple(sorted(replaced)))
+                    groups[key] = Group(changed, plan(catalogue, targets, changed), tuple(sorted(replaced)))
                 except ResolveError:  # the replaced value cannot be calculated, so it stays
                     groups[key] = main
             group = groups[key]
-        given = variation.name in group.sources.given
-        group.variations.append(replace(variation, calculated=variation.calculated and not given))
-    return [main, *(g for g in groups.values() if g is not main)]
+        calculated = variation.calculated and name not in group.sources.given
+        group.variations.append(replace(variation, calculated=calculated))
+    return [main, *(group for group in groups.values() if group is not main)]
 
 
-def _given(known: Catalogue, sources: Sources, variation: Variation) -> Sources:
-    """The sources as `--set` would make them, with the parameter's own value."""
-    kept = {n: v for n, v in sources.given.items() if n not in known[variation.name].replaces}
-    return replace(sources, given=kept | {variation.name: variation.value})
+def _run(catalogue: Catalogue, group: Group) -> Rows:
+    """One run of all variations of a group, with the neighbors that are found for counts."""
+    rules, given = plan(catalogue, catalogue.constraints, group.sources), group.sources.given
+    return side_by_side(group.chosen, given, with_neighbors(rules, given, group.variations))
 
 
-def _selecting(known: Catalogue) -> set[str]:
-    """The names that select formulas when they are given."""
-    return {name for q in known.values() for f in q.formulas for clause in f.mark.clauses for name in clause}
-
-
-def _run(known: Catalogue, group: Group) -> tuple[Rows, list[Variation]]:
-    """One run of all variations of a group, and the variations with the neighbors that were found for counts."""
-    given = group.sources.given
-    full = with_neighbors(plan(known, known.constraints, group.sources), given, group.variations)
-    tried = [(v, np.array(v.values, dtype=np.float64)) for v in full]
-    return side_by_side(group.chosen, given, tried, frozenset(group.chosen.targets)), full
-
-
-def _effects(group: Group, rows: Rows, full: Sequence[Variation], wanted: str, value: float) -> Iterator[Effect]:
+def _effects(group: Group, rows: Rows, wanted: str, value: float) -> Iterator[Effect]:
     """The effect of each parameter of a group; if it replaces others, compared with the result at its own value."""
-    base = float(rows.results.whole(wanted)[0]) if group.replaced else value
-    for v in full:
-        trials = tuple(_trials(rows, v, wanted, group.chosen))
-        yield Effect(v.name, v.kind, v.mark.unit, v.value, v.varied, base, trials, group.replaced)
+    for variation in rows.varied:
+        yield Effect(
+            name=variation.name,
+            kind=variation.kind,
+            unit=variation.mark.unit,
+            value=variation.value,
+            varied=variation.varied,
+            base=float(rows.results.whole(wanted)[0]) if group.replaced else value,
+            trials=tuple(_trials(rows, variation, wanted)),
+            replaces=group.replaced,
+        )
 
 
-def _trials(rows: Rows, variation: Variation, wanted: str, chosen: Plan) -> Iterator[Trial]:
+def _trials(rows: Rows, variation: Variation, wanted: str) -> Iterator[Trial]:
     """The result at each value of a parameter."""
-    own = {name: rows.of(variation.name, name) for name in chosen.targets}
+    results = {name: rows.of(variation.name, name) for name in rows.results.plan.targets}
+    of_rule = {name: values for name, values in results.items() if name not in (wanted, FITS)}
     for place, value in enumerate(variation.values):
-        result = float(own[wanted][place])
-        broken = next((name for name in chosen.targets if name not in (wanted, FITS) and not own[name][place] > 0), "")
-        if not (broken or np.isfinite(result)):
-            broken = f"{wanted} is {result}"
-        yield Trial(value, None if broken else result, broken, bool(own[FITS][place] > 0))
+        result = float(results[wanted][place])
+        reason = "" if np.isfinite(result) else f"{wanted} is {result}"
+        broken = next((name for name, values in of_rule.items() if not values[place] > 0), reason)
+        yield Trial(value, None if broken else result, broken, bool(results[FITS][place] > 0))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import gt, lt
 from typing import Any
 
 from amped.base.errors import ResolveError, did_you_mean
@@ -65,17 +66,17 @@ class Effect:
     @cached_property
     def elasticity(self) -> float | None:
         """Elasticity, d ln result / d ln parameter; None if a logarithm does not exist, or if the result jumps."""
-        return None if self.jumps else self._slope(*self._below, (self.value, self.base), *self._above)
+        return None if self.jumps else self._slope(lt, gt)
 
     @cached_property
     def elasticity_below(self) -> float | None:
         """The elasticity toward smaller values only."""
-        return self._slope(*self._below, (self.value, self.base))
+        return self._slope(lt)
 
     @cached_property
     def elasticity_above(self) -> float | None:
         """The elasticity toward larger values only."""
-        return self._slope((self.value, self.base), *self._above)
+        return self._slope(gt)
 
     @property
     def jumps(self) -> bool:
@@ -100,29 +101,23 @@ class Effect:
         difference = (self.base if trial.result is None else trial.result) - self.base
         return difference / abs(self.base) if self.base else difference
 
-    @property
-    def _below(self) -> list[tuple[float, float]]:
-        """The first trial below the value that has a result, if there is one."""
-        return [(t.value, t.result) for t in self.trials if t.result is not None and t.value < self.value][:1]
-
-    @property
-    def _above(self) -> list[tuple[float, float]]:
-        """The first trial above the value that has a result, if there is one."""
-        return [(t.value, t.result) for t in self.trials if t.result is not None and t.value > self.value][:1]
-
-    def _slope(self, *points: tuple[float, float]) -> float | None:
-        """The slope from the first point to the last, in logarithms."""
-        (low, before), (high, after) = points[0], points[-1]
-        if self.varied != "relative" or low == high or min(before, after) <= 0:
+    def _slope(self, *sides: Callable[[float, float], bool]) -> float | None:
+        """The slope in logarithms, over the configuration itself and the first trial with a result on each of these sides."""
+        points = {self.value: self.base}
+        for is_there in sides:
+            trials = (t for t in self.trials if is_there(t.value, self.value))
+            points |= next(({t.value: t.result} for t in trials if t.result is not None), {})
+        low, high = min(points), max(points)
+        if self.varied != "relative" or low == high or min(points.values()) <= 0:
             return None
-        return math.log(after / before) / math.log(high / low)
+        return math.log(points[high] / points[low]) / math.log(high / low)
 
     def to_dict(self) -> dict[str, Any]:
         """The effect as plain data, in canonical names and units."""
         return {
-            **_told(self, "name", "kind", "unit", "value", "varied"),
+            **_fields(self, "name", "kind", "unit", "value", "varied"),
             "replaces": list(self.replaces), "result": self.base,
-            **_told(self, "elasticity", "elasticity_below", "elasticity_above", "smooth", "jumps", "largest_change"),
+            **_fields(self, "elasticity", "elasticity_below", "elasticity_above", "smooth", "jumps", "largest_change"),
             "trials": [asdict(trial) for trial in self.trials],
         }  # fmt: skip
 
@@ -155,22 +150,21 @@ class Sensitivity:
         Raises:
             ResolveError: for a name that was not varied.
         """
-        found = next((effect for effect in self.effects if effect.name == name), None)
-        if found is None:
-            raise ResolveError(f"'{name}' is not varied here", did_you_mean(str(name), (e.name for e in self.effects)))
-        return found
+        effects = {effect.name: effect for effect in self.effects}
+        if name not in effects:
+            raise ResolveError(f"'{name}' is not varied here", did_you_mean(str(name), effects))
+        return effects[name]
 
     @property
     def elasticities(self) -> list[Effect]:
         """The effects that are given as an elasticity, the largest first."""
-        found = [e for e in self.effects if e.elasticity]
-        return sorted(found, key=lambda e: -abs(e.elasticity or 0.0))
+        return sorted((e for e in self.effects if e.elasticity), key=lambda e: -abs(e.elasticity or 0.0))
 
     @property
     def changes(self) -> list[Effect]:
         """The effects that are given as a change of the result, the largest first."""
-        found = [e for e in self.effects if e.elasticity is None and e.largest_change]
-        return sorted(found, key=lambda e: -abs(e.largest_change))
+        effects = (e for e in self.effects if e.elasticity is None and e.largest_change)
+        return sorted(effects, key=lambda e: -abs(e.largest_change))
 
     @property
     def without_effect(self) -> list[Effect]:
@@ -184,13 +178,13 @@ class Sensitivity:
 
     def to_dict(self) -> dict[str, Any]:
         """All effects as plain data."""
-        told = _told(self, "of", "unit", "value", "fits_in_memory", "step")
-        return told | {"parameters": [effect.to_dict() for effect in self]}
+        fields = _fields(self, "of", "unit", "value", "fits_in_memory", "step")
+        return fields | {"parameters": [effect.to_dict() for effect in self]}
 
     def __iter__(self) -> Iterator[Effect]:
         return iter((*self.elasticities, *self.changes, *self.without_effect, *self.stuck))
 
 
-def _told(record: Effect | Sensitivity, *names: str) -> dict[str, Any]:
+def _fields(record: Effect | Sensitivity, *names: str) -> dict[str, Any]:
     """Some fields of a record, by name."""
     return {name: getattr(record, name) for name in names}

@@ -28,6 +28,7 @@ OF_A_RUN = ("number_of_accelerators", "number_of_nodes")
 class Rows:
     """The results of a run, and which of its rows belong to which parameter; row 0 is the unchanged configuration."""
 
+    varied: Sequence[Variation]
     results: Results
     places: Mapping[str, slice]
 
@@ -36,9 +37,7 @@ class Rows:
         return self.results.whole(name)[self.places[parameter]]
 
 
-def side_by_side(
-    chosen: Plan, given: Mapping[str, float], tried: Sequence[tuple[Variation, Array]], keep: frozenset[str]
-) -> Rows:
+def side_by_side(chosen: Plan, given: Mapping[str, float], varied: Sequence[Variation]) -> Rows:
     """Evaluates a plan once, with a row for each value of each parameter.
 
     The plan's structure stays; a value may replace the result of a formula that has no arguments.
@@ -46,14 +45,15 @@ def side_by_side(
     Raises:
         EvaluationError: if a formula fails.
     """
-    size = 1 + sum(len(values) for _, values in tried)
+    size = 1 + sum(len(variation.values) for variation in varied)
     columns, places, row = {}, {}, 1
-    for variation, values in tried:
-        place = slice(row, row + len(values))
+    for variation in varied:
+        place = slice(row, row + len(variation.values))
         column = np.full(size, 0.0 if variation.calculated else variation.value)
-        column[place] = 1.0 if variation.calculated else values
+        column[place] = 1.0 if variation.calculated else variation.values
         columns[_leaf(variation)], places[variation.name], row = column, place, place.stop
-    return Rows(run(_opened(chosen, [v for v, _ in tried]), given, JointAxis(columns), keep=keep), places)
+    results = run(_opened(chosen, varied), given, JointAxis(columns), keep=frozenset(chosen.targets))
+    return Rows(varied, results, places)
 
 
 def _leaf(variation: Variation) -> str:
@@ -63,11 +63,14 @@ def _leaf(variation: Variation) -> str:
 
 def _opened(chosen: Plan, varied: Sequence[Variation]) -> Plan:
     """The plan with leaves in place of the formulas of varied parameters; a calculated switch keeps its formula."""
-    own = {variation.name: variation for variation in varied}
-    leaves = [_leaf(own[name]) for name in chosen.by_name if name in own]
-    by_name = {name: _flippable(formula) if name in own else formula
-               for name, formula in chosen.by_name.items() if name not in own or own[name].calculated}  # fmt: skip
-    return replace(chosen, by_name=by_name, leaves=(*chosen.leaves, *leaves))
+    by_name = dict(chosen.by_name)
+    computed = [variation for variation in varied if variation.name in by_name]
+    for variation in computed:
+        if variation.calculated:
+            by_name[variation.name] = _flippable(by_name[variation.name])
+        else:
+            del by_name[variation.name]
+    return replace(chosen, by_name=by_name, leaves=(*chosen.leaves, *map(_leaf, computed)))
 
 
 def _flippable(formula: Formula) -> Formula:
@@ -89,15 +92,18 @@ def with_neighbors(rules: Plan, given: Mapping[str, float], every: Sequence[Vari
         given: the sources of the plan.
         every: all variations.
     """
-    counts = [v for v in every if v.varied == "neighbor"]
-    asked = {*rules.leaves, *rules.by_name}  # if no rule reads it, it may have any value
-    tried = [(v, _near(v) if v.name in asked else _next(v)) for v in counts]
-    rows = side_by_side(rules, given, tried, frozenset(rules.targets))
-    found = {}
-    for v, values in tried:
-        keeps = [rows.of(v.name, rule) > 0 for rule in rules.targets]
-        found[v.name] = _nearest(v.value, values[np.logical_and.reduce(keeps)])
-    return [replace(v, values=found.get(v.name, v.values)) for v in every]
+    of_rules = {*rules.leaves, *rules.by_name}  # what no rule reads may have any value
+    counts = [(v, _near(v)) for v in every if v.varied == "neighbor"]
+    rows = side_by_side(
+        rules,
+        given,
+        [replace(v, values=near.tolist() if v.name in of_rules else _nearest(v.value, near)) for v, near in counts],
+    )
+    neighbors = {}
+    for v in rows.varied:
+        keeps = np.logical_and.reduce([rows.of(v.name, rule) > 0 for rule in rules.targets])
+        neighbors[v.name] = _nearest(v.value, np.compress(keeps, v.values))
+    return [replace(v, values=neighbors.get(v.name, v.values)) for v in every]
 
 
 def _near(variation: Variation) -> Array:
@@ -105,26 +111,18 @@ def _near(variation: Variation) -> Array:
     value, mark = variation.value, variation.mark
     least = max(1.0 if mark.at_least is None else mark.at_least, np.ceil(value - AT_MOST))
     most = min(max(TIMES * value, value + AT_LEAST), value + AT_MOST, mark.at_most or np.inf)
-    whole: Array = _built(value, least, most) if _is_built(variation) else np.arange(least, np.floor(most) + 1)
+    is_built = variation.kind in MACHINE and variation.name not in OF_A_RUN
+    whole: Array = _built(value, least, most) if is_built else np.arange(least, np.floor(most) + 1)
     return np.compress(whole != value, whole)
-
-
-def _is_built(variation: Variation) -> bool:
-    """Whether a count is of a machine, as the accelerators of a domain are, and not of a run."""
-    return variation.kind in MACHINE and variation.name not in OF_A_RUN
 
 
 def _built(value: float, least: float, most: float) -> Array:
     """The whole values that are a count times a power of two: nobody builds a domain of 7 where one of 8 is."""
-    times = value * 2.0 ** np.arange(-int(np.log2(AT_MOST)), int(np.log2(AT_MOST)) + 1)
-    return np.compress((times % 1 == 0) & (times >= least) & (times <= most), times)
-
-
-def _next(variation: Variation) -> Array:
-    """The values next to the variation's own."""
-    return np.array(_nearest(variation.value, _near(variation)))
+    powers = int(np.log2(AT_MOST))
+    counts = value * 2.0 ** np.arange(-powers, powers + 1)
+    return np.compress((counts % 1 == 0) & (counts >= least) & (counts <= most), counts)
 
 
 def _nearest(value: float, whole: Array) -> tuple[float, ...]:
     """The next smaller and the next larger of ascending values, where they exist."""
-    return tuple(float(v) for v in (*whole[whole < value][-1:], *whole[whole > value][:1]))
+    return tuple(map(float, (*whole[whole < value][-1:], *whole[whole > value][:1])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from amped.base.errors import ConfigError, Problem
@@ -37,7 +37,7 @@ class Variation:
     mark: Mark
     value: float
     varied: str
-    values: tuple[float, ...]
+    values: Sequence[float]
     calculated: bool = False
 
 
@@ -47,17 +47,17 @@ def first_of_lists(scenario: Scenario) -> tuple[Scenario, Lists]:
     Raises:
         ConfigError: for lists of choices or of rows, because they change formulas or many values at once.
     """
-    own = scenario.sources
+    own, sweeps = scenario.sources, scenario.sources.sweeps
     problems = [Problem(f"the rows of {category} are a list, and sensitivity takes one", advice="give one row; `amped explore` ranks several")
                 for category in own.row_sweeps]  # fmt: skip
     problems += [Problem(f"the choice '{name}' is a list, and sensitivity takes one", advice="give one; `amped compare` tells what another changes")
-                 for name in own.sweeps if scenario.catalogue[name].is_selector]  # fmt: skip
+                 for name in sweeps if scenario.catalogue[name].is_selector]  # fmt: skip
     if problems:
         raise ConfigError(problems, file=scenario.label)
     sources = replace(own, given=dict(own.given), choices=dict(own.choices), origins=dict(own.origins), sweeps={})
-    for name, values in own.sweeps.items():
-        sources.add(name, Given(values[0], values[0], f"the first value of {name}"))
-    return replace(scenario, sources=sources), {name: values for name, values in own.sweeps.items() if values[1:]}
+    for name, (value, *_) in sweeps.items():
+        sources.add(name, Given(value, value, f"the first value of {name}"))
+    return replace(scenario, sources=sources), {name: values for name, values in sweeps.items() if values[1:]}
 
 
 def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
@@ -65,16 +65,16 @@ def on_the_same_machine(base: Estimation, lists: Lists) -> Sources:
 
     The data-parallel degree follows from the other degrees if it can.
     """
-    own = base.scenario.sources
+    sources = base.scenario.sources
     if DATA_DEGREES & lists.keys():  # then the lists decide how large the machine is
-        return own
-    given = dict(own.given)
+        return sources
+    given = dict(sources.given)
     if "number_of_nodes" not in given:
         given["number_of_accelerators"] = base["number_of_accelerators"]
-    left = replace(own, given={name: value for name, value in given.items() if name not in DATA_DEGREES})
+    left = replace(sources, given={name: value for name, value in given.items() if name not in DATA_DEGREES})
     degrees = run(plan(base.scenario.catalogue, sorted(DATA_DEGREES), left), left.given)
     same = all(degrees.number(name) == base[name] for name in DATA_DEGREES)
-    return left if same else replace(own, given=given)
+    return left if same else replace(sources, given=given)
 
 
 def variations(
@@ -87,15 +87,27 @@ def variations(
 ) -> Iterator[Variation]:
     """Every parameter of these kinds that is given, looked up or a default, and every switch that a formula sets."""
     for name, quantity in base.scenario.catalogue.items():
-        kind, formula = kind_of_input(name, quantity.category), formulas.get(name)
+        kind, formula, calculated = kind_of_input(name, quantity.category), formulas.get(name), False
         if kind not in kinds or quantity.is_selector or quantity.mark.kind == "records" or quantity.mark.constrains:
             continue
         if name in sources.given and not isinstance(sources.given[name], str):
-            yield _variation(quantity, kind, sources.given[name], lists.get(name, ()), step)
+            value = sources.given[name]
         elif formula is not None and not formula.arguments and not _defined(formula):
-            yield _variation(quantity, kind, float(formula.function()), (), step)
+            value = float(formula.function())
         elif formula is not None and quantity.mark.unit == "boolean" and name in base:
-            yield replace(_variation(quantity, kind, base[name], (), step), calculated=True)
+            value, calculated = base[name], True
+        else:
+            continue
+        varied, values = _varied(quantity, value, lists.get(name), step)
+        yield Variation(
+            name=name,
+            kind=kind,
+            mark=quantity.mark,
+            value=value,
+            varied=varied,
+            values=values,
+            calculated=calculated,
+        )
 
 
 def _defined(formula: Formula) -> bool:
@@ -103,26 +115,24 @@ def _defined(formula: Formula) -> bool:
     return formula.text["source"].startswith("definition") and formula.mark.unit == "flop"
 
 
-def _variation(quantity: Quantity, kind: str, value: float, listed: tuple[Value, ...], step: float) -> Variation:
-    """How a parameter of this value is varied."""
+def _varied(
+    quantity: Quantity, value: float, listed: tuple[Value, ...] | None, step: float
+) -> tuple[str, Sequence[float]]:
+    """How a parameter of this value is varied, and its other values."""
     mark = quantity.mark
     if listed:
-        varied, values = "list", sorted(float(v) for v in listed[1:])
-    elif mark.unit == "boolean" or (mark.or_boolean and value in (0, 1)):
-        varied, values = "switch", [1 - value]
-    elif mark.unit == "count":
-        varied, values = "neighbor", []
-    elif value == 0:
+        return "list", sorted(map(float, listed[1:]))
+    if mark.unit == "boolean" or (mark.or_boolean and value in (0, 1)):
+        return "switch", [1 - value]
+    if mark.unit == "count":
+        return "neighbor", []
+    if value == 0:
         from_zero = STEPS_OF.get(quantity.name, STEPS.get(mark.unit, 1.0))
-        varied, values = "step", [min(from_zero, mark.at_most or float("inf"))]
-    else:
-        varied, values = "relative", [v for v in (value * (1 - step), value * (1 + step)) if _allowed(mark, v)]
-    return Variation(quantity.name, kind, mark, value, varied, tuple(values))
+        return "step", [min(from_zero, mark.at_most or float("inf"))]
+    return "relative", [v for v in (value * (1 - step), value * (1 + step)) if _allowed(mark, v)]
 
 
 def _allowed(mark: Mark, value: float) -> bool:
     """Whether a user might give the value."""
-    least = 0.0 if mark.at_least is None else mark.at_least
-    above = -1.0 if mark.above is None else mark.above
     most = float("inf") if mark.at_most is None else mark.at_most
-    return least <= value <= most and value > above
+    return (mark.at_least or 0.0) <= value <= most and (mark.above is None or value > mark.above)

@@ -34,15 +34,13 @@ def _of_checkpoint(name: str) -> Iterator[str]:
     owner, words = name.rpartition("/")[0].casefold().split("-"), without_owner(name).split("-")
     of_network = [words[0], *(word for word in words[1:] if word.casefold() not in CHECKPOINTS)]
     undated = [of_network[0], *(word for word in of_network[1:] if not DATE.fullmatch(word))]
-    for each in (words, *_shortened(words), of_network, undated):
-        yield "-".join(each)
+    yield from map("-".join, (words, *_shortened(words), of_network, undated))
     if len(undated) > 1 and undated[0].casefold() in owner:
         yield "-".join(undated[1:])
 
 
 def _shortened(words: list[str]) -> Iterator[list[str]]:
     """The words without the last one, as long as that is of a checkpoint."""
-    for kept in range(len(words) - 1, 0, -1):
-        if words[kept].casefold() not in CHECKPOINTS:
-            return
-        yield words[:kept]
+    while words[1:] and words[-1].casefold() in CHECKPOINTS:
+        words = words[:-1]
+        yield words

@@ -48,12 +48,12 @@ class Row:
         Raises:
             TableError: if the row has no such column.
         """
-        found = self.columns.get(canonical_column(name), self.columns.get(name))
-        if found is None:
+        value = self.columns.get(canonical_column(name), self.columns.get(name))
+        if value is None:
             lacks = "has no value in column" if name in self.columns else "has no column"
-            known = [column for column, value in self.columns.items() if column not in ABOUT and value is not None]
-            raise TableError(f"row '{self.name}' of {self.table} {lacks} {quoted(name)}", did_you_mean(name, known))
-        return found
+            columns = [column for column, cell in self.columns.items() if column not in ABOUT and cell is not None]
+            raise TableError(f"row '{self.name}' of {self.table} {lacks} {quoted(name)}", did_you_mean(name, columns))
+        return value
 
     @property
     def is_shipped(self) -> bool:
@@ -81,11 +81,12 @@ class Row:
         return tuple(self.columns.get("aliases") or ())
 
 
-def row_alone(table: str, name: str, own: Mapping[str, Any], file: str) -> Row:
+def row_alone(table: str, name: str, written: Mapping[str, Any], file: str) -> Row:
     """A row that takes nothing from another row, but for a peak in 16 bits that stands for the other one."""
-    columns = own if file.startswith(SHIPPED_FOLDER) else _with_both_peaks(own, SIXTEEN_BITS)
-    filled = frozenset(columns.keys() - own.keys())
-    return Row(table, name, columns, file, filled, notices=tuple(_of_the_peak(name, own, columns)))
+    columns = written if file.startswith(SHIPPED_FOLDER) else _with_both_peaks(written, SIXTEEN_BITS)
+    filled = frozenset(columns.keys() - written.keys())
+    notices = tuple(_of_the_peak(name, written, columns))
+    return Row(table, name, columns, file=file, inherited=filled, notices=notices)
 
 
 def derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
@@ -96,25 +97,21 @@ def derived(base: Row, name: str, own: Mapping[str, Any], file: str) -> Row:
     """
     written = _with_both_peaks(own, base.columns)
     changed = [column for column, value in written.items() if value != base.columns.get(column)]
-    is_correction = plain(name) in {plain(each) for each in (base.name, *base.aliases)}
-    gone = {companion for column in changed for companion in COMPANIONS.get(column, ())}
-    gone |= set() if is_correction else {*OF_A_PRODUCT}
-    gone |= {
-        other for column, other in FOLLOWERS.items() if column in changed and _is_equal(base.columns, column, other)
-    }
+    is_correction = plain(name) in map(plain, (base.name, *base.aliases))
+    gone = set() if is_correction else {*OF_A_PRODUCT}
+    for column in changed:
+        gone |= {*COMPANIONS.get(column, ())}
+        value = base.columns.get(column)
+        if value is not None and base.columns.get(FOLLOWERS.get(column, "")) == value:
+            gone.add(FOLLOWERS[column])
     inherited = {column: value for column, value in base.columns.items() if column not in {*ABOUT, *written, *gone}}
-    about = _about_both(base, written, inherited)
     left = [c for c in PREDICTED_FROM if c in gone and c not in written and base.columns.get(c) is not None]
     notices = (*_of_the_peak(name, own, written, base.name), *_of_the_product(name, base.name, left))
     return Row(
-        base.table,
-        name,
-        {**inherited, **written, **about},
-        file,
-        frozenset({*inherited, *(written.keys() - own.keys())}),
-        (base.name, *base.ancestors),
+        base.table, name, {**inherited, **written, **_about_both(base, written, inherited)}, file=file,
+        inherited=frozenset({*inherited, *(written.keys() - own.keys())}), ancestors=(base.name, *base.ancestors),
         notices=() if file.startswith(SHIPPED_FOLDER) else (*base.notices, *notices),
-    )
+    )  # fmt: skip
 
 
 def _about_both(base: Row, own: Mapping[str, Any], inherited: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,21 +127,17 @@ def _about_both(base: Row, own: Mapping[str, Any], inherited: Mapping[str, Any])
     return both
 
 
-def _with_both_peaks(own: Mapping[str, Any], wanted: Container[str]) -> Mapping[str, Any]:
-    """The columns of a row; if one of the peaks in 16 bits is missing and wanted, it is the other one."""
+def _with_both_peaks(columns: Mapping[str, Any], needed: Container[str]) -> Mapping[str, Any]:
+    """The columns of a row; if one of the peaks in 16 bits is missing and needed, it is the other one."""
     for there, missing in (SIXTEEN_BITS, SIXTEEN_BITS[::-1]):
-        if own.get(there) is not None and missing not in own and missing in wanted:
-            return {**own, missing: own[there]}
-    return own
+        if columns.get(there) is not None and missing not in columns and missing in needed:
+            return {**columns, missing: columns[there]}
+    return columns
 
 
-def _is_equal(columns: Mapping[str, Any], one: str, other: str) -> bool:
-    return columns.get(one) is not None and columns.get(one) == columns.get(other)
-
-
-def _of_the_peak(name: str, own: Mapping[str, Any], columns: Mapping[str, Any], base: str = "") -> Iterator[str]:
+def _of_the_peak(name: str, written: Mapping[str, Any], columns: Mapping[str, Any], base: str = "") -> Iterator[str]:
     for missing, there in (SIXTEEN_BITS, SIXTEEN_BITS[::-1]):
-        if missing in columns and missing not in own:
+        if missing in columns and missing not in written:
             others = f"; peaks of other formats stay those of '{base}'" if base else ""
             yield f"row '{name}' gives {there} alone: {missing} is {columns[missing]}, too{others}"
 

@@ -80,8 +80,8 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
     """
     paths = (lookup_tables,) if isinstance(lookup_tables, str | Path) else lookup_tables or ()
     if not isinstance(paths, Sequence) or not all(isinstance(path, str | Path) for path in paths):
-        told = f"{quoted(lookup_tables)} is no folder of lookup tables"
-        raise FileError(told, "give the path of a folder or a file, or several paths")
+        what = f"{quoted(lookup_tables)} is no folder of lookup tables"
+        raise FileError(what, "give the path of a folder or a file, or several paths")
     return tuple(Path(path) for path in paths if str(path))
 
 
@@ -125,16 +125,16 @@ def read_tables(path: Path) -> tuple[dict[str, Rows], list[str]]:
     problems = [problem for table, rows in tables for problem in _problems(table, rows)]
     if problems or not tables:
         raise TableError(problems or "holds no table", file=str(path))
-    written = [column for _, rows in tables for columns in rows.values() for column in columns]
-    retired = [column for column in dict.fromkeys(written) if column in aliases().retired]
-    told = [f"not used any more: {', '.join(retired)}"] if retired else []
-    return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, told
+    written = dict.fromkeys(column for _, rows in tables for columns in rows.values() for column in columns)
+    retired = ", ".join(column for column in written if column in aliases().retired)
+    notices = [f"not used any more: {retired}"] if retired else []
+    return {table: {row: _canonical(columns) for row, columns in rows.items()} for table, rows in tables}, notices
 
 
 def _canonical(columns: Mapping[str, Any]) -> dict[str, Any]:
     """A row with canonical names of its columns, also inside values that list columns."""
     return {
-        canonical_column(name): [canonical_column(each) for each in value] if name in OF_COLUMNS and value else value
+        canonical_column(name): [*map(canonical_column, value)] if name in OF_COLUMNS and value else value
         for name, value in columns.items()
     }
 

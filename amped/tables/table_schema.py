@@ -14,8 +14,8 @@ from amped.base.files import shipped_json
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, Any]:
     """The kinds of cells, the columns that every row may have, and the columns of each table."""
-    found: Mapping[str, Any] = shipped_json("schema", "lookup_tables.schema.json")["$defs"]
-    return found
+    kinds: Mapping[str, Any] = shipped_json("schema", "lookup_tables.schema.json")["$defs"]
+    return kinds
 
 
 def columns(table: str) -> dict[str, Any]:
@@ -38,5 +38,8 @@ def row_problems(table: str, rows: Any, kinds: Mapping[str, Any]) -> Iterator[Pr
     places = dict.fromkeys(tuple(error.absolute_path)[:2] for error in Draft202012Validator(schema).iter_errors(rows))
     for place in places:
         kind = kinds[place[1]] if place[1:] else definitions()["row" if place else "rows"]
-        found = reduce(getitem, place, rows)
-        yield Problem(f"{quoted(found)} is not {kind['title']}", cell_of(table, *place), kind.get("description", ""))
+        yield Problem(
+            f"{quoted(reduce(getitem, place, rows))} is not {kind['title']}",
+            cell_of(table, *place),
+            kind.get("description", ""),
+        )

@@ -9,6 +9,7 @@ layer has corrects that row: it takes from it what it does not say. With `"exten
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
@@ -46,16 +47,26 @@ LISTED = {
     KERNELS: "kernel-efficiencies",
     SOFTWARE: "software",
 }
-
-
-# The file of a layer, and the rows of a table in it.
-Layer = tuple[str, Rows]
 # Where a row is: the number of its layer, counted from 1 at the bottom, and its name.
 Link = tuple[int, str]
-
-
 # No name has more characters; a longer text would only be slow to compare.
 LONGEST_NAME = 200
+
+
+class Layer:
+    """The rows of a table in one file."""
+
+    def __init__(self, file: str, rows: Rows) -> None:
+        self.file, self.rows = file, rows
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The names of rows by the text that they are matched by; a name wins over an alias."""
+        return {plain(alias): name for alias, name in _aliases(self.rows).items()} | {plain(n): n for n in self.rows}
+
+    def meant(self, name: str) -> str | None:
+        """The name of the row that a name or an alias means; most names are written as the table has them."""
+        return name if name in self.rows else self.names.get(plain(name))
 
 
 class Tables:
@@ -71,10 +82,10 @@ class Tables:
         self.notices: list[str] = []
         for folder in folders:
             for path in table_files(folder):
-                found, told = read_tables(path)
-                self.notices += [f"{path}: {notice}" for notice in told]
-                for table, rows in found.items():
-                    self._layers.setdefault(table, []).append((str(path), rows))
+                tables, notices = read_tables(path)
+                self.notices += [f"{path}: {notice}" for notice in notices]
+                for table, rows in tables.items():
+                    self._layers.setdefault(table, []).append(Layer(str(path), rows))
 
     def names(self, table: str) -> list[str]:
         """The names of the rows of a table, the shipped ones first.
@@ -82,7 +93,7 @@ class Tables:
         Raises:
             TableError: for an unknown table.
         """
-        return list(dict.fromkeys(name for _, rows in self._stack(table) for name in rows))
+        return list(dict.fromkeys(name for layer in self._stack(table) for name in layer.rows))
 
     def all_names(self) -> list[str]:
         """The names of all tables, the shipped ones first."""
@@ -90,11 +101,11 @@ class Tables:
 
     def has(self, table: str, name: str) -> bool:
         """Whether a table has a row with this name or alias."""
-        return any(_name_of(name, rows) is not None for _, rows in self._stack(table))
+        return any(layer.meant(name) is not None for layer in self._stack(table))
 
     def ships(self, table: str, name: str) -> bool:
         """Whether amped's own table has a row with this name or alias."""
-        return table in SHIPPED and _name_of(name, shipped(table)) is not None
+        return table in SHIPPED and _shipped_layer(table).meant(name) is not None
 
     def row(self, table: str, name: str) -> Row:
         """A row by its name or an alias, without regard to case, spaces and hyphens.
@@ -119,27 +130,31 @@ class Tables:
         return next((other for other in other_names(table, name) if self.has(table, other)), name)
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
-        depth, found = _place(name, stack)
+        depth = _depth(name, stack)
         if not depth:
             raise TableError(*self._no_row(table, name, stack, chain))
-        (file, rows), below = stack[depth - 1], stack[: depth - 1]
-        own, link = rows[found], (depth, found)
-        base = own.get("extends", found if any(_name_of(found, lower) for _, lower in below) else None)
+        # An alias of a row that a higher layer corrects is an alias of the correction.
+        name = str(stack[depth - 1].meant(name))
+        depth = _depth(name, stack)
+        layer, below = stack[depth - 1], stack[: depth - 1]
+        name = str(layer.meant(name))
+        columns, link = layer.rows[name], (depth, name)
+        base = columns.get("extends", name if _depth(name, below) else None)
         if base is None:
-            return row_alone(table, found, own, file)
+            return row_alone(table, name, columns, layer.file)
         if link in chain:
-            circle = " ← ".join(each for _, each in (*chain, link))
+            circle = " ← ".join(extended for _, extended in (*chain, link))
             raise TableError(f"rows of {table} extend one another: {circle}", "let one of them stand by itself")
-        is_itself = _name_of(base, rows) == found
-        return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), found, own, file)
+        is_itself = layer.meant(base) == name
+        return derived(self._row(table, base, below if is_itself else stack, (*chain, link)), name, columns, layer.file)
 
     def _no_row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> tuple[str, str]:
         """What is wrong with a name that no row has, and what to do."""
-        known = {n for _, rows in stack for n in (*rows, *_aliases(rows))}
+        names = {name for layer in stack for name in (*layer.rows, *_aliases(layer.rows))}
         parts = [part.strip() for part in name.split(",")]
         if parts[1:] and all(self.has(table, part) for part in parts):
             return f"{quoted(name)} is a list of rows of {table}", "name one; `amped explore --vary` takes several"
-        hint = did_you_mean(without_owner(name) if table == MODELS else name, sorted(known))
+        hint = did_you_mean(without_owner(name) if table == MODELS else name, sorted(names))
         needed = f", which '{chain[-1][1]}' extends" if chain else ""
         shown = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         shown += "; tables of your own need --lookup-tables DIR" if shown and len(stack) == 1 else ""
@@ -148,31 +163,22 @@ class Tables:
 
     def _stack(self, table: str) -> list[Layer]:
         """The layers of a table, the shipped one first."""
-        own = [(f"{SHIPPED_FOLDER}{table}.json", shipped(table))] if table in SHIPPED else []
-        layers = own + self._layers.get(table, [])
+        layers = [*([_shipped_layer(table)] if table in SHIPPED else []), *self._layers.get(table, [])]
         if not layers:
             hint = did_you_mean(table, (*SHIPPED, *self._layers))
             raise TableError(f"there is no lookup table {quoted(table)}", hint or f"there are {', '.join(SHIPPED)}")
         return layers
 
 
-def _place(name: str, stack: list[Layer]) -> Link:
-    """Where the row with this name or alias is; 0 for no row.
-
-    An alias of a row that a higher layer corrects is an alias of the correction.
-    """
-    names = [_name_of(name, rows) if len(name) < LONGEST_NAME else None for _, rows in stack]
-    depth = next((n for n in range(len(stack), 0, -1) if names[n - 1] is not None), 0)
-    if not depth:
-        return 0, ""
-    found = str(names[depth - 1])
-    others = {n: _name_of(found, stack[n - 1][1]) for n in range(len(stack), depth, -1)}
-    return next(((n, other) for n, other in others.items() if other is not None), (depth, found))
+def _depth(name: str, stack: list[Layer]) -> int:
+    """The number of the highest layer that has a row with this name or alias; 0 for none."""
+    layers = range(len(stack), 0, -1) if len(name) < LONGEST_NAME else ()
+    return next((depth for depth in layers if stack[depth - 1].meant(name) is not None), 0)
 
 
-def _name_of(name: str, rows: Rows) -> str | None:
-    """The name of the row that a name or an alias means; most names are written as the table has them."""
-    return name if name in rows else _index(rows).get(plain(name))
+@lru_cache(maxsize=8)
+def _shipped_layer(table: str) -> Layer:
+    return Layer(f"{SHIPPED_FOLDER}{table}.json", shipped(table))
 
 
 def _aliases(rows: Rows) -> dict[str, str]:
@@ -182,29 +188,6 @@ def _aliases(rows: Rows) -> dict[str, str]:
 def user_tables(lookup_tables: LookupTables = None) -> Tables:
     """The shipped tables with the user's tables over them: first `./lookup_tables/`, then `lookup_tables`."""
     return Tables(user_folders(lookup_tables))
-
-
-_INDEXES: dict[int, tuple[Rows, dict[str, str]]] = {}
-# A program that runs for long reads a user's tables again and again; without a limit, indexes of tables that nobody uses any more
-# would pile up.
-MOST_INDEXES = 64
-
-
-def _index(rows: Rows) -> dict[str, str]:
-    """The row names by the text that they are matched by; a name wins over an alias.
-
-    Made once for each table that is read.
-    """
-    known = _INDEXES.get(id(rows))
-    if known is None or known[0] is not rows:
-        if len(_INDEXES) >= MOST_INDEXES:
-            _INDEXES.clear()
-        known = _INDEXES[id(rows)] = (rows, _indexed(rows))
-    return known[1]
-
-
-def _indexed(rows: Rows) -> dict[str, str]:
-    return {plain(alias): name for alias, name in _aliases(rows).items()} | {plain(name): name for name in rows}
 
 
 def system_built_with(accelerator: str, tables: Tables, node: object = None) -> str | None:
@@ -227,12 +210,12 @@ def system_of_its_form(accelerator: str, tables: Tables, node: object = None) ->
 
     The arguments are those of `system_built_with`.
     """
-    row = tables.row(ACCELERATORS, accelerator)
+    row, its_own = tables.row(ACCELERATORS, accelerator), system_built_with(accelerator, tables, node)
+    if its_own or not _form(row):
+        return its_own
     others = [(name, tables.row(ACCELERATORS, n)) for name, n in _built_with(tables) if tables.has(ACCELERATORS, n)]
-    alike = [(name, other) for name, other in others if _form(row) and _form(other) == _form(row)]
-    exact = [name for name, other in alike if other.columns["form_factor"] == row.columns["form_factor"]]
-    its_own = system_built_with(accelerator, tables, node)
-    return next(iter((*filter(None, [its_own]), *exact, *(n for n, _ in alike))), None)
+    alike = {name: other.columns["form_factor"] for name, other in others if _form(other) == _form(row)}
+    return min(alike, key=lambda name: alike[name] != row.columns["form_factor"], default=None)
 
 
 def _built_with(tables: Tables) -> Iterator[tuple[str, str]]:

@@ -69,36 +69,34 @@ class Accuracy:
 
 def accuracy(rows: Sequence[Residual]) -> Accuracy:
     """The errors of rows that compare the same quantity; all repeats of one configuration together weigh as one row."""
-    compared, missed = [r for r in rows if r.error is not None], sum(r.missed for r in rows)
-    if not compared:
+    missed, groups = sum(r.missed for r in rows), dict[str, list[float]]()
+    for r in rows:
+        if (error := r.aligned_error) is not None:
+            groups.setdefault(r.measurement.group, []).append(error)
+    if not groups:
         return Accuracy(0, 0, missed)
-    by_group = split(compared, lambda r: r.measurement.group).values()
-    groups = [[error for r in own if (error := r.aligned_error) is not None] for own in by_group]
-    sizes = [np.mean(np.abs(errors)) for errors in groups]
-    means = (
-        np.mean(sizes),
-        np.median(sizes),
-        np.percentile(sizes, 90),
-        np.max(sizes),
-        np.mean([*map(np.mean, groups)]),
-    )
+    sizes = np.array([np.mean(np.abs(errors)) for errors in groups.values()])
     return Accuracy(
-        len(compared), len(groups), missed, *[*map(float, means), _rank_correlation_within_networks(compared)]
-    )
+        sum(map(len, groups.values())), len(groups), missed,
+        mean_absolute_error_fraction=float(np.mean(sizes)), median_absolute_error_fraction=float(np.median(sizes)),
+        percentile_90_absolute_error_fraction=float(np.percentile(sizes, 90)), largest_absolute_error_fraction=float(sizes.max()),
+        mean_signed_error_fraction=float(np.mean([*map(np.mean, groups.values())])),
+        rank_correlation=_rank_correlation_within_networks(rows),
+    )  # fmt: skip
 
 
 def split(rows: Iterable[Residual], name: Callable[[Residual], str], names: Iterable[str] = ()) -> Parts:
     """The rows by what a function says of each: the given names first, also those without a row."""
-    found: Parts = {known: [] for known in names}
+    parts: Parts = {first: [] for first in names}
     for r in rows:
-        found.setdefault(name(r), []).append(r)
-    return found
+        parts.setdefault(name(r), []).append(r)
+    return parts
 
 
 def groups(rows: Sequence[Residual], by: By) -> Iterator[tuple[str, str, list[Residual]]]:
     """Rows by group and by confidence, as (name, confidence, rows), in the order of the table."""
-    for confidence, some in by_confidence(rows).items():
-        yield from ((name, confidence, own) for name, own in split(some, NAMES[by]).items())
+    for confidence, alike in by_confidence(rows).items():
+        yield from ((name, confidence, group) for name, group in split(alike, NAMES[by]).items())
 
 
 def by_confidence(rows: Sequence[Residual]) -> Parts:
@@ -133,13 +131,15 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     does its prediction, where a fit without its source is known.
     """
     without = {run.id: run.without_source for run in validated() if run.without_source is not None}
-    told, runs = {}, validated_runs(rows, without)
-    others = {source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}}
+    counts, runs = {}, [run for run in validated_runs(rows, without) if run.confidence != "low"]
+    strangers = {
+        source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}
+    }
     for law in ERROR_LAWS:
-        judged = [run for run in runs if run.confidence != "low" and run.quantity == law.quantity]
-        inside = sum(holds(error_band(run.ground, others[run.source], law), run) for run in judged)
-        told[law.quantity] = (inside, len(judged))
-    return told
+        of_law = [run for run in runs if run.quantity == law.quantity]
+        inside = sum(holds(error_band(run.ground, strangers[run.source], law), run) for run in of_law)
+        counts[law.quantity] = (inside, len(of_law))
+    return counts
 
 
 def of_time(rows: Sequence[Residual]) -> list[Residual]:
@@ -168,15 +168,15 @@ def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
     Sources spell one network in several ways. Therefore networks are the same if two digits of their numbers of
     parameters and their numbers of experts are equal. All repeats of one configuration together are one run.
     """
-    told = []
-    for own in split((r for r in rows if r.times), _network).values():
+    ranks, sizes = [], []
+    for of_network in split((r for r in rows if r.times), _network).values():
         # Tokens per second and accelerator, measured and predicted.
-        repeats = split(own, lambda r: r.measurement.group).values()
-        rates = np.array([np.mean([r.tokens / np.array(r.times) for r in each], axis=0) for each in repeats]).T
-        if len(repeats) >= FEWEST_RANKED and (rank := rank_correlation(*rates)) is not None:
-            told.append((rank, len(repeats)))
-    found, weights = np.array(told).reshape(-1, 2).T
-    return float(np.average(found, weights=weights)) if told else None
+        runs = split(of_network, lambda r: r.measurement.group).values()
+        rates = np.array([np.mean([r.tokens / np.array(r.times) for r in repeats], axis=0) for repeats in runs]).T
+        if len(runs) >= FEWEST_RANKED and (rank := rank_correlation(*rates)) is not None:
+            ranks.append(rank)
+            sizes.append(len(runs))
+    return float(np.average(ranks, weights=sizes)) if ranks else None
 
 
 def _network(r: Residual) -> str:

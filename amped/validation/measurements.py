@@ -23,6 +23,11 @@ MEMORY = "memory_per_accelerator_bytes"
 # The stage whose accelerator was read, where it was not the fullest.
 STAGE_OF_RANK = {"first": 0, "last": -1}
 HELD_BY_STAGES = ("stage_states", "stage_activations", "stage_working")
+# What is in a reading of memory that is not that of the tensors.
+READ = {
+    "reserved": ("allocator_reserved_bytes",),
+    "device": ("allocator_reserved_bytes", "reserved_memory_bytes"),
+}
 # What each row has to say, as nobody measures a run without it: in words, and the cells of which some say it.
 SAID = {
     "which network ran (model; or layers, dimensionality and more)": ({"model"}, GIVEN_NETWORK),
@@ -119,21 +124,19 @@ class Measurement:
             raise AmpedError(self.reason)
         return read_scenario({}, self.settings, lookup_tables)
 
-    def predicted(self, estimation: Estimation, name: str) -> float:
-        """The prediction of a measured quantity, from an estimate of this row's config."""
-        return self._predicted_memory(estimation) if name == MEMORY else estimation[name]
+    def predicted(self, e: Estimation, name: str) -> float:
+        """The prediction of a measured quantity, from an estimate of this row's config.
 
-    def _predicted_memory(self, e: Estimation) -> float:
-        """What the source read: one stage, or what the allocator or the device holds, or else what tensors take."""
-        stage, reading = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", "")), self.row.texts.get("memory_reading")
+        Of memory it is what the source read: that of one stage, or what the allocator or the device holds, or else what
+        tensors take.
+        """
+        if name != MEMORY:
+            return e[name]
+        stage = STAGE_OF_RANK.get(self.row.texts.get("memory_rank", ""))
         if stage is not None and e["pipeline_parallel_degree"] > 1:
-            held = sum(float(e.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
-            return held + e["weight_buffer_bytes"]
-        if reading == "reserved":
-            return e["allocator_reserved_bytes"]
-        if reading == "device":
-            return e["allocator_reserved_bytes"] + e["reserved_memory_bytes"]
-        return e[MEMORY]
+            of_stage = sum(float(e.results.records(part)[stage].bytes) for part in HELD_BY_STAGES)
+            return of_stage + e["weight_buffer_bytes"]
+        return sum(e[part] for part in READ.get(self.row.texts.get("memory_reading", ""), (MEMORY,)))
 
 
 def read_measurements(table: str | Path | None = None, lookup_tables: LookupTables = None) -> list[Measurement]:
@@ -163,25 +166,35 @@ def _words(row: Row) -> str:
 
 def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
     """One row as a measurement."""
+    settings, assumed = {**row.settings}, list[Taken]()
+
+    def take(choice: Mapping[str, Any], why: str) -> None:
+        settings.update(choice)
+        assumed.extend(Taken(name, value, why) for name, value in choice.items())
+
+    take(_software(settings, user_tables(lookup_tables)), UNKNOWN.format(settings.get("software")))
+    try:
+        _refuse(row)
+        take(as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED)
+    except AmpedError as error:
+        return Measurement(row, row.settings, reason=one_line(error))
+    if row.open and row.texts.get("assume") != "default":
+        take(*tuned(settings, row.open, lookup_tables))
+    return Measurement(row, settings, tuple(assumed))
+
+
+def _refuse(row: Row) -> None:
+    """Refuses what amped does not model, and a row that does not say what ran.
+
+    Raises:
+        AmpedError: with the reason.
+    """
     for name in ESSENTIAL:
         if row.facts.get(name, "none") not in ("none", "false"):
-            return Measurement(
-                row, row.settings, (), f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})"
-            )
-    unsaid = [what for what, names in SAID.items() if not any(each <= row.settings.keys() for each in names)]
+            raise AmpedError(f"amped does not model {name} = {row.facts[name]} ({FACTS[name]})")
+    unsaid = [what for what, choices in SAID.items() if not any(names <= row.settings.keys() for names in choices)]
     if unsaid:
-        return Measurement(row, row.settings, (), f"the row does not say {' and '.join(unsaid)}")
-    chosen = [(_software(row.settings, user_tables(lookup_tables)), UNKNOWN.format(row.settings.get("software")))]
-    try:
-        settings = {**row.settings, **chosen[0][0]}
-        chosen.append((as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED))
-    except AmpedError as error:
-        return Measurement(row, row.settings, (), one_line(error))
-    settings |= chosen[1][0]
-    if row.open and row.texts.get("assume") != "default":
-        chosen.append(tuned(settings, row.open, lookup_tables))
-        settings |= chosen[-1][0]
-    return Measurement(row, settings, tuple(Taken(*own, why) for choice, why in chosen for own in choice.items()))
+        raise AmpedError(f"the row does not say {' and '.join(unsaid)}")
 
 
 def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
@@ -190,8 +203,8 @@ def _software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
         return {}
 
     def unlike(name: str) -> int:
-        own = tables.row(SOFTWARE, name).columns
-        alike = [plain(str(own[key])) == plain(str(settings[key])) for key in settings.keys() & own.keys()]
+        columns = tables.row(SOFTWARE, name).columns
+        alike = [plain(str(columns[key])) == plain(str(settings[key])) for key in settings.keys() & columns.keys()]
         return len(alike) - 2 * sum(alike)
 
     return {"software": min(tables.names(SOFTWARE), key=unlike)}

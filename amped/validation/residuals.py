@@ -42,15 +42,8 @@ FITS = "fits_in_memory"
 # The page about how well a software stack does: its values come from the stack's row, so they are no assumption.
 HOW_WELL = "inputs/software"
 # What of a recipe is told even where it is a default, or of the model's row.
-RECIPE = (
-    "context",
-    "matrix_precision",
-    "optimizer",
-    "weight_precision",
-    "activation_precision",
-    "optimizer_state_precision",
-    "cuda_graph_scope",
-)
+RECIPE = ("context", "matrix_precision", "optimizer", "weight_precision", "activation_precision", "optimizer_state_precision",
+          "cuda_graph_scope")  # fmt: skip
 CONVENTION = "attention_flop_convention"
 NOTHING = "nothing was measured"
 # A process of its own for fewer rows takes longer to start than it saves.
@@ -111,8 +104,8 @@ class Residual:
     @property
     def aligned_error(self) -> float | None:
         """The error as one of time, so that more is slower: that of a rate is converted, all others stay unchanged."""
-        own = self.error
-        return own if own is None or self.quantity == TIME or not self.of_time else 1 / (1 + own) - 1
+        error = self.error
+        return error if error is None or self.quantity == TIME or not self.of_time else 1 / (1 + error) - 1
 
     @property
     def times(self) -> tuple[float, float] | None:
@@ -147,8 +140,8 @@ def residuals(table: str | Path | None = None, lookup_tables: LookupTables = Non
     rows = read_table(table, catalogue())
     processes = min(usable_cores(), len(rows) // FEWEST_ROWS)
     work = partial(residuals_of, lookup_tables=lookup_tables)
-    found = chain.from_iterable(side_by_side(work, _parts(rows) if processes > 1 else [rows], processes))
-    return sorted(found, key=lambda each: each.measurement.row.line)
+    compared = chain.from_iterable(side_by_side(work, _parts(rows) if processes > 1 else [rows], processes))
+    return sorted(compared, key=lambda residual: residual.measurement.row.line)
 
 
 def _parts(rows: Sequence[Row]) -> list[list[Row]]:
@@ -177,25 +170,20 @@ def validated_runs(
     """
     return [
         Validated(
-            r.measurement.id,
-            r.measurement.source,
-            r.measurement.confidence,
-            error,
-            r.ground,
-            TIME if r.of_time else MEMORY,
-            without_source.get(r.measurement.id) if r.of_time else None,
-            without_accelerator.get(r.measurement.id) if r.of_time else None,
-            r.utilization * (1 + error) if r.of_time else 0.0,
+            r.measurement.id, r.measurement.source, r.measurement.confidence, error_fraction=error, ground=r.ground,
+            quantity=TIME if r.of_time else MEMORY, utilization=r.utilization * (1 + error) if r.of_time else 0.0,
+            without_source=without_source.get(r.measurement.id) if r.of_time else None,
+            without_accelerator=without_accelerator.get(r.measurement.id) if r.of_time else None,
         )
         for r in rows
         if r.measurement.kind == STEP and r.ground and (error := r.aligned_error) is not None
-    ]
+    ]  # fmt: skip
 
 
 def residuals_of(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Residual]:
     """The compared quantities of some rows of a table."""
-    found = estimates_of(measurements(rows, lookup_tables), lookup_tables)
-    return [each for own, _ in found for each in own]
+    estimates = estimates_of(measurements(rows, lookup_tables), lookup_tables)
+    return [residual for of_row, _ in estimates for residual in of_row]
 
 
 def estimates_of(
@@ -219,10 +207,10 @@ def estimates_of(
 
 def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual], Estimation | None]:
     """The compared quantities of one row, and its estimate; no prediction if it was refused or does not read the row."""
-    wanted: dict[str, float | None] = m.compared | ({FITS: False} if m.out_of_memory else {}) or {TIME: None}
+    quantities: dict[str, float | None] = m.compared | ({FITS: False} if m.out_of_memory else {}) or {TIME: None}
     if isinstance(e, AmpedError):
         reason = f"line {m.row.line}: {one_line(e)}"
-        return [Residual(m, name, value, reason=reason) for name, value in wanted.items()], None
+        return [Residual(m, name, value, reason=reason) for name, value in quantities.items()], None
     unread = [f"'{name}' is given, and no formula of its plan reads it" for name in e.unread if name in m.row.settings]
     if unread:
         return _of_row(m, ConfigError(Problem(what, advice="leave the cell blank") for what in unread))
@@ -233,43 +221,41 @@ def _of_row(m: Measurement, e: Estimation | AmpedError) -> tuple[list[Residual],
         "fits_in_memory": fits, "ground": e.ground, "step_time": e[TIME], "tokens": tokens, "assumed": _assumed(m, e), "reason": verdict,
         "utilization": e[CAUSAL_UTILIZATION], "fitted": _fitted(m, e),
     }  # fmt: skip
-    every = [
+    compared = [
         Residual(m, name, measured, fits if name == FITS else m.predicted(e, name), **shared)
-        for name, measured in wanted.items()
+        for name, measured in quantities.items()
     ]
-    paces = [each for each in every if each.of_time and each.times]
+    paces = [residual for residual in compared if residual.times]
     if contradiction := _contradiction(paces):
         return _of_row(m, ConfigError(contradiction, "keep the one that was printed, and leave the others out"))
-    return [each for each in every if each not in paces[1:]], e
+    return [residual for residual in compared if residual not in paces[1:]], e
 
 
 def _fitted(m: Measurement, e: Estimation) -> bool:
     """Whether coefficients were fitted to the run: those that come with amped, or those of whoever calibrated to it."""
-    own = own_runs(e.scenario.sources.rows[KERNELS]) if e.uses_kernels else ()
-    return m.fitted or m.row.texts.get("id") in [run.id for run in own]
+    runs = own_runs(e.scenario.sources.rows[KERNELS]) if e.uses_kernels else ()
+    return m.fitted or m.row.texts.get("id") in [run.id for run in runs]
 
 
 def _contradiction(paces: Sequence[Residual]) -> str:
     """In words, that a run's measured times and rates do not agree; empty if they do."""
-    times = {each.quantity: each.times[0] for each in paces if each.times}
-    if not times or max(times.values()) <= min(times.values()) * (1 + ROUNDED):
+    times = [pace.times[0] for pace in paces if pace.times]
+    if not times or max(times) <= min(times) * (1 + ROUNDED):
         return ""
-    said = ", ".join(f"{each.quantity} {each.measured:.4g} (a step of {times[each.quantity]:.4g} s)" for each in paces)
-    return f"the time of a step is given more than once, and differs: {said}"
+    said = (f"{p.quantity} {p.measured:.4g} (a step of {time:.4g} s)" for p, time in zip(paces, times, strict=True))
+    return f"the time of a step is given more than once, and differs: {', '.join(said)}"
 
 
 def _assumed(m: Measurement, e: Estimation) -> tuple[Taken, ...]:
     """What the row leaves blank: what was chosen for it, the defaults of its software's row, and the rest of its recipe."""
-    origins = [
-        (n, o) for n, o in e.scenario.sources.origins.items() if isinstance(o, LookedUp) and (n in e or n in e.choices)
-    ]
-    told = [
-        Taken(name, origin.written, f"default of {origin.row.name}")
-        for name, origin in origins
-        if origin.row.table == SOFTWARE and e.scenario.catalogue[name].formulas[0].page != HOW_WELL
-    ]
-    said = {*m.settings, *(own.name for own in told)}
-    return (*m.assumed, *told, *(own for own in _rest_of_recipe(m, e) if own.name not in said))
+    of_software = {
+        name: Taken(name, origin.written, f"default of {origin.row.name}")
+        for name, origin in e.scenario.sources.origins.items()
+        if isinstance(origin, LookedUp) and origin.row.table == SOFTWARE and (name in e or name in e.choices)
+        and e.scenario.catalogue[name].formulas[0].page != HOW_WELL
+    }  # fmt: skip
+    rest = (taken for taken in _rest_of_recipe(m, e) if taken.name not in {*m.settings, *of_software})
+    return (*m.assumed, *of_software.values(), *rest)
 
 
 def _rest_of_recipe(m: Measurement, e: Estimation) -> Iterator[Taken]:
@@ -278,7 +264,5 @@ def _rest_of_recipe(m: Measurement, e: Estimation) -> Iterator[Taken]:
     for name in (*RECIPE, *([CONVENTION] if counts_flops else [])):
         origin = e.scenario.sources.origins.get(name)
         why = f"of {origin.row.name}" if isinstance(origin, LookedUp) else "default of amped"
-        if name in e.choices:
-            yield Taken(name, e.choices[name], why)
-        elif name in e:
-            yield Taken(name, e[name], why)
+        if name in e.choices or name in e:
+            yield Taken(name, e.choices[name] if name in e.choices else e[name], why)

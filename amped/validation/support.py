@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from amped.base.files import shipped_json
 from amped.configuring.values import read_value
 from amped.estimation.estimation import Estimation
 from amped.estimation.grade import FAR, LAW, MEASURED, NEAR
 from amped.estimation.uncertainty import TIME_LAW
-from amped.estimation.validated import validated
+from amped.estimation.validated import Ground, validated
 from amped.tables.table_files import MODELS, SOFTWARE
 from amped.tables.tables import user_tables
 from amped.theory.language.catalogue import catalogue
@@ -30,13 +30,11 @@ IDENTITY = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Run:
-    """A validated run: its accelerator, and the values of its row."""
+class Run(NamedTuple):
+    """A validated run: its name, what its error depends on, and the values of its row."""
 
     id: str
-    accelerator: str
-    generation: str
+    ground: Ground
     values: Mapping[str, Any]
 
 
@@ -88,11 +86,12 @@ def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[st
         ignored: what the imported file says without effect.
     """
     runs, ground = validated_runs_with_values(), e.ground
-    near = [run for run in runs if run.generation == ground.generation]
-    same = tuple(run.id for run in near if run.accelerator == ground.accelerator and _is_same(e, run))
-    aspects = sorted(_aspects(e, runs, near, bool(same)), key=lambda each: (LAW, FAR, NEAR, MEASURED).index(each.grade))
+    near = [run for run in runs if run.ground.generation == ground.generation]
+    same = tuple(run.id for run in near if run.ground.accelerator == ground.accelerator and _is_same(e, run))
+    grades = (LAW, FAR, NEAR, MEASURED)
+    aspects = sorted(_aspects(e, runs, near, bool(same)), key=lambda aspect: grades.index(aspect.grade))
     unread = [f"{name} is given, and nothing here uses it" for name in e.unread]
-    return Support(tuple(not_modeled), tuple(aspects), (*unread, *ignored), len(near), len(runs), same)
+    return Support(tuple(not_modeled), tuple(aspects), (*unread, *ignored), near=len(near), runs=len(runs), same=same)
 
 
 def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], measured: bool) -> Iterator[Aspect]:
@@ -101,9 +100,9 @@ def _aspects(e: Estimation, runs: Sequence[Run], near: Sequence[Run], measured: 
         value = _value(e, row["name"])
         if value in (None, row["usual"]):
             continue
-        of_all, of_near = (sum(_has(run, row, value) for run in some) for some in (runs, near))
-        grade = MEASURED if measured and of_near else NEAR if of_near else FAR if of_all else LAW
-        yield Aspect(row["title"], row["name"], value, grade, of_near, of_all)
+        of_near, of_all = (sum(_has(run, row, value) for run in group) for group in (near, runs))
+        grade = (MEASURED if measured else NEAR) if of_near else FAR if of_all else LAW
+        yield Aspect(row["title"], row["name"], value, grade=grade, near=of_near, runs=of_all)
 
 
 def _value(e: Estimation, name: str) -> Any:
@@ -113,14 +112,14 @@ def _value(e: Estimation, name: str) -> Any:
 
 def _has(run: Run, row: Mapping[str, Any], value: Any) -> bool:
     """Whether a run had an aspect: the same value, or any beyond the usual one."""
-    own = run.values.get(row["name"], row["usual"])
-    return bool(own == value if row.get("same") else own != row["usual"])
+    of_run = run.values.get(row["name"], row["usual"])
+    return bool(of_run == value if row.get("same") else of_run != row["usual"])
 
 
 def _is_same(e: Estimation, run: Run) -> bool:
     """Whether a run is of the same network, number of accelerators and mapping; what its row does not say is 1 or left open."""
-    said = run.values.keys() & {*IDENTITY}
-    return {"layers", "number_of_accelerators"} <= said and all(_value(e, name) == run.values[name] for name in said)
+    names = run.values.keys() & {*IDENTITY}
+    return {"layers", "number_of_accelerators"} <= names and all(_value(e, name) == run.values[name] for name in names)
 
 
 @lru_cache(maxsize=1)
@@ -134,7 +133,7 @@ def validated_runs_with_values() -> tuple[Run, ...]:
     """The validated runs whose inputs are known well, with the values of their rows in canonical units."""
     rows = {row.texts.get("id"): row for row in read_table(None, catalogue())}
     return tuple(
-        Run(run.id, run.ground.accelerator, run.ground.generation, _values(rows[run.id].settings))
+        Run(run.id, run.ground, _values(rows[run.id].settings))
         for run in validated()
         if run.quantity == TIME_LAW.quantity and run.confidence != "low" and run.id in rows
     )
@@ -142,10 +141,10 @@ def validated_runs_with_values() -> tuple[Run, ...]:
 
 def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a row, of its network's row and of its software's, as far as aspects need them."""
-    tables, wanted = user_tables(), {*(row["name"] for row in _rows()), *IDENTITY}
+    tables, names = user_tables(), {*(row["name"] for row in _rows()), *IDENTITY}
     written: dict[str, Any] = {}
     for name, table in (("software", SOFTWARE), ("model", MODELS)):
         row = str(settings.get(name))
         written |= tables.row(table, row).columns if tables.has(table, row) else {}
     written |= settings
-    return {name: read_value(catalogue()[name], written[name]) for name in wanted & written.keys()}
+    return {name: read_value(catalogue()[name], written[name]) for name in names & written.keys()}

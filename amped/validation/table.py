@@ -12,7 +12,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,10 +73,8 @@ Parameters = Mapping[str, Quantity]
 
 
 # What may not stand in a table, as it is a result that no measurement is compared with; and results that runs are given.
-RESULT = frozenset((*RESULTS, *OPTIONAL_RESULTS))
-INPUTS = frozenset(
-    ("number_of_steps", "goodput_fraction", "number_of_parameters", "active_parameters", "largest_microbatch_size")
-)
+INPUTS = {"number_of_steps", "goodput_fraction", "number_of_parameters", "active_parameters", "largest_microbatch_size"}
+RESULT = {*RESULTS, *OPTIONAL_RESULTS} - INPUTS
 # How other characters of a head are read.
 SPELLED = str.maketrans({**dict.fromkeys(" -/().", "_"), "%": "_percent_"})
 
@@ -110,11 +108,11 @@ class Row:
     """
 
     line: int
-    texts: dict[str, str]
-    settings: dict[str, Any]
-    open: list[str]
-    facts: dict[str, str]
-    measured: dict[str, float]
+    texts: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
 
     @property
     def parts(self) -> tuple[dict[str, Any], ...]:
@@ -126,24 +124,22 @@ class Row:
         return f"line {self.line}, {_columns(columns)}"
 
 
-def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
+def read_table(path: str | Path | None, quantities: Catalogue) -> list[Row]:
     """The rows of a table; by default, of the table that comes with amped.
 
     Raises:
         FileError: if the file is missing or is not a table; ConfigError: with all problems, by line and column.
     """
-    parameters = {n: q for n, q in known.items() if q.mark.kind != "records" and not q.mark.constrains}
+    parameters = {n: q for n, q in quantities.items() if q.mark.kind != "records" and not q.mark.constrains}
     text, label = (shipped_text(FOLDER, SHIPPED), SHIPPED) if path is None else (read_text(Path(path)), str(path))
     (_, heads), *lines = _lines(text, label) or [(1, [])]
     header = [_head(name, parameters) for name in heads]
     problems = [*_header_problems(header, parameters)]
     problems += [_ragged(line, cells, header) for line, cells in lines if len(cells) != len(header)]
-    rows = (
-        []
-        if problems
-        else [_row(line, [*zip(header, cells, strict=True)], parameters, problems) for line, cells in lines]
-    )
-    problems += _same_ids(rows)
+    rows: list[Row] = []
+    if not problems:
+        rows = [_row(line, [*zip(header, cells, strict=True)], parameters, problems) for line, cells in lines]
+        problems += _same_ids(rows)
     if problems:
         raise ConfigError(problems, file=label)
     return rows
@@ -151,27 +147,26 @@ def read_table(path: str | Path | None, known: Catalogue) -> list[Row]:
 
 def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
     """The cells of each line that is not blank, with the number of the line in which they begin."""
-    found, line = [], 1
+    lines, line = [], 1
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     # The library refuses a long cell without its column, so that `_take` refuses it.
     before = csv.field_size_limit(len(text) + 1)
     try:
         for cells in reader:
-            found += [(line, cells)] if cells else []
+            lines.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        told = f"line {line}: is no table of comma-separated values: {error}"
-        raise FileError(told, "put text with commas or quotation marks in quotation marks", label) from None
+        what = f"line {line}: is no table of comma-separated values: {error}"
+        raise FileError(what, "put text with commas or quotation marks in quotation marks", label) from None
     finally:
         csv.field_size_limit(before)
-    return found
+    return [(line, cells) for line, cells in lines if cells]
 
 
 def shipped_cells() -> Iterator[dict[str, str]]:
     """The filled cells of each row of amped's own table, by column, as they are written."""
-    (_, header), *lines = _lines(shipped_text(FOLDER, SHIPPED), SHIPPED)
-    for _, cells in lines:
-        yield {column: cell for column, cell in zip(header, cells, strict=True) if cell}
+    for cells in csv.DictReader(io.StringIO(shipped_text(FOLDER, SHIPPED), newline="")):
+        yield {column: cell for column, cell in cells.items() if cell}
 
 
 @lru_cache(maxsize=1)
@@ -190,12 +185,12 @@ def _head(written: str, parameters: Parameters) -> Head:
         return Head(name, name if name in OWN else plain)
     if (meant := other_heads().get(spelled)) is not None:
         return Head(name, meant["column"], meant.get("unit"))
-    own = (each for each in (name, plain) if each in parameters or each in ROW_NAMES or each in aliases().settings)
-    return Head(name, next(own, aliases().canonical(name)))
+    as_written = (n for n in (name, plain) if n in parameters or n in ROW_NAMES or n in aliases().settings)
+    return Head(name, next(as_written, aliases().canonical(name)))
 
 
 def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Problem]:
-    known = (*OWN, *ROW_NAMES, *(name for name in parameters if name not in RESULT - INPUTS), *aliases().settings)
+    names = (*OWN, *ROW_NAMES, *(name for name in parameters if name not in RESULT), *aliases().settings)
     columns = [head.column for head in header]
     if not header:
         yield Problem("the table is empty", "line 1", f"a table needs {NEEDED}, as `amped validate --template` prints")
@@ -203,10 +198,10 @@ def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Pro
         yield Problem("no column says what was measured", "line 1", f"add one of {', '.join(MEASURED)}")
     for name in dict.fromkeys(filter(None, columns)):
         where = f"line 1, {_columns([name])}"
-        if name in RESULT - INPUTS:
+        if name in RESULT:
             yield Problem(f"'{name}' is a result, and no measurement is compared with it", where, NO_MEASUREMENT)
-        elif name not in known:
-            hint = did_you_mean(name, known) or "`amped validate --template` and `amped list parameters` show them"
+        elif name not in names:
+            hint = did_you_mean(name, names) or "`amped validate --template` and `amped list parameters` show them"
             yield Problem(f"unknown column {quoted(name)}", where, hint)
     for name, times in Counter(head.written for head in header if head.column).items():
         if times > 1:
@@ -220,8 +215,8 @@ def _columns(names: Sequence[str]) -> str:
 
 def _ragged(line: int, cells: Sequence[str], header: Sequence[Head]) -> Problem:
     where = f"line {line}, {_columns([head.column for head in header[: len(cells)][-1:]])}"
-    told = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
-    return Problem(told, where, "put cells with commas in quotation marks")
+    what = f"has not as many cells as the header: {len(cells)}, and not {len(header)}"
+    return Problem(what, where, "put cells with commas in quotation marks")
 
 
 def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
@@ -234,26 +229,26 @@ def _same_ids(rows: Sequence[Row]) -> Iterator[Problem]:
 
 def _row(line: int, cells: Sequence[tuple[Head, str]], parameters: Parameters, problems: list[Problem]) -> Row:
     """One row; what is wrong with it is added to the problems."""
-    row, own = Row(line, {}, {}, [], {}, {}), list[Problem]()
+    row, of_cells = Row(line), list[Problem]()
     for head, cell in cells:
-        with collected(own, row.place(head.column)):
+        with collected(of_cells, row.place(head.column)):
             if written := cell.strip():
-                part = Row(line, {}, {}, [], {}, {})
+                part = Row(line)
                 _take(part, head, written, parameters)
                 _add(row, part, parameters)
-    problems += own or _contradictions(row, [head.column for head, _ in cells])
+    problems += of_cells or _contradictions(row, [head.column for head, _ in cells])
     return row
 
 
 def _add(row: Row, part: Row, parameters: Parameters) -> None:
     """Adds what one cell says to the rest of its row; two cells may say one thing, if they say the same."""
     row.open.extend(part.open)
-    for known, further in zip(row.parts, part.parts, strict=True):
+    for values, further in zip(row.parts, part.parts, strict=True):
         for name, value in further.items():
-            if name in known and _meant(name, known[name], parameters) != _meant(name, value, parameters):
-                told = f"'{name}' is given twice: {known[name]} and {value}"
-                raise ConfigError(told, "keep the right one of the two columns, or of the column and 'set'")
-            known.setdefault(name, value)
+            if name in values and _meant(name, values[name], parameters) != _meant(name, value, parameters):
+                what = f"'{name}' is given twice: {values[name]} and {value}"
+                raise ConfigError(what, "keep the right one of the two columns, or of the column and 'set'")
+            values.setdefault(name, value)
 
 
 def _meant(name: str, value: Any, parameters: Parameters) -> Any:
@@ -313,7 +308,9 @@ def _take_part(row: Row, column: str, part: str, parameters: Parameters) -> None
 
 def _fact(name: str, parameters: Parameters) -> str:
     """The name of a fact that amped does not model; what amped models is a parameter, and belongs into `set`."""
-    near = "" if name in FACTS else did_you_mean(name, [each for each in parameters if each not in FACTS])
+    near = (
+        "" if name in FACTS else did_you_mean(name, [parameter for parameter in parameters if parameter not in FACTS])
+    )
     if near:
         raise ConfigError(f"unknown fact {quoted(name)}", f"{near} A parameter belongs into the column 'set'")
     return _one_of(name, tuple(FACTS), "fact")
@@ -321,15 +318,15 @@ def _fact(name: str, parameters: Parameters) -> str:
 
 def _set(row: Row, name: str, cell: str, parameters: Parameters) -> None:
     """Takes the value of a parameter, read and checked as `--set` reads and checks it; or the name of a row."""
-    if name in RESULT - INPUTS:
+    if name in RESULT:
         raise ConfigError(f"'{name}' is a result, and not what a run is given", NO_MEASUREMENT)
     meant = {name: cell} if name in ROW_NAMES else aliases().given(name, setting(cell))
-    for own, value in meant.items():
-        if own in row.settings:
-            raise ConfigError(f"'{own}' is given twice", "once as a column, or once in 'set'")
-        row.settings[own] = value
-        if own in parameters:
-            read_value(parameters[own], value)
+    for parameter, value in meant.items():
+        if parameter in row.settings:
+            raise ConfigError(f"'{parameter}' is given twice", "once as a column, or once in 'set'")
+        row.settings[parameter] = value
+        if parameter in parameters:
+            read_value(parameters[parameter], value)
 
 
 def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
@@ -340,12 +337,13 @@ def _contradictions(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
     for name in {*row.open} & {*row.settings}:
         yield Problem(f"'{name}' is given and open", row.place("open", name), "leave it out of 'open', or its value")
     given = {name: parse(row.settings[name], "1") for name in (ACCELERATORS, *DEGREES) if name in row.settings}
-    asked = given.pop(ACCELERATORS, None)
+    accelerators = given.pop(ACCELERATORS, None)
     product = math.prod(given.values())
-    if asked and (asked != product if DATA in given else asked % product):
-        told = f"degrees of {' x '.join(f'{size:g}' for size in given.values())} do not give {asked:g} accelerators"
+    if accelerators and (accelerators != product if DATA in given else accelerators % product):
+        degrees = " x ".join(f"{size:g}" for size in given.values())
+        what = f"degrees of {degrees} do not give {accelerators:g} accelerators"
         advice = f"{' x '.join(DEGREES)} is {ACCELERATORS}; a blank degree is 1, but a blank {DATA} is what is left"
-        yield Problem(told, row.place(ACCELERATORS, *given), advice)
+        yield Problem(what, row.place(ACCELERATORS, *given), advice)
 
 
 def _one_of(written: str, choices: tuple[str, ...], what: str) -> str:

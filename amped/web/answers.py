@@ -18,7 +18,7 @@ from amped.report import human, screen, why
 from amped.report.page import answer, memory, ranked, step
 from amped.report.page.again import whole_config
 from amped.report.page.beside import beside
-from amped.report.page.content import SHARE, Column, Section, table
+from amped.report.page.content import Section, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.topics import asked_of, headings, topics
 from amped.report.page.writing import as_html
@@ -136,10 +136,7 @@ class Desk:
         if not changes:
             lines.append(("", why.NONE))
         rows = [(f"{change.name} = {controls.written(change.value)}", change.step_time, change.gain, change.bytes, why.remark(e, change)) for change in changes]  # fmt: skip
-        columns = (
-            Column("change", "change"), Column("step_time", "time of a step", "s"), Column("gain", "less", SHARE),
-            Column("bytes", "memory", "byte"), Column("remark", ""),
-        )  # fmt: skip
+        columns = ("change", "step_time|time of a step|s", "gain|less|share", "bytes|memory|byte", "remark| ")
         tables = [table("Single changes that make a step faster", columns, rows)] if rows else []
         states = [changed(said, (), {change.name: controls.written(change.value)}) for change in changes]
         return {

@@ -75,6 +75,12 @@ def softmax_dropout_matmul(scores: Tensor, values: Tensor, p: float = 0.0, train
     return _SoftmaxDropoutMatmul.apply(scores, values.contiguous(), p if training else 0.0, False)[0]
 
 
+def attended(scores: Tensor, values: Tensor, p: float) -> tuple[Tensor, Tensor]:
+    """The weighted values and their weights; gradients flow through both."""
+    output, weights, *_ = _SoftmaxDropoutMatmul.apply(scores, values, p, True)
+    return output, weights
+
+
 class SoftmaxDropoutMatmul(nn.Module):
     """Torch's dropout(softmax(scores)) @ values as a module, for your own attention, so that `convert` can find it."""
 

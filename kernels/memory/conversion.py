@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,16 +15,20 @@ from torch import Tensor, nn
 
 from amped.base.errors import ConfigError
 from amped.kernels.memory.in_place_norm import why_unsafe
-from amped.kernels.memory.sites import TECHNIQUES, Alone, Seen, Site, restore, sites
-from amped.kernels.memory.stash import forward_and_backward, stash_bytes
+from amped.kernels.memory.sites import RECOMPUTATION, TECHNIQUES, Alone, Calls, Seen, Site, restore, sites
+from amped.kernels.memory.stash import Stash, address_of, forward_and_backward, stash_bytes
+from amped.kernels.memory.transformers_attention import why_other
 from amped.kernels.refusals import refuse_unknown
 from amped.kernels.timers import timer_for
 
-NO_SAVING = "saves nothing: what is kept behind it is another tensor (a cast, a dropout or a copy lies between)"
+NO_SAVING = "saves nothing: no operator after it keeps its output (a cast, a dropout or a copy lies between)"
+KEPT_ANYWAY = "saves nothing: another operator keeps its input, too"
+AS_LARGE = "saves nothing: the output is kept anyway, or is no larger than the input that is kept instead"
 FUSED = "saves nothing: the attention is fused, or draws no dropout"
-# What `amped memory bench` finds not to pay is done only if a policy names it: recomputation saves as much as an activation
-# function in place and takes less time, and fused attention keeps less than one whose dropout is computed again.
-NOT_PAYING = ("in_place_activation", "dropout_recomputation")
+# What `amped memory bench` finds not to pay is done only if a policy names it: fused attention keeps less than one whose
+# dropout is computed again. An activation function in place saves as much as one that is computed again and takes more
+# time, but it needs no product right behind it; where both can be done, bytes a microsecond decide.
+NOT_PAYING = ("dropout_recomputation",)
 PAYING = tuple(name for name in TECHNIQUES if name not in NOT_PAYING)
 NOT_TRIED = "by `amped memory bench` it does not pay; a policy that names it tries it"
 # Savings below this share of a site's input (such as a norm's mean) count as nothing.
@@ -90,46 +97,42 @@ class Report:
         return "\n".join(lines)
 
 
-def convert(model: nn.Module, policy: Policy, *inputs: Any) -> Report:
+def convert(model: nn.Module, policy: Policy, *inputs: Any, **keywords: Any) -> Report:
     """Converts modules of a model, those first that save the most bytes per microsecond, until the target is met.
 
-    It converts attention in modules: `nn.MultiheadAttention` with dropout that is not fused (its weights are needed, or
-    no fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a model writes with functions stays.
+    A site is what a module computes: a layer norm, an RMS norm, GELU or SiLU, of torch, of another library or your own;
+    an activation function whose very output a linear module takes; attention in modules: `nn.MultiheadAttention` with
+    dropout that is not fused (its weights are needed, or no fused kernel takes the call), and `SoftmaxDropoutMatmul`.
+    Attention that a model writes with functions stays, and so do modules that were placed by hand.
 
-    It runs the model forward on the inputs, once for each kind of site and once for each site that is taken; all
+    It runs the model forward on the inputs (a batch that is a dict gives keywords), once or twice for each site; all
     reported numbers are measured. Parameters, hooks and names stay; `revert` undoes it.
 
     Raises:
         ConfigError: if there are no inputs to measure with.
     """
-    if not inputs:
+    if not inputs and not keywords:
         raise ConfigError("bytes are measured, and there is no input to measure with", "convert(model, policy, batch)")
     revert(model)
-    found = list(sites(model, policy.techniques))
-    before = kept = _kept(model, inputs)
-    seen = _inputs_of(model, found, inputs)
-    measured = _measured(model, found, inputs, seen, before)
-    refused = [choice for _, choice in measured if choice.refused]
-    saving = [(site, choice) for site, choice in measured if not choice.refused]
-    taken: dict[nn.Module, Choice] = {}
-    for site, choice in sorted(saving, key=lambda pair: -_worth(pair[1])):
-        if policy.target_bytes is not None and kept <= policy.target_bytes:
-            break
-        if site.module in taken:
-            continue
-        site.apply()
-        saved = kept - _kept(model, inputs)
-        reason = _no_saving(site, saved, seen[site.module])  # if another site already saves these bytes
-        if reason:
-            site.undo()
-            refused.append(replace(choice, saved_bytes=saved, refused=reason))
-        else:
-            taken[site.module] = replace(choice, saved_bytes=saved)
-            kept -= saved
+    work = _Work(model, _run(model, inputs, keywords), policy)
+    measured = work.measured()
+    taken, refused = work.chosen(measured)
     if policy.techniques == PAYING:
         left_out = (site for site in sites(model, NOT_PAYING) if site.module not in taken)
         refused += [Choice(site.name, site.technique, 0, math.nan, NOT_TRIED) for site in left_out]
-    return Report(before, kept, policy.target_bytes, list(taken.values()), refused)
+    return Report(work.before.bytes, work.kept, policy.target_bytes, list(taken.values()), refused)
+
+
+def _run(model: nn.Module, inputs: tuple[Any, ...], keywords: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of the model; a single dict whose names it takes is a batch of keywords."""
+    if len(inputs) == 1 and not keywords and isinstance(inputs[0], Mapping):
+        try:
+            inspect.signature(model.forward).bind(**inputs[0])
+        except TypeError:
+            pass
+        else:
+            return partial(model, **inputs[0])
+    return partial(model, *inputs, **keywords)
 
 
 def revert(model: nn.Module) -> int:
@@ -142,63 +145,115 @@ def _worth(choice: Choice) -> float:
     return choice.saved_bytes / max(choice.added_time * 1e6, 1e-3)
 
 
-def _kept(model: nn.Module, inputs: tuple[Any, ...]) -> int:
-    """The bytes kept for the backward pass; random numbers come from a copy of the generators' state."""
-    with torch.random.fork_rng():
-        return stash_bytes(model, *inputs).bytes
+class _Work:
+    """A model that is being converted.
 
-
-def _inputs_of(model: nn.Module, found: list[Site], inputs: tuple[Any, ...]) -> dict[nn.Module, Seen]:
-    """The first call of each site's module in a forward pass (under no_grad, so that no gradient leads out)."""
-    seen: dict[nn.Module, Seen] = {}
-
-    def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if call := Seen.of(args, kwargs):
-            seen.setdefault(module, call)
-
-    with ExitStack() as hooks, torch.random.fork_rng(), torch.no_grad():
-        for module in {site.module for site in found}:
-            hooks.enter_context(module.register_forward_pre_hook(note, with_kwargs=True))
-        model(*inputs)
-    return seen
-
-
-def _measured(
-    model: nn.Module, found: list[Site], inputs: tuple[Any, ...], seen: dict[nn.Module, Seen], before: int
-) -> list[tuple[Site, Choice]]:
-    """The sites with what they save and cost, or why they are refused.
-
-    Each kind of site (technique, shape) is timed once.
+    Attributes:
+        run: runs it forward.
+        before: what it kept at first, and `kept` the bytes that it keeps now.
+        calls: what was seen of its sites.
+        useful: the modules whose output an operator after them keeps.
     """
-    known: dict[tuple[Any, ...], tuple[int, float]] = {}
-    measured = []
-    for site in found:
-        call, (saved, added) = seen.get(site.module), (0, math.nan)
+
+    def __init__(self, model: nn.Module, run: Callable[[], Any], policy: Policy) -> None:
+        self.model, self.run, self.policy = model, run, policy
+        self.found = list(sites(model, policy.techniques))
+        self.calls = Calls(model, self.found, run, RECOMPUTATION in policy.techniques)
+        self.found += self.calls.pairs
+        self.before, self.useful = self._first()
+        self.kept = self.before.bytes
+
+    def _stash(self) -> Stash:
+        """What is kept for the backward pass; random numbers come from a copy of the generators' state."""
+        with torch.random.fork_rng():
+            return stash_bytes(self.run, exclude=(*self.model.parameters(), *self.model.buffers()))
+
+    def _first(self) -> tuple[Stash, set[nn.Module]]:
+        outputs: list[tuple[nn.Module, Tensor]] = []
+
+        def note(module: nn.Module, _: Any, output: Any) -> None:
+            if isinstance(output, Tensor):
+                outputs.append((module, output))
+
+        with ExitStack() as hooks:
+            for module in {site.module for site in self.found}:
+                hooks.enter_context(module.register_forward_hook(note))
+            before = self._stash()
+        return before, {module for module, output in outputs if before.has(output)}
+
+    def measured(self) -> list[tuple[Site, Choice]]:
+        """The sites with what they save and cost, or why they are refused; those that save only together as one site."""
+        times: dict[tuple[Any, ...], float] = {}
+        measured = [(site, self._measured(site, times)) for site in self.found]
+        joint = [(site, self._measured(site, times)) for site in self._together(measured)]
+        joint = [(site, choice) for site, choice in joint if not choice.refused]
+        covered = {each.module for site, _ in joint for each in (site, *site.together)}
+        return [pair for pair in measured if not pair[1].refused or pair[0].module not in covered] + joint
+
+    def _measured(self, site: Site, times: dict[tuple[Any, ...], float]) -> Choice:
+        """What a site saves and costs, or why it is refused; each kind (technique, shape) is timed once."""
+        call, (saved, added) = self.calls.first.get(site.module), (0, math.nan)
         reason = "is not run" if call is None else _unsafe(site, call)
         if call is not None and not reason:
+            with site.applied():
+                saved = self.before.bytes - self._stash().bytes
+            reason = self._no_saving(site, saved, call)
             kind = (site.technique, type(site.module), call.kind, site.product and site.product.weight.shape)
-            if kind not in known:
-                with site.applied():
-                    saved = before - _kept(model, inputs)
-                known[kind] = saved, _added(site, call)
-            saved, added = known[kind]
-            reason = _no_saving(site, saved, call)
-        measured.append((site, Choice(site.name, site.technique, saved, added, reason)))
-    return measured
+            if not reason:
+                times[kind] = times[kind] if kind in times else _added(replace(site, together=()), call)
+                added = times[kind] * (1 + len(site.together))
+        return Choice(site.name, site.technique, saved, added, reason)
+
+    def _together(self, measured: list[tuple[Site, Choice]]) -> Iterator[Site]:
+        """Sites that have the same input and save nothing one by one, because the others keep it: as one site."""
+        groups: dict[int, list[Site]] = {}
+        for site, choice in measured:
+            if choice.refused == KEPT_ANYWAY:
+                groups.setdefault(address_of(self.calls.first[site.module].first), []).append(site)
+        for first, *others in groups.values():
+            if others:
+                yield replace(first, name=" + ".join(s.name for s in (first, *others)), together=tuple(others))
+
+    def chosen(self, measured: list[tuple[Site, Choice]]) -> tuple[dict[nn.Module, Choice], list[Choice]]:
+        """What is taken, by module, and what is refused, of modules of which nothing is taken."""
+        saving = [(site, choice) for site, choice in measured if not choice.refused]
+        refused = [(site.module, choice) for site, choice in measured if choice.refused]
+        taken: dict[nn.Module, Choice] = {}
+        for site, choice in sorted(saving, key=lambda pair: -_worth(pair[1])):
+            if self.policy.target_bytes is not None and self.kept <= self.policy.target_bytes:
+                break
+            if site.module in taken:
+                continue
+            site.apply()
+            saved = self.kept - self._stash().bytes
+            if reason := self._no_saving(site, saved, self.calls.first[site.module]):  # another site saves these bytes
+                site.undo()
+                refused.append((site.module, replace(choice, saved_bytes=saved, refused=reason)))
+            else:
+                taken[site.module] = replace(choice, saved_bytes=saved)
+                self.kept -= saved
+        names = {choice.name for choice in taken.values()}
+        paired = [Choice(n, RECOMPUTATION, 0, math.nan, why) for n, why in self.calls.refused.items() if n not in names]
+        return taken, [choice for module, choice in refused if module not in taken] + paired
+
+    def _no_saving(self, site: Site, saved: int, call: Seen) -> str:
+        """The reason why a site saves next to nothing; empty if it saves more."""
+        if saved > _NOTHING * call.first.nbytes:
+            return ""
+        if site.technique == "dropout_recomputation":
+            return FUSED
+        if site.technique == RECOMPUTATION:
+            return AS_LARGE
+        return KEPT_ANYWAY if site.module in self.useful else NO_SAVING
 
 
 def _unsafe(site: Site, call: Seen) -> str:
-    """The reason why a norm must keep its input; empty for a safe one, and for other techniques."""
+    """The reason why a norm must keep its input, or attention stay as it is; empty for others."""
+    if "config" in site.own:
+        return why_other(site.module, site.own, call)
     if site.technique != "in_place_norm":
         return ""
-    return why_unsafe(site.module.weight, getattr(site.module, "bias", None), call.first.dtype)
-
-
-def _no_saving(site: Site, saved: int, call: Seen) -> str:
-    """The reason why a site saves next to nothing; empty if it saves more."""
-    if saved > _NOTHING * call.first.nbytes:
-        return ""
-    return FUSED if site.technique == "dropout_recomputation" else NO_SAVING
+    return why_unsafe(site.scale, getattr(site.module, "bias", None), call.first.dtype)
 
 
 def _added(site: Site, call: Seen) -> float:

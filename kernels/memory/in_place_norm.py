@@ -80,6 +80,11 @@ def _norm_backward(
     return (found[0] * scale).to(y.dtype).view(y.shape), *found[1:]
 
 
+def normalized(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
+    """A layer norm or RMS norm over the last dimension, computed in fp32 for narrower formats."""
+    return _norm(x, weight, bias, x.numel() // x.shape[-1], eps, centered)[0]
+
+
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
     """The output of an RMS norm over the last dimension, and 1/σ."""
     scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
@@ -197,6 +202,10 @@ class _Checked(nn.Module):
             return super().forward(x)
         return self._in_place(x)
 
+    @property
+    def _scale(self) -> Tensor | None:
+        return self.weight
+
     def _unsafe(self, dtype: torch.dtype, capturing: bool) -> bool:
         """Whether the weights are not safe. A check would break a compiled graph, and a capture: the last one counts.
 
@@ -206,7 +215,7 @@ class _Checked(nn.Module):
             return bool(self._reason)
         if self._passes % CHECK_EVERY == 0:
             was_safe = not (self._passes and self._reason)
-            self._reason = why_unsafe(self.weight, getattr(self, "bias", None), dtype)
+            self._reason = why_unsafe(self._scale, getattr(self, "bias", None), dtype)
             if self._reason and was_safe:
                 _tell(f"an {type(self).__name__}", self._reason)
         self._passes += 1
@@ -225,3 +234,40 @@ class InplaceRMSNorm(_Checked, nn.RMSNorm):
 
     def _in_place(self, x: Tensor) -> Tensor:
         return inplace_rms_norm(x, self.normalized_shape, self.weight, self.eps, check=False)
+
+
+class InplaceNorm(_Checked):
+    """A norm of another library, or one of your own, that keeps its output if its weights are safe.
+
+    `convert` makes it of a module that computes a layer norm or an RMS norm over the last dimension, as a subclass of that
+    module's class (`in_place_of`). `_computed` says what it computes.
+    """
+
+    @property
+    def _scale(self) -> Tensor:
+        return self.weight + self._computed.offset if self._computed.offset else self.weight
+
+    def _in_place(self, x: Tensor) -> Tensor:
+        shape, norm = x.shape[-1:], self._computed
+        if not norm.keeps_format:
+            x = x.to(torch.promote_types(x.dtype, self.weight.dtype))
+        if norm.centered:
+            return inplace_layer_norm(x, shape, self._scale, getattr(self, "bias", None), norm.eps, check=False)
+        return inplace_rms_norm(x, shape, self._scale, norm.eps, check=False)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _empty, (type(self).__bases__[1],), super().__reduce_ex__(protocol)[2]
+
+
+_MADE: dict[type[nn.Module], type[InplaceNorm]] = {}
+
+
+def in_place_of(kind: type[nn.Module]) -> type[InplaceNorm]:
+    """The class whose norms keep their output, of another class of norms."""
+    return _MADE.setdefault(kind, type(f"Inplace{kind.__name__}", (InplaceNorm, kind), {}))
+
+
+def _empty(kind: type[nn.Module]) -> nn.Module:
+    """A module of the class made of another one, for copies and files."""
+    made = in_place_of(kind)
+    return made.__new__(made)

@@ -120,14 +120,14 @@ class _RecomputedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        name: str, eps: float, weight: Tensor, bias: Tensor | None, *inputs: Tensor | None
+        name: str, eps: float, known: Tensor | None, weight: Tensor, bias: Tensor | None, *inputs: Tensor | None
     ) -> tuple[Tensor, ...]:
-        y, *statistics = BEFORE[name].value(eps, *inputs)
+        y, *statistics = BEFORE[name].value(eps, *inputs) if known is None else (known,)
         return _product(y, weight, bias), *statistics
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.name, ctx.eps, weight, _, *given = inputs
+        ctx.name, ctx.eps, _, weight, _, *given = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(weight, *given, *output[1:])
 
@@ -135,7 +135,7 @@ class _RecomputedLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
         weight, *kept = ctx.saved_tensors
-        _, _, of_weight, of_bias, *of_inputs = ctx.needs_input_grad
+        _, _, _, of_weight, of_bias, *of_inputs = ctx.needs_input_grad
         to_weight = to_bias = None
         to_inputs: tuple[Tensor | None, ...] = (None,) * len(of_inputs)
         if of_weight:
@@ -145,17 +145,19 @@ class _RecomputedLinear(torch.autograd.Function):
             to_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
         if any(of_inputs):
             to_inputs = BEFORE[ctx.name].gradients(gradient @ weight.to(gradient.dtype), *kept)
-        return None, None, to_weight, to_bias, *to_inputs
+        return None, None, None, to_weight, to_bias, *to_inputs
 
 
-def act_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu") -> Tensor:
-    """Computes linear(act(x)); it keeps x and computes act(x) again.
+def act_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu", known: Tensor | None = None
+) -> Tensor:
+    """Computes linear(act(x)); it keeps x and computes act(x) again, forward only if it is not `known`.
 
     Raises:
         ConfigError: for an unknown function.
     """
     refuse_unknown(act, TORCH_FUNCTIONS, f"the activation function {act!r} is not known")
-    return _RecomputedLinear.apply(act, 0.0, weight, bias, x)[0]
+    return _RecomputedLinear.apply(act, 0.0, known, weight, bias, x)[0]
 
 
 def norm_linear(
@@ -172,10 +174,56 @@ def norm_linear(
     if rms and shift is not None:
         raise ConfigError("an RMS norm has no shift", "give None, or rms=False for a layer norm")
     if rms:
-        return _RecomputedLinear.apply("rms_norm", eps, weight, bias, x, scale)[0]
-    return _RecomputedLinear.apply("layer_norm", eps, weight, bias, x, scale, shift)[0]
+        return _RecomputedLinear.apply("rms_norm", eps, None, weight, bias, x, scale)[0]
+    return _RecomputedLinear.apply("layer_norm", eps, None, weight, bias, x, scale, shift)[0]
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
     """Computes linear(silu(gate)·up); it keeps both inputs, and computes their product again."""
-    return _RecomputedLinear.apply("swiglu", 0.0, weight, None, gate, up)[0]
+    return _RecomputedLinear.apply("swiglu", 0.0, None, weight, None, gate, up)[0]
+
+
+class RecomputedActivation(nn.Module):
+    """An activation function whose output knows its input, so that the product after it keeps the input.
+
+    `convert` makes it of a module that computes the function `_function`. Whoever else takes the output gets gradients as
+    from torch's own.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The function of the input."""
+        y: Tensor = TORCH_FUNCTIONS[self._function][0](x)
+        if torch.is_grad_enabled() and (torch.compiler.is_compiling() or not x.is_inference()):
+            y.computed_from = (x, self._function, *_versions(x, y))
+        return y
+
+
+def _versions(*tensors: Tensor) -> tuple[int, ...]:
+    """How often tensors were changed in place; the compiler cannot tell, and then `convert` has looked."""
+    return () if torch.compiler.is_compiling() else tuple(t._version for t in tensors)
+
+
+def _known(y: Tensor) -> tuple[Tensor, str] | None:
+    """The input and the name of the function that a tensor is the unchanged output of."""
+    x, name, *versions = getattr(y, "computed_from", (None, ""))
+    return (x, name) if x is not None and tuple(versions) == _versions(x, y) else None
+
+
+class RecomputingLinear(nn.Linear):
+    """`nn.Linear` that keeps the input of the activation function before it, and computes the function again."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The product."""
+        before = _known(x)
+        return act_linear(before[0], self.weight, self.bias, before[1], x.detach()) if before else super().forward(x)
+
+
+class RecomputingConv1D(nn.Module):
+    """The same of transformers' `Conv1D`, whose weight is transposed; `_before` has that class."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The product."""
+        before = _known(x)
+        if before is None:
+            return self._before[0].forward(self, x)
+        return act_linear(before[0], self.weight.t(), self.bias, before[1], x.detach())

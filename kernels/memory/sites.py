@@ -5,42 +5,23 @@ The module stays the same object, so that parameters, hooks, names and optimizer
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from amped.kernels.memory.attention import RecomputedAttention, RecomputedSoftmaxDropoutMatmul, SoftmaxDropoutMatmul
 from amped.kernels.memory.in_place_activation import InplaceGELU, InplaceSiLU, inplace_gelu
-from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm
-from amped.kernels.memory.recompute import act_linear
+from amped.kernels.memory.in_place_norm import InplaceLayerNorm, InplaceRMSNorm, in_place_of
+from amped.kernels.memory.kin import activation_of, norm_of
+from amped.kernels.memory.recompute import RecomputedActivation, RecomputingConv1D, RecomputingLinear
+from amped.kernels.memory.transformers_attention import changed_config, writes_its_scores
 
-
-class RecomputingSequential(nn.Sequential):
-    """`nn.Sequential` in which some products compute the activation function before them again.
-
-    Its modules stay what they are: one that is called alone, a slice, or one with a hook computes what it says.
-    `recomputed` has the names of these activation functions.
-    """
-
-    recomputed: Set[str] = frozenset()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output of the last module."""
-        children = list(self._modules.items())
-        while children:
-            name, module = children.pop(0)
-            if name in self.recomputed and children and _is_pair(module, children[0][1]):
-                x = _as_one(module, children.pop(0)[1], x)
-            else:
-                x = module(x)
-        return x
-
-
+# Torch's own modules, and those that need no product after them.
 ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
     "in_place_norm": {nn.LayerNorm: InplaceLayerNorm, nn.RMSNorm: InplaceRMSNorm},
     "in_place_activation": {nn.GELU: InplaceGELU, nn.SiLU: InplaceSiLU},
@@ -49,12 +30,17 @@ ALONE: dict[str, dict[type[nn.Module], type[nn.Module]]] = {
         SoftmaxDropoutMatmul: RecomputedSoftmaxDropoutMatmul,
     },
 }
-# The activation functions that can be computed again, by the names of `act_linear`.
-_RECOMPUTED = {nn.GELU: "gelu", nn.SiLU: "silu", nn.ReLU: "relu"}
+# What other modules become that compute the same: the class, and what it has beside their parameters.
+_IN_PLACE: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
+    "gelu": (InplaceGELU, {"approximate": "none"}),
+    "gelu_tanh": (InplaceGELU, {"approximate": "tanh"}),
+    "silu": (InplaceSiLU, {"inplace": False}),
+}
+RECOMPUTATION = "activation_function_recomputation"
+TECHNIQUES = (*ALONE, RECOMPUTATION)
 _LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-_BEFORE = {made: original for swaps in ALONE.values() for original, made in swaps.items()}
-_BEFORE[RecomputingSequential] = nn.Sequential
-TECHNIQUES = (*ALONE, "activation_function_recomputation")
+NO_PRODUCT = "no product takes its output as it is (a dropout, a product with a gate or a cast lies between)"
+NOT_ALONE = "it or the product after it is used more than once, or a hook watches it"
 
 
 @dataclass(frozen=True)
@@ -72,6 +58,11 @@ class Seen:
         first = next((t for t in given if isinstance(t, Tensor) and t.is_floating_point()), None)
         return None if first is None else cls(args, kwargs, first)
 
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """All arguments, those by keyword in the order of their names."""
+        return (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
+
     def again(self, module: nn.Module, x: Tensor) -> Any:
         """Calls a module with another tensor in all places of the first one: attention may have it three times."""
         kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
@@ -80,9 +71,8 @@ class Seen:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What the time of the call depends on: shapes, formats, and arguments that are not tensors."""
-        given = (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
-        same = tuple(each is self.first for each in given)
-        return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in given), same)
+        same = tuple(each is self.first for each in self.given)
+        return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in self.given), same)
 
 
 class Alone(nn.Module):
@@ -90,12 +80,10 @@ class Alone(nn.Module):
 
     def __init__(self, site: Site, seen: Seen) -> None:
         super().__init__()
-        self.module, self.product, self.site, self.seen = site.module, site.product, site, seen
+        self.module, self.product, self.seen = site.module, site.product, seen
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of the site."""
-        if self.product is not None and self.site.is_recomputed:
-            return _as_one(self.module, self.product, x)
         found = self.seen.again(self.module, x)
         found = found[0] if isinstance(found, tuple) else found
         return found if self.product is None else self.product(found)
@@ -107,44 +95,40 @@ class Site:
 
     Attributes:
         module: the module whose input is no longer kept.
-        product: the linear module after it, if that one computes the function again.
-        container: what holds both, and then runs them as one.
+        made: the class that it gets, and `own` what it has then beside its parameters.
+        product: the product after it, if that one computes the function again.
+        together: sites with the same input, which is let go of only if all of them are exchanged.
     """
 
     name: str
     technique: str
     module: nn.Module
-    product: nn.Linear | None = None
-    container: nn.Sequential | None = None
+    made: type[nn.Module]
+    own: dict[str, Any] = field(default_factory=dict)
+    product: nn.Module | None = None
+    together: tuple[Site, ...] = ()
 
     @property
-    def key(self) -> str:
-        """The name of the module in its container."""
-        return self.name.rpartition(".")[2]
-
-    @property
-    def is_recomputed(self) -> bool:
-        """Whether the product computes the function again."""
-        return self.key in getattr(self.container, "recomputed", ())
+    def scale(self) -> Tensor | None:
+        """What a norm multiplies by."""
+        norm = self.own.get("_computed")
+        return self.module.weight + norm.offset if norm else self.module.weight
 
     def apply(self) -> None:
         """Exchanges the classes."""
-        if isinstance(self.module, _LAYERS):
-            self.module.activation = inplace_gelu
-        elif self.container is None:
-            self.module.__class__ = ALONE[self.technique][type(self.module)]
-        else:
-            self.container.__class__ = RecomputingSequential
-            self.container.__dict__.setdefault("recomputed", set()).add(self.key)
+        _exchange(self.module, self.made, self.own)
+        if self.product is not None:
+            _exchange(self.product, RecomputingLinear if type(self.product) is nn.Linear else RecomputingConv1D, {})
+        for site in self.together:
+            site.apply()
 
     def undo(self) -> None:
-        """Gives the module its class in torch back; a container keeps what it recomputes elsewhere."""
-        if self.container is None:
-            restore(self.module)
-            return
-        self.container.recomputed.discard(self.key)
-        if not self.container.recomputed:
-            restore(self.container)
+        """Gives the modules their earlier classes back."""
+        restore(self.module)
+        if self.product is not None:
+            restore(self.product)
+        for site in self.together:
+            site.undo()
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -156,35 +140,114 @@ class Site:
             self.undo()
 
 
+def _exchange(module: nn.Module, made: type[nn.Module], own: dict[str, Any]) -> None:
+    """Gives a module another class, and attributes that this class reads; `_before` remembers what it was."""
+    now = vars(module)
+    now["_before"] = type(module), {name: now[name] for name in own if name in now}, tuple(own)
+    now.update(own)
+    module.__class__ = made
+
+
 def restore(module: nn.Module) -> bool:
-    """Gives a module its earlier class back; the result says whether it had another one."""
-    if getattr(module, "activation", None) is inplace_gelu:
-        module.activation = nn.functional.gelu
-        return True
-    if type(module) not in _BEFORE:
+    """Gives a module that was exchanged its earlier class back; the result says whether it was."""
+    now = vars(module)
+    if "_before" not in now:
         return False
-    module.__class__ = _BEFORE[type(module)]
-    for own in ("recomputed", "_passes", "_reason"):
-        module.__dict__.pop(own, None)
+    kind, values, own = now.pop("_before")
+    for name in (*own, "_passes", "_reason"):
+        now.pop(name, None)
+    now.update(values)
+    module.__class__ = kind
     return True
 
 
 def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
-    """Every place where one of the techniques can be used; subclasses of torch's modules are left alone."""
-    occurrences = Counter(id(m) for _, m in model.named_modules(remove_duplicate=False))
+    """Every module of which one of the techniques makes another one; subclasses of torch's modules are left alone."""
     for name, module in model.named_modules():
         for technique in techniques:
-            if type(module) in ALONE.get(technique, {}) and _drops(module):
-                yield Site(name, technique, module)
-        replaceable = isinstance(module, _LAYERS) and module.activation is nn.functional.gelu
-        if replaceable and "in_place_activation" in techniques:
-            yield Site(f"{name}.activation".lstrip("."), "in_place_activation", module)
-        if type(module) is nn.Sequential and "activation_function_recomputation" in techniques:
-            for (first, act), (_, product) in itertools.pairwise(module.named_children()):
-                # a module that is also used elsewhere, or that a hook watches, must not change
-                free = occurrences[id(act)] == occurrences[id(product)] == 1
-                if free and _is_pair(act, product):
-                    yield Site(f"{name}.{first}".lstrip("."), "activation_function_recomputation", act, product, module)
+            made = ALONE.get(technique, {}).get(type(module))
+            if made is not None and _drops(module):
+                yield Site(name, technique, module, made)
+        if "dropout_recomputation" in techniques and writes_its_scores(module):
+            yield Site(name, "dropout_recomputation", module, type(module), {"config": changed_config(module)})
+        if "in_place_norm" in techniques and (norm := norm_of(module)):
+            yield Site(name, "in_place_norm", module, in_place_of(type(module)), {"_computed": norm})
+        if "in_place_activation" in techniques:
+            yield from _activations_in_place(name, module)
+
+
+def _activations_in_place(name: str, module: nn.Module) -> Iterator[Site]:
+    technique = "in_place_activation"
+    if isinstance(module, _LAYERS) and module.activation is nn.functional.gelu:
+        yield Site(f"{name}.activation".lstrip("."), technique, module, type(module), {"activation": inplace_gelu})
+    elif type(module) not in ALONE[technique] and (made := _IN_PLACE.get(activation_of(module))):
+        yield Site(name, technique, module, *made)
+
+
+class Calls:
+    """What a forward pass showed of the sites of a model (under no_grad, so that no gradient leads out).
+
+    Attributes:
+        first: the first call of each module, and `count` their number.
+        pairs: the sites of activation functions and the products that took their very outputs.
+        refused: names of activation functions that no product can compute again, and why.
+    """
+
+    def __init__(self, model: nn.Module, found: list[Site], run: Callable[[], Any], recomputing: bool) -> None:
+        self.first: dict[nn.Module, Seen] = {}
+        self.count: Counter[nn.Module] = Counter()
+        self.pairs: list[Site] = []
+        self.refused: dict[str, str] = {}
+        self._made: dict[int, _Made] = {}
+        self._taken: list[tuple[nn.Module, nn.Module]] = []
+        named = [(name, m) for name, m in model.named_modules() if recomputing and "_before" not in vars(m)]
+        functions = {m: (name, function) for name, m in named if (function := activation_of(m))}
+        products = {m for _, m in named if functions and _is_product(m)}
+        hooked = {m for m in (*functions, *products) if _hooked(m)}
+        self._watch({*(site.module for site in found), *functions, *products}, functions, run)
+        for module, (name, function) in functions.items():
+            self._pair(module, name, function, hooked)
+
+    def _watch(self, modules: Iterable[nn.Module], functions: Iterable[nn.Module], run: Callable[[], Any]) -> None:
+        """Runs the model; what an activation function makes stays alive until the end, so that its id is its own."""
+        with ExitStack() as hooks, torch.random.fork_rng(), torch.no_grad():
+            for module in modules:
+                hooks.enter_context(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
+            for module in functions:
+                hooks.enter_context(module.register_forward_hook(self._after_call))
+            run()
+        self._made.clear()
+
+    def _before_call(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.count[module] += 1
+        if call := Seen.of(args, kwargs):
+            self.first.setdefault(module, call)
+        made = self._made.get(id(args[0])) if args else None
+        if made is not None and made.versions == (made.x._version, made.y._version) and _is_product(module):
+            self._taken.append((made.by, module))
+
+    def _after_call(self, module: nn.Module, args: tuple[Any, ...], y: Any) -> None:
+        if args and isinstance(y, Tensor):
+            self._made[id(y)] = _Made(module, args[0], y, (args[0]._version, y._version))
+
+    def _pair(self, module: nn.Module, name: str, function: str, hooked: set[nn.Module]) -> None:
+        fed = [product for by, product in self._taken if by is module]
+        free = len(fed) == 1 == self.count[module] == self.count[fed[0]] and not {module, *fed} & hooked
+        if free:
+            own = {"_function": function}
+            self.pairs.append(Site(name, RECOMPUTATION, module, RecomputedActivation, own, fed[0]))
+        else:
+            self.refused[name] = NOT_ALONE if fed else NO_PRODUCT
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The output of an activation function, its input, and how often both had been changed in place then."""
+
+    by: nn.Module
+    x: Tensor
+    y: Tensor
+    versions: tuple[int, int]
 
 
 def _drops(module: nn.Module) -> bool:
@@ -194,16 +257,11 @@ def _drops(module: nn.Module) -> bool:
     return not isinstance(module, SoftmaxDropoutMatmul) or module.p > 0
 
 
-def _is_pair(act: nn.Module, product: nn.Module) -> bool:
-    """Whether these are an activation function and a product, both torch's own and without hooks, which may be one."""
-    return type(act) in _RECOMPUTED and type(product) is nn.Linear and not _hooked(act) and not _hooked(product)
+def _is_product(module: nn.Module) -> bool:
+    """Whether it is torch's linear module or transformers' `Conv1D`, which has the weight transposed."""
+    kind = type(module)
+    return kind is nn.Linear or (kind.__name__ == "Conv1D" and kind.__module__.startswith("transformers."))
 
 
 def _hooked(module: nn.Module) -> bool:
     return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))
-
-
-def _as_one(act: nn.Module, product: nn.Linear, x: Tensor) -> Tensor:
-    """The output of both, of which the product computes the activation function again."""
-    tanh = "_tanh" if getattr(act, "approximate", "none") == "tanh" else ""
-    return act_linear(x, product.weight, product.bias, _RECOMPUTED[type(act)] + tanh)

@@ -1,5 +1,6 @@
 """The help of every verb: options in groups, one example that can be copied, short summaries, and no line too wide."""
 
+import ast
 import itertools
 import os
 import shlex
@@ -11,8 +12,10 @@ import typer
 from typer.testing import CliRunner
 
 from amped.cli.app import app
+from amped.cli.described import described
 from amped.cli.help import CONFIG, GROUPS, MAPPING, OUTPUT, OWN
 from tests.helpers.culprits import for_each
+from tests.helpers.places import ROOT
 
 LONGEST_SUMMARY = 45
 
@@ -73,3 +76,25 @@ def test_a_verb_of_verbs_lists_them_uncut(words) -> None:
     listed = page(words, 80).split("Commands:\n")[1].split("\n\n")[0]
     assert "..." not in listed
     assert all(name.split()[1] in listed for name in COMMANDS if name.startswith(f"{words} "))
+
+
+def test_a_line_for_an_option_names_a_parameter_and_every_option_has_a_line() -> None:
+    unknown = []
+    for path in sorted(ROOT.glob("amped/cli/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                parameters = {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
+                parameters |= {
+                    a.target.id
+                    for a in ast.walk(node)
+                    if isinstance(a, ast.AnnAssign) and isinstance(a.target, ast.Name)
+                }
+                unknown += [(path.name, name) for name in described(ast.get_docstring(node) or "").keys() - parameters]
+    assert unknown == []
+    without_help = [
+        (words, p.name)
+        for words, command in COMMANDS.items()
+        for p in command.params
+        if not (p.help or getattr(p, "hidden", False))
+    ]
+    assert without_help == []

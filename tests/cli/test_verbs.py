@@ -152,7 +152,7 @@ def test_ampeds_entry_points_take_its_flags(tmp_path, module, flags, told):
 def test_every_verb_is_in_a_group_with_a_short_summary() -> None:
     from amped.cli.app import VERB_GROUPS
 
-    told = {name: verb.summary for verbs in VERB_GROUPS.values() for name, verb in verbs.items()}
+    told = {name: summary for verbs in VERB_GROUPS.values() for name, summary in verbs.items()}
     assert told.keys() >= set(VERBS)
     assert [name for name, summary in told.items() if not 8 < len(summary) <= 45] == []
     shown = printed("--help")

@@ -28,8 +28,7 @@ WIDEST = 1 / 16
 @given(st.lists(NUMBERS, min_size=1, max_size=40))
 @example([0.0, -0.0])
 def test_each_value_lies_in_the_bin_that_counts_it_and_bins_are_narrow(values: list[float]) -> None:
-    counts = counted(np.array(values))
-    found = bins({place: int(counts[place]) for place in np.flatnonzero(counts).tolist()})
+    found = bins(counted(np.array(values)))
     assert sum(count for _, _, count in found) == len(values)
     for low, high, count in found:
         assert count == sum(low <= v < high if v > 0 or (v == 0 and low == 0) else low < v <= high for v in values)

@@ -10,7 +10,7 @@ import pytest
 from amped.base.errors import ConfigError, FileError
 from amped.exploration import journal
 from amped.exploration.merging import put_together, read_shard
-from amped.exploration.results import Found, merged
+from amped.exploration.results import Finding, merged
 from amped.exploration.running import Run, found_in
 from tests.helpers.cli import verb
 from tests.helpers.executors import alone, answer, arguments, exactly, search, small_parts
@@ -68,7 +68,7 @@ def test_the_verbs_do_the_same(
 def test_findings_merge_in_any_order_and_grouping(folder: Path) -> None:
     asked = search(folder)
     own = [asked.evaluate(part) for part in asked.parts]
-    left = Found(asked.request.options.top)
+    left = Finding(asked.request.options.top)
     for each in own:
         left = merged(left, each)
     right = own[-1]
@@ -83,7 +83,7 @@ def test_findings_merge_in_any_order_and_grouping(folder: Path) -> None:
 
 def test_findings_lose_no_bit_in_a_file(folder: Path) -> None:
     found = alone(folder)
-    assert Found.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert Finding.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
 def test_a_missing_part_is_told_and_which_shards_there_are(folder: Path, shards: list[Path]) -> None:

@@ -17,7 +17,7 @@ from amped.exploration import answer, asked_space
 from amped.exploration.answer import Exploration
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.request import Options, Request
-from amped.exploration.results import ALL, Found, front_of, merged
+from amped.exploration.results import ALL, Finding, front_of, merged
 from amped.exploration.running import evaluated, found_in
 from amped.exploration.search import Search
 from tests.helpers.explore import EVERYTHING, SMALL, Row, divisors, explore, read
@@ -192,7 +192,7 @@ def test_the_ranking_is_that_of_a_loop_over_estimates() -> None:
 
 
 @cache
-def findings() -> tuple[Found, ...]:
+def findings() -> tuple[Finding, ...]:
     search = Search(searching(vary={"memory_bandwidth": (1e12, 2e12)}, pareto=("step_time", "memory"), top=4,
                               each=("memory_bandwidth",)))  # fmt: skip
     return tuple(search.evaluate(part) for part in search.parts)
@@ -212,9 +212,9 @@ def test_findings_merge_in_any_order_and_any_grouping() -> None:
 
 def test_a_finding_goes_through_json_and_pickle_without_losing_a_bit() -> None:
     for found in findings():
-        assert Found.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+        assert Finding.from_dict(json.loads(json.dumps(found.to_dict()))) == found
         assert pickle.loads(pickle.dumps(found)) == found
-    assert merged(Found(4), findings()[0]) == merged(findings()[0], Found(4)) == findings()[0]
+    assert merged(Finding(4), findings()[0]) == merged(findings()[0], Finding(4)) == findings()[0]
 
 
 def test_a_part_of_a_pickled_request_is_the_same_part() -> None:
@@ -313,7 +313,7 @@ def test_the_front_is_that_of_comparing_all_with_all() -> None:
     told = [(row["step_time"], row["memory_per_accelerator_bytes"]) for row in found.front]
     assert told == sorted(front)
     assert len(told) > 2
-    assert front_of([]) == ()
+    assert front_of() == ()
 
 
 # --- why not ---------------------------------------------------------------------------------------------------------
@@ -327,6 +327,12 @@ def test_the_nearest_that_would_win_lacks_least_memory() -> None:
     nearest = min(row["memory_per_accelerator_bytes"] for row in lacking)
     assert found.nearest["memory_per_accelerator_bytes"] == nearest
     assert "more memory for each accelerator, or " in found.needs
+
+
+def test_a_choice_that_no_candidate_has_is_told() -> None:
+    found = explore(SMALL, where=("tensor_parallel_strategy != 1d",))
+    assert found.feasible == 0
+    assert "its tensor_parallel_strategy is 1d, and tensor_parallel_strategy != 1d was asked for" in found.needs
 
 
 def test_a_space_of_very_many_candidates_is_told_before_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 import amped.exploration.search as search_module
 from amped.configuring.scenario import read_scenario
 from amped.exploration.request import Options, Request
-from amped.exploration.results import Found
+from amped.exploration.results import Finding
 from amped.exploration.running import ALONE, found_in
 from amped.exploration.search import Search
 from tests.helpers.explore import SMALL
@@ -120,12 +120,12 @@ def listens() -> None:
 
 
 @cache
-def alone(folder: Path) -> Found:
+def alone(folder: Path) -> Finding:
     """What this process finds, one part after the other."""
     return found_in(search(folder), ALONE)
 
 
-def exactly(found: Found) -> str:
+def exactly(found: Finding) -> str:
     """Every bit of what was found."""
     return json.dumps(found.to_dict())
 

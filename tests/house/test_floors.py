@@ -55,7 +55,7 @@ DOOR = [
     "sensitivity",
 ]
 WIDTH = 120
-LONGEST_FUNCTION = 40
+LONGEST_FUNCTION = 36
 MEDIAN_OF_FORMULAS = 6
 MOST_ARGUMENTS = 10
 # The verbs of the command line have an argument for each option; these are the other ones with many, and why.
@@ -272,6 +272,10 @@ def test_only_the_plots_import_matplotlib() -> None:
     assert drawing == ["amped.report.plots"]
 
 
+def lines_of_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return function.body[0].end_lineno - function.body[0].lineno + 1 if ast.get_docstring(function) else 0
+
+
 def test_functions_are_small() -> None:
     functions = [
         (path, n)
@@ -279,7 +283,10 @@ def test_functions_are_small() -> None:
         for n in ast.walk(tree_of(path))
         if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    sizes = {f"{module_of(path)}.{f.name}, line {f.lineno}": f.end_lineno - f.lineno + 1 for path, f in functions}
+    sizes = {
+        f"{module_of(path)}.{f.name}, line {f.lineno}": f.end_lineno - f.lineno + 1 - lines_of_docstring(f)
+        for path, f in functions
+    }
     assert {function: lines for function, lines in sizes.items() if lines > LONGEST_FUNCTION} == {}
 
 

@@ -129,6 +129,7 @@ class TestNcclTests:
             ("   20.00  ", "   10.00  ", "4194304 bytes in 10 us are not 209.72 GB/s"),
             ("N/A", "", "ends after 12 of 13 columns"),
             ("     4194304 ", "     4194x04 ", "'4194x04' is no number"),
+            ("     4194304 ", "     inf ", "'inf' is no number"),
         ],
     )
     def test_a_damaged_line_is_told(self, tmp_path: Path, before: str, after: str, told: str) -> None:

@@ -9,8 +9,8 @@ from matplotlib.text import Text
 
 from amped.report import plots
 from amped.report.accuracy import summary
-from amped.report.accuracy_screen import by_accelerator, by_reading
 from amped.report.scatter import scatter_plot
+from amped.report.validating import by_accelerator, by_reading
 from amped.tables.table_files import KERNELS, SOFTWARE
 from amped.tables.table_files import shipped as rows_of_table
 from amped.validation.accuracy import (

@@ -6,7 +6,7 @@ import re
 
 from amped.estimation.estimation import Estimation
 from amped.report import human, screen
-from amped.report.page.content import EXACT, Column, Section, table
+from amped.report.page.content import Section, table
 from amped.report.page.numbers import headline, numbers
 
 
@@ -38,7 +38,11 @@ def where(e: Estimation) -> str:
 
 def all_numbers(e: Estimation) -> Section:
     """Every result under its name in `amped estimate --json`, with all digits."""
-    columns = (Column("name", "name"), Column("told", "in words"), Column("value", "exactly, in SI units", EXACT))
     rows = [(number.name, number.told, number) for number in numbers(e).values()]
     line = "Numbers are in SI units (s, byte, flop/s, J), money in USD; fractions are of 1."
-    return Section("numbers", "All results", [("", line)], tables=[table("All results", columns, rows)])
+    return Section(
+        "numbers",
+        "All results",
+        [("", line)],
+        tables=[table("All results", ("name", "told|in words", "value|exactly, in SI units|exact"), rows)],
+    )

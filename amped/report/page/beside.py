@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from amped.estimation.comparison import inputs_that_differ
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.page.content import Column, Picture, Plain, Section, Table, plain, said, table
+from amped.report.page.content import Picture, Plain, Section, Table, plain, said, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.step import parts_table
 
@@ -22,7 +22,7 @@ def beside(estimations: Sequence[Estimation]) -> Section:
     parts = parts_table(estimations, tuple(letters))
     names = [str(plain(row[0])) for row in parts.rows]
     kinds = {str(plain(row[0])): str(plain(row[1])) for row in parts.rows}
-    columns = [Column("config", "config"), *(Column(name, name, "s") for name in names)]
+    columns = ["config", *(f"{name}||s" for name in names)]
     rows = [(letter, *parts.column(letter)) for letter in letters]
     picture = Picture(
         "beside", "Time of one step by part", "stacked", told, parts,
@@ -36,30 +36,26 @@ def beside(estimations: Sequence[Estimation]) -> Section:
 def _in_words(estimations: Sequence[Estimation]) -> str:
     """The time of a step of each configuration, and how much longer it is than the shortest."""
     least = min(e["step_time"] for e in estimations)
-    told = []
-    for letter, e in zip(LETTERS, estimations, strict=False):
-        more = e["step_time"] / least - 1
-        told.append(
-            f"{letter} {human.duration(e['step_time'])}" + (f" ({human.percent(more, 0)} more)" if more else "")
-        )
-    return f"A step takes: {', '.join(told)}."
+    times = [
+        f"{letter} {human.duration(time)}" + (f" ({human.percent(time / least - 1, 0)} more)" if time > least else "")
+        for letter, time in zip(LETTERS, (e["step_time"] for e in estimations), strict=False)
+    ]
+    return f"A step takes: {', '.join(times)}."
 
 
 def _results(estimations: Sequence[Estimation]) -> Table:
     """What is told first, of every configuration."""
     every = [numbers(e, place) for place, e in enumerate(estimations)]
-    columns = [Column("name", "result"), *(Column(letter, letter) for letter in LETTERS[: len(every)])]
+    columns = ["name|result", *LETTERS[: len(every)]]
     return table("Results", columns, [[every[0][name].label, *(found[name] for found in every)] for name in HEADLINE])
 
 
 def _inputs(estimations: Sequence[Estimation]) -> Table:
     """The inputs that are not the same in all configurations."""
     first, *others = estimations
-    found = [{d.name: d for d in inputs_that_differ(first, other)} for other in others]
-    every = {name: d for each in found for name, d in each.items()}
+    differences = [{d.name: d for d in inputs_that_differ(first, other)} for other in others]
     rows: list[list[Plain]] = []
-    for name, d in every.items():
-        values = [d.one, *(each[name].other if name in each else d.one for each in found)]
+    for name, d in {name: d for of_one in differences for name, d in of_one.items()}.items():
+        values = [d.one, *(of_one[name].other if name in of_one else d.one for of_one in differences)]
         rows.append([name.replace("_", " "), d.kind, *("-" if v is None else human.value(v, d.unit) for v in values)])
-    letters = (Column(letter, letter) for letter in LETTERS[: len(estimations)])
-    return table("Inputs that differ", (Column("name", "input"), Column("kind", "kind"), *letters), rows)
+    return table("Inputs that differ", ("name|input", "kind", *LETTERS[: len(estimations)]), rows)

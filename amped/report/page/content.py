@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amped.report import human
-from amped.report.axes_values import axis_label, size_for
+from amped.report.axes_values import axis_label, size_for, unit_of
 
 # What a cell holds: a number, a boolean, a text, or nothing.
 Plain = float | bool | str | None
 SHARE, EXACT = "share", "exact"
+# Results whose head is short, with their unit.
+SHORT_HEADS = {"model_flops_utilization": "MFU|share", "memory_per_accelerator_bytes": "memory|byte"}
 PERCENT = 0.01
 
 
@@ -175,9 +177,19 @@ def said(*sentences: str) -> list[tuple[str, str]]:
     return [("", sentence) for sentence in sentences if sentence]
 
 
-def table(caption: str, columns: Iterable[Column], rows: Iterable[Sequence[Plain | Number]]) -> Table:
-    """A table of some rows."""
-    return Table(caption, tuple(columns), [tuple(row) for row in rows])
+def table(caption: str, columns: Iterable[str], rows: Iterable[Sequence[Plain | Number]]) -> Table:
+    """A table of some rows; a column is written as its name, or as name|head or name|head|unit."""
+    return Table(caption, tuple(map(_column, columns)), [tuple(row) for row in rows])
+
+
+def _column(written: str) -> Column:
+    name, head, unit = [*written.split("|"), "", ""][:3]
+    return Column(name, (head or name).strip(), unit)
+
+
+def of_results(names: Iterable[str]) -> list[str]:
+    """Columns of results, each with its name in words and its unit."""
+    return [f"{name}|{SHORT_HEADS.get(name) or f'{axis_label(name)}|{unit_of(name)}'}" for name in names]
 
 
 def _cell(value: Plain | Number, unit: str, size: float) -> Cell:

@@ -9,7 +9,7 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.uncertainty import TIME_LAW, alike
 from amped.estimation.validated import Ground, Validated
 from amped.report import human
-from amped.report.page.content import SHARE, Column, Section, Table, said, table
+from amped.report.page.content import Section, Table, said, table
 from amped.report.page.numbers import numbers
 from amped.report.summary import validated
 from amped.tables.table_files import KERNELS
@@ -21,34 +21,22 @@ NEAREST_SHOWN = 8
 def assumed(e: Estimation) -> Section:
     """Values that nobody gave with their sources, the coefficients of kernels, and the rows that were looked up."""
     told = ["Values that nobody gave are amped's defaults. Change one with --set NAME=VALUE."]
-    tables = [_rows(e), _defaults(e)]
+    values = [(name, human.value(e[name], f.mark.unit), f.text["source"]) for name, f in e.defaults.items()]
+    tables = [_rows(e), table("Defaults", ("name", "value", "source"), values)]
     chosen = [name for name, o in e.scenario.sources.origins.items() if isinstance(o, Given) and o.where == CHOSEN]
     told += [f"amped chose: {', '.join(chosen)}."] if chosen else []
     return Section("assumed", "What is assumed", said(*told), tables=[each for each in tables if each.rows])
 
 
-def _defaults(e: Estimation) -> Table:
-    """The parameters that have their default value."""
-    columns = (Column("name", "name"), Column("value", "value"), Column("source", "source"))
-    rows = [(name, human.value(e[name], f.mark.unit), f.text["source"]) for name, f in e.defaults.items()]
-    return table("Defaults", columns, rows)
-
-
 def _rows(e: Estimation) -> Table:
     """The rows of lookup tables, how much of each is not verified, and their sources."""
-    columns = (
-        Column("table", "table"),
-        Column("row", "row"),
-        Column("unverified", "not verified"),
-        Column("sources", "sources"),
-    )
     known = e.scenario.catalogue
     rows = [
         (row.table.replace("_", " "), row.name, ", ".join(name for name in row.unverified if name in known) or "-",
          "; ".join(map(str, row.sources)) or "-")
         for name, row in e.scenario.sources.rows.items() if name != KERNELS or e.uses_kernels
     ]  # fmt: skip
-    return table("Rows of lookup tables", columns, rows)
+    return table("Rows of lookup tables", ("table", "row", "unverified|not verified", "sources"), rows)
 
 
 def accuracy(e: Estimation) -> Section:
@@ -79,13 +67,12 @@ def _distance(one: Ground, other: Ground) -> float:
 def _runs(runs: list[Validated]) -> Table:
     """Measured runs with the error of what amped predicts for them."""
     columns = (
-        Column("id", "run"), Column("error_fraction", "predicted / measured - 1", SHARE), Column("accelerator", "accelerator"),
-        Column("software", "software"), Column("number_of_accelerators", "accelerators"),
-        Column("number_of_parameters", "parameters (G)"), Column("context", "tokens of a sequence"),
+        "id|run", "error_fraction|predicted / measured - 1|share", "accelerator",
+        "software", "number_of_accelerators|accelerators",
+        "number_of_parameters|parameters (G)", "context|tokens of a sequence",
     )  # fmt: skip
     rows = [
-        (run.id, run.error_fraction, run.ground.accelerator, run.ground.software, run.ground.number_of_accelerators,
-         run.ground.number_of_parameters / human.GIGA, run.ground.context)
-        for run in runs
+        (run.id, run.error_fraction, g.accelerator, g.software, g.number_of_accelerators, g.number_of_parameters / human.GIGA, g.context)
+        for run in runs for g in (run.ground,)
     ]  # fmt: skip
     return table("The nearest validated runs", columns, rows)

@@ -9,8 +9,8 @@ from amped.estimation.parts import STEP_PARTS
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.report import human
-from amped.report.axes_values import axis_label, unit_of
-from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
+from amped.report.axes_values import axis_label
+from amped.report.page.content import SHORT_HEADS, Picture, Plain, Section, Table, of_results, said, table
 from amped.report.plots import KINDS
 from amped.report.ranking import NO_HEADROOM
 from amped.report.screen import mapping_in_words
@@ -34,13 +34,12 @@ def tried(found: Exploration) -> str:
 def best(found: Exploration) -> Table:
     """The best mappings with their results."""
     columns = (
-        *(Column(name, axis_label(name)) for name in _swept(found)), Column("mapping", "mapping"),
-        Column("step_time", "step", "s"), Column("training_time", "training"),
-        Column("model_flops_utilization", "MFU", SHARE), Column("memory_per_accelerator_bytes", "memory", "byte"), Column("chunks", "virtual stages"),
+        *(f"{name}|{axis_label(name)}" for name in _swept(found)), "mapping",
+        "step_time|step|s", "training_time|training", *of_results(SHORT_HEADS), "chunks|virtual stages",
     )  # fmt: skip
     rows = [
         (*(row.get(name) for name in _swept(found)), _in_words(found, row), row["step_time"], human.duration(row["training_time"]),
-         row["model_flops_utilization"], row["memory_per_accelerator_bytes"], row.get("virtual_pipeline_stages", 1.0)) for row in found.best
+         *map(row.__getitem__, SHORT_HEADS), row.get("virtual_pipeline_stages", 1.0)) for row in found.best
     ]  # fmt: skip
     return table("The best mappings", columns, rows)
 
@@ -54,7 +53,7 @@ def _swept(found: Exploration) -> Sequence[str]:
 def _steps(found: Exploration) -> Picture:
     """The steps of the best mappings by part, side by side."""
     names = [name for name in STEP_PARTS if any(row.get(name, 0) > 0 for row in found.best)]
-    columns = (Column("place", "place"), Column("mapping", "mapping"), *(Column(n, human.label(n), "s") for n in names))
+    columns = ("place", "mapping", *(f"{n}|{human.label(n)}|s" for n in names))
     rows: list[list[Plain]] = [
         [str(place), _in_words(found, row), *(row.get(name, 0.0) for name in names)]
         for place, row in enumerate(found.best, 1)
@@ -69,7 +68,7 @@ def _steps(found: Exploration) -> Picture:
 def _front(found: Exploration) -> Picture:
     """The mappings that no other beats in both results that the user named."""
     one, other = (objective.name for objective in found.search.front) if found.search else ("", "")
-    columns = (*(Column(n, axis_label(n), unit_of(n)) for n in (one, other)), Column("mapping", "mapping"))
+    columns = (*of_results((one, other)), "mapping")
     rows = [(row[one], row[other], _in_words(found, row)) for row in found.front]
     told = f"{len(rows)} mappings that no other beats in both {axis_label(one)} and {axis_label(other)}."
     how = {"x": one, "y": other, "name": "mapping", "line": True, "logarithmic": []}
@@ -82,12 +81,8 @@ def _removed(found: Exploration) -> list[Table]:
     """How many mappings each rule and wish removes."""
     if not found.removed:
         return []
-    columns = (Column("rule", "rule"), Column("removed", "mappings that break it"))
-    return [
-        table(
-            "What removes mappings", columns, [(name.replace("_", " "), float(n)) for name, n in found.removed.items()]
-        )
-    ]
+    rows = [(name.replace("_", " "), float(number)) for name, number in found.removed.items()]
+    return [table("What removes mappings", ("rule", "removed|mappings that break it"), rows)]
 
 
 def _in_words(found: Exploration, row: Row) -> str:
@@ -95,8 +90,6 @@ def _in_words(found: Exploration, row: Row) -> str:
     given: Row = {"zero_stage": 0.0}
     if found.search:
         sources = found.search.scenario.sources
-        given |= {
-            **sources.choices,
-            **{name: value for name, value in sources.given.items() if isinstance(value, float)},
-        }
+        given |= sources.choices
+        given |= {name: value for name, value in sources.given.items() if isinstance(value, float)}
     return mapping_in_words({**given, **row})

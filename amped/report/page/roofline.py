@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from amped.estimation.breakdown import OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.page.content import SHARE, Column, Picture, Section, Table, said, table
+from amped.report.page.content import Picture, Section, Table, said, table
 from amped.report.screen import LEAST_SHARE
 
 COLUMNS = (
-    Column("name", "operator"), Column("phase", "pass"), Column("bound", "bound by"),
-    Column("intensity", "flop per byte"), Column("rate", "rate", "flop/s"), Column("time", "time", "s"),
-    Column("share", "share of the layer", SHARE), Column("peak_fraction", "of the peak", SHARE),
-    Column("time_by", "time from"),
+    "name|operator", "phase|pass", "bound|bound by",
+    "intensity|flop per byte", "rate|rate|flop/s", "time|time|s",
+    "share|share of the layer|share", "peak_fraction|of the peak|share",
+    "time_by|time from",
 )  # fmt: skip
 
 

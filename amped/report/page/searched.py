@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from amped.base.errors import AmpedError, one_line
 from amped.configuring.scenario import Scenario
@@ -13,11 +13,12 @@ from amped.exploration.answer import explored
 from amped.exploration.request import Options
 from amped.exploration.results import Row
 from amped.report import human
-from amped.report.axes_values import axis_label, unit_of
-from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
+from amped.report.axes_values import unit_of
+from amped.report.page.content import SHORT_HEADS, Picture, Plain, Section, Table, of_results, said, table
 from amped.report.screen import mapping_in_words
 
 SIZE, SPACE = "number_of_accelerators", "quick"
+SIZES = f"{SIZE}|accelerators"
 # The sizes that are tried, as multiples of that of the estimate.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 COMPARED = ("training_time", "cost", "energy")
@@ -66,7 +67,7 @@ def scaling(e: Estimation, found: QuickSearch) -> Section:
     told = _scaling_in_words(found.lines)
     how = {"x": SIZE, "y": "training_time", "name": "mapping", "line": True, "logarithmic": ["x", "y"]}
     rows = _by_size(found.lines)
-    kept = table(rows.caption, rows.columns, [row for row in rows.rows if row[1] is not None])
+    kept = replace(rows, rows=[row for row in rows.rows if row[1] is not None])
     picture = Picture("scaling", title, "points", told, rows, how, kept)
     given = (
         f"This estimate has {human.digits(e[SIZE])} accelerators. Every size has the best mapping of a quick search."
@@ -81,18 +82,13 @@ def _size(line: Line) -> float:
 
 def _by_size(found: Sequence[Line]) -> Table:
     """A row for each size; one that has no mapping keeps its place."""
-    names = (*COMPARED, "model_flops_utilization", "memory_per_accelerator_bytes")
-    columns = (
-        Column(SIZE, "accelerators"), *(Column(name, axis_label(name), unit_of(name)) for name in COMPARED),
-        Column("model_flops_utilization", "MFU", SHARE), Column("memory_per_accelerator_bytes", "memory", "byte"),
-        Column("mapping", "mapping"),
-    )  # fmt: skip
+    names = (*COMPARED, *SHORT_HEADS)
     rows: list[list[Plain]] = []
     for line in found:
         e = line.estimation if line.feasible else None
         values = [e[name] if e is not None and name in e else None for name in names]
         rows.append([_size(line), *values, mapping_in_words(e) if e is not None else line.lacks])
-    return table("The best mapping of each size", columns, rows)
+    return table("The best mapping of each size", (SIZES, *of_results(names), "mapping"), rows)
 
 
 def _scaling_in_words(found: Sequence[Line]) -> str:
@@ -132,13 +128,6 @@ def _front(other: str, rows: Sequence[Row]) -> Picture:
 
 def _points(other: str, rows: Sequence[Row]) -> Table:
     """A row for each mapping of a front."""
-    names = ["training_time", other, *(name for name in COMPARED if name not in ("training_time", other))]
-    columns = (
-        Column(SIZE, "accelerators"), *(Column(name, axis_label(name), unit_of(name)) for name in names),
-        Column("memory_per_accelerator_bytes", "memory", "byte"), Column("mapping", "mapping"),
-    )  # fmt: skip
-    told = [
-        [row[SIZE], *(row.get(name) for name in names), row["memory_per_accelerator_bytes"], mapping_in_words(row)]
-        for row in rows
-    ]
-    return table(f"Pareto front of training time and {other}", columns, told)
+    names = [*dict.fromkeys(("training_time", other, *COMPARED, "memory_per_accelerator_bytes"))]
+    values = [[row[SIZE], *map(row.get, names), mapping_in_words(row)] for row in rows]
+    return table(f"Pareto front of training time and {other}", (SIZES, *of_results(names), "mapping"), values)

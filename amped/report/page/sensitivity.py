@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amped.report import human
 from amped.report.axes_values import axis_label
-from amped.report.page.content import SHARE, Column, Picture, Plain, Section, Table, said, table
+from amped.report.page.content import Picture, Plain, Section, Table, said, table
 from amped.sensitivities.effects import Effect, Sensitivity
 
 # The most parameters of each kind that are shown.
@@ -30,16 +30,16 @@ def sensitivity(found: Sensitivity) -> Section:
 
 def _elasticities(found: Sensitivity) -> Table:
     """Percent more of the result for one percent more of each parameter."""
-    columns = (Column("parameter", "parameter"), Column("kind", "kind"), Column("told", "value"),
-               Column("elasticity", "elasticity"))  # fmt: skip
+    columns = ("parameter", "kind", "told|value",
+               "elasticity")  # fmt: skip
     rows = [(axis_label(e.name), e.kind, human.value(e.value, e.unit), e.elasticity) for e in found.elasticities[:TOP]]
     return table(f"Percent more of {axis_label(found.of)} for one percent more of a parameter", columns, rows)
 
 
 def _changes(found: Sensitivity) -> Table:
     """The change of the result with the next other values of counts, degrees and switches."""
-    columns = (Column("parameter", "parameter"), Column("kind", "kind"), Column("told", "value"), Column("tried", "tried"),
-               Column("change", "change", SHARE if found.value else ""), Column("note", "note"))  # fmt: skip
+    columns = ("parameter", "kind", "told|value", "tried",
+               "change||share" if found.value else "change", "note")  # fmt: skip
     rows = [row for effect in found.changes[:TOP] for row in _trials(effect)]
     return table(f"Change of {axis_label(found.of)} with other values of counts, degrees and switches", columns, rows)
 

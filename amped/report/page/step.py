@@ -10,7 +10,7 @@ from amped.estimation.execution import ExecutedStep, executed_step
 from amped.estimation.parts import STEP_PARTS
 from amped.report import human
 from amped.report.page.answer import where
-from amped.report.page.content import SHARE, Column, Number, Picture, Plain, Section, Table, said, table
+from amped.report.page.content import Number, Picture, Plain, Section, Table, said, table
 from amped.report.page.numbers import numbers
 from amped.report.plots import KINDS
 from amped.report.verdicts import kind_of
@@ -20,8 +20,8 @@ from amped.theory.schedules.timeline import COMPUTE
 MOST_SPANS = 3000
 LEFT_OUT = "left out"
 PASSES = {"forward": "forward", "backward": "backward", "input_gradient": "input gradients", "weight_gradient": "weight gradients"}  # fmt: skip
-SPAN = (Column("stage", "stage"), Column("kind", "pass"), Column("microbatch", "micro-batch"), Column("chunk", "chunk"),
-        Column("start", "start", "s"), Column("end", "end", "s"))  # fmt: skip
+SPAN = ("stage", "kind|pass", "microbatch|micro-batch", "chunk",
+        "start|start|s", "end|end|s")  # fmt: skip
 
 
 def parts(e: Estimation) -> Section:
@@ -38,13 +38,13 @@ def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time
     """The parts of a step that any of some configurations has, with the time in each of them."""
     several = len(estimations) > 1
     every = [numbers(e, place if several else None) for place, e in enumerate(estimations)]
-    columns = [Column("part", "part"), Column("kind", "kind"), *(Column(name, name, "s") for name in names)]
+    columns = ["part", "kind", *(f"{name}||s" for name in names)]
     rows: list[list[Plain | Number]] = []
     for name in STEP_PARTS:
         if any(e[name] > 0 for e in estimations):
             shares = [] if several else [estimations[0][name] / estimations[0]["step_time"]]
             rows.append([human.label(name), KINDS[kind_of(name)], *(found[name] for found in every), *shares])
-    share = [] if several else [Column("share", "share of the step", SHARE)]
+    share = [] if several else ["share|share of the step|share"]
     return table("Parts of one step", [*columns, *share], rows)
 
 
@@ -77,8 +77,8 @@ def _in_words(e: Estimation, step: ExecutedStep) -> str:
 def _by_stage(step: ExecutedStep) -> Table:
     """For each stage: how long its passes take, and how long it waits until the pipeline is empty."""
     line = step.timeline
-    columns = (Column("stage", "stage"), Column("passes", "passes"), Column("busy_time", "in passes", "s"),
-               Column("idle_time", "waits", "s"), Column("end", "last pass ends", "s"))  # fmt: skip
+    columns = ("stage", "passes", "busy_time|in passes|s",
+               "idle_time|waits|s", "end|last pass ends|s")  # fmt: skip
     rows = []
     for stage in range(line.pipe.stages):
         spans = line.of_stage(stage, COMPUTE)

@@ -202,6 +202,8 @@ def test_gpus_are_known_by_their_drivers_names_and_others_must_be_named():
         machine_of(result([], "cuda", "NVIDIA Nobody"), Tables())
     with pytest.raises(ConfigError, match="has no copy"):
         machine_of(result([]), Tables())
+    with pytest.raises(ConfigError, match=r"has no product \(gemm\), and a processor's peak is not known otherwise"):
+        machine_of(result([record("copy", seconds=1e-3, rows=4, columns=4)]), Tables())
 
 
 def test_a_row_says_what_it_was_fitted_on_and_stands_on_the_one_before(of_gpu):

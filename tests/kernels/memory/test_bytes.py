@@ -1,5 +1,8 @@
 """Bytes that autograd keeps are those of the closed forms, and those that the performance model counts for its policies."""
 
+import gc
+import weakref
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'amped[torch]'")
@@ -41,6 +44,20 @@ def modeled(w, policies, **more):
              "tensor_parallel_degree": 1, "dropout": 0.1, "activation_precision": f"{w} B", "norm_position": "post"}  # fmt: skip
     machine = {SYSTEM: "Selene", ACCELERATOR: "A100 SXM 80GB"}
     return whole_bytes(amped.estimate(sectioned(sizes | dict.fromkeys(policies, True) | more, machine)))
+
+
+def test_counting_keeps_nothing():
+    """A softmax keeps its own output: a graph that gets it back would hold itself, and all that it keeps, for good."""
+    x, left = torch.randn(4, 8, requires_grad=True), []
+
+    def run():
+        y = x.softmax(-1)
+        left.append(weakref.ref(y))
+        return y.sum()
+
+    assert memory.stash_bytes(run).bytes == x.nbytes
+    gc.collect()
+    assert left[0]() is None
 
 
 @WIDTHS

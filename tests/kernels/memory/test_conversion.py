@@ -11,10 +11,11 @@ from torch import nn  # noqa: E402
 from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels import memory  # noqa: E402
 from amped.kernels.memory import conversion  # noqa: E402
+from amped.kernels.memory.sites import NO_PRODUCT, NOT_ALONE  # noqa: E402
 
 torch.set_num_threads(1)
 EVERYTHING = memory.Policy(conversion.TECHNIQUES)
-TIMES = {"InplaceLayerNorm": 2e-5, "InplaceGELU": 4e-5, "recomputed": 1e-5}
+TIMES = {"InplaceLayerNorm": 2e-5, "InplaceGELU": 4e-5, "RecomputedActivation": 1e-5}
 
 
 class Block(nn.Module):
@@ -42,7 +43,7 @@ def _no_clock(monkeypatch):
 
     def seconds(alone, x):
         alone(x).sum().backward()
-        return TIMES.get("recomputed" if alone.site.is_recomputed else type(alone.module).__name__, 0.0)
+        return TIMES.get(type(alone.module).__name__, 0.0)
 
     monkeypatch.setattr(conversion, "_seconds", seconds)
 
@@ -114,10 +115,10 @@ def test_what_does_not_pay_is_left_out_unless_it_is_named_and_the_report_says_so
     report = memory.convert(made, memory.Policy(), x)
     assert {c.technique for c in report.taken} == {"activation_function_recomputation", "in_place_norm"}
     left_out = {c.name: c.technique for c in report.refused if c.refused == conversion.NOT_TRIED}
-    assert left_out == {
-        "4": "in_place_activation",
-        "3.attention": "dropout_recomputation",
-        "3.core": "dropout_recomputation",
+    assert left_out == {"3.attention": "dropout_recomputation", "3.core": "dropout_recomputation"}
+    assert {c.technique: c.refused for c in report.refused if c.name == "4"} == {
+        "in_place_activation": conversion.NO_SAVING,
+        "activation_function_recomputation": NO_PRODUCT,
     }
     assert "3.core: not dropout_recomputation: by `amped memory bench` it does not pay" in str(report)
     assert memory.convert(made, memory.Policy(("in_place_norm",)), x).refused == []
@@ -145,7 +146,8 @@ def test_what_others_use_or_watch_is_left_alone(x):
     watched = model()
     watched[0].inner[2].register_forward_hook(lambda *_: None)
     only = memory.Policy(("activation_function_recomputation",))
-    assert memory.convert(shared, only, x).taken == []
+    report = memory.convert(shared, only, x)
+    assert (report.taken, [c.refused for c in report.refused]) == ([], [NOT_ALONE])
     assert [c.name for c in memory.convert(watched, only, x).taken] == ["1.inner.2", "2.inner.2"]
 
 
@@ -236,8 +238,8 @@ def test_modules_of_a_converted_container_and_slices_of_it_compute_what_they_say
     for part in (slice(0, 3), slice(2, 4), slice(2, None)):
         given = x if part.start == 0 else plain[:2](x)
         assert torch.equal(made[part](given), plain[part](given))
-    assert [type(module) for module in made] == [type(module) for module in plain]
-    assert copy.deepcopy(made).recomputed == made.recomputed
+    assert type(made) is type(plain)
+    assert torch.equal(copy.deepcopy(made)(x), plain(x))
     seen = []
     handle = made[2].register_forward_hook(lambda module, args, output: seen.append(output))
     assert torch.equal(made(x), plain(x))

@@ -15,7 +15,7 @@ from amped.configuring.scenario import read_scenario
 from amped.drafting.asking import Asking
 from amped.estimation.estimation import estimated
 from amped.report.page import again, answer, searched
-from amped.report.page.content import Column, Picture, Section, table
+from amped.report.page.content import Column, Picture, Section, Table, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.topics import Heading, Topic, asked_of, headings, topics
 from amped.report.page.writing import as_html, shipped
@@ -161,7 +161,7 @@ def test_points_of_a_search_have_the_sharding_and_the_recomputation_that_were_gi
 
 
 def test_the_columns_of_one_unit_share_their_scale() -> None:
-    made = table("x", (Column("a", "a", "byte"), Column("b", "b", "byte")), [(5e9, 3e6)])
+    made = table("x", ("a||byte", "b||byte"), [(5e9, 3e6)])
     assert made.heads == ["a (GB)", "b (GB)"]
     assert [cell.told for cell in made.cells[0]] == ["5", "0.003000"]
 
@@ -210,7 +210,7 @@ def test_a_report_of_a_sweep_ranks_all_values_and_of_a_shard_is_refused(tmp_path
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: name[:12])
 def test_a_hostile_name_is_text(name: str) -> None:
-    rows = table(name, (Column("a", name), Column("b", "b", "s")), [(name, 1.0)])
+    rows = Table(name, (Column("a", name), Column("b", "b", "s")), [(name, 1.0)])
     picture = Picture("p", name, "bars", name, rows, {"along": "a", "values": ["b"], "kind_of": "a"})
     section = Section("answer", name, [(name, name)], pictures=[picture], tables=[rows], blocks={name: name})
     page = section_page(section, name)
