@@ -79,7 +79,8 @@ def estimate(
     Raises:
         AmpedError: with all problems, and what to do about them.
     """
-    return estimated(_scenario(config, overrides, lookup_tables, formulas), Estimate)
+    e = estimated(_scenario(config, overrides, lookup_tables, formulas))
+    return Estimate(e.scenario, e.results)
 
 
 def _scenario(

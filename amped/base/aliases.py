@@ -20,7 +20,7 @@ SWITCHED = {"1": "true", "0": "false"}
 AMOUNT, NO_UNIT = re.compile(r"\s*\$?\s*[\d.].*"), re.compile(r"\s*[\d.]+\s*[kMGT]\s*")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Aliases:
     """The names that are read as other names.
 
@@ -79,11 +79,11 @@ class Aliases:
         word = str(value).casefold() if isinstance(value, str | bool) else str(int(value)) if switch else ""
         if _folded(name) not in self.settings:
             return self.values.get(now, {}).get(word) or {now: value}
-        known = self.settings[_folded(name)]
-        found = known.get(word) or known.get(SWITCHED.get(word, ""))
-        if found is None:
-            raise ConfigError(f"{name} is {' or '.join(known)} here, not {quoted(value)}", "give amped's own name")
-        return found
+        meanings = self.settings[_folded(name)]
+        meant = meanings.get(word) or meanings.get(SWITCHED.get(word, ""))
+        if meant is None:
+            raise ConfigError(f"{name} is {' or '.join(meanings)} here, not {quoted(value)}", "give amped's own name")
+        return meant
 
     def all_given(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """All values by amped's names, and what to tell the user about names that were replaced.
@@ -91,16 +91,15 @@ class Aliases:
         Raises:
             ConfigError: if two of them give one thing, or amped has nothing for a value.
         """
-        found: dict[str, Any] = {}
-        told: list[str] = []
+        values: dict[str, Any] = {}
+        notices: list[str] = []
         for name, value in given.items():
             meant = self.given(name, value)
-            twice = meant.keys() & found.keys()
-            if twice:
+            if twice := meant.keys() & values.keys():
                 raise ConfigError(f"{name} gives {', '.join(sorted(twice))} a second time", "keep one of the two")
-            found |= meant
-            told += [] if meant == {name: value} else [_told(name, value, meant)]
-        return found, told
+            values |= meant
+            notices += [] if meant == {name: value} else [_notice(name, value, meant)]
+        return values, notices
 
     def listed(self, name: str, values: Any) -> tuple[str, Any]:
         """A name with the values that it takes one after the other, as amped calls them.
@@ -110,27 +109,25 @@ class Aliases:
         """
         if not isinstance(values, list | tuple):
             return self.canonical(name), values
-        meant = [self.given(name, value) for value in values]
-        names = list(dict.fromkeys(self.canonical(each) for found in meant for each in found))
+        meant = [item for value in values for item in self.given(name, value).items()]
+        names = list(dict.fromkeys(self.canonical(each) for each, _ in meant)) or [self.canonical(name)]
         if len(names) > 1:
             raise ConfigError(f"{name} is {' and '.join(names)} here", "list the values of each by itself")
-        return (names or [self.canonical(name)])[0], [value for found in meant for value in found.values()]
+        return names[0], [value for _, value in meant]
 
     def in_words(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Values where a word that stands for several of them, as mxfp8 does, takes their place."""
-        found = dict(given)
+        values = dict(given)
         for name, words in self.values.items():
             for word, meant in words.items():
-                if len(meant) > 1 and meant.items() <= found.items():
-                    found = {**{n: v for n, v in found.items() if n not in meant}, name: word}
-        return found
+                if len(meant) > 1 and meant.items() <= values.items():
+                    values = {**{n: v for n, v in values.items() if n not in meant}, name: word}
+        return values
 
     def told_asked(self, names: Iterable[str]) -> list[str]:
         """What to tell the user once about short names, and words for results, in a question."""
-        return [f"{name} is {self.asked(name)}" for name in dict.fromkeys(names) if self._is_word(name)]
-
-    def _is_word(self, name: str) -> bool:
-        return _folded(name) in self.results or _folded(name) in self.common
+        words = (name for name in dict.fromkeys(names) if _folded(name) in self.results or _folded(name) in self.common)
+        return [f"{name} is {self.asked(name)}" for name in words]
 
     @cached_property
     def _canonical(self) -> dict[str, str]:
@@ -163,14 +160,13 @@ def _of_question(name: str, meant: Mapping[str, str], value: Any) -> dict[str, A
     """
     unit = meant.get("unit")
     if unit and isinstance(value, str) and not AMOUNT.fullmatch(value):
-        raise ConfigError(
-            f"{name} is {meant['name']} here, and {quoted(value)} is no amount", str(answers()[plain(name)])
-        )
-    lacks = unit and isinstance(value, str) and NO_UNIT.fullmatch(value)
-    return {meant["name"]: f"{value.strip()}{unit}" if lacks else value}
+        what = f"{name} is {meant['name']} here, and {quoted(value)} is no amount"
+        raise ConfigError(what, str(answers()[plain(name)]))
+    lacks_unit = unit and isinstance(value, str) and NO_UNIT.fullmatch(value)
+    return {meant["name"]: f"{value.strip()}{unit}" if lacks_unit else value}
 
 
-def _told(name: str, value: Any, meant: Mapping[str, Any]) -> str:
+def _notice(name: str, value: Any, meant: Mapping[str, Any]) -> str:
     """A sentence on what a name was taken for; with values where they differ."""
     if repr([*meant.values()]) == repr([value]):
         return f"{name} is {', '.join(meant)}"
@@ -185,12 +181,6 @@ def _written(value: Any) -> str:
 def aliases() -> Aliases:
     """The shipped aliases."""
     common, older = (shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json"))
-    spelled = (
-        common["names"],
-        common["values"],
-        common["settings"],
-        common["with_units"],
-        common["questions"],
-        common["results"],
-    )
-    return Aliases(*spelled, older["renamed"], older["equal_to"], frozenset(older["retired"]), older["calculated"])
+    older |= {"retired": frozenset(older["retired"]), "common": common.pop("names")}
+    del older["table_columns"]  # `tables/table_files.py` reads them
+    return Aliases(**common, **older)

@@ -149,26 +149,24 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     options, and with such words where one of them is nearer than every option.
     """
     by_plain = {plain(option): option for option in options if option != word}
-    asked = plain(word[:200])
-    if asked in answers() and asked not in by_plain:
-        return str(answers()[asked])
-    near = difflib.get_close_matches(asked, by_plain, n=3, cutoff=0.6)
+    word = plain(word[:200])
+    if word in answers() and word not in by_plain:
+        return str(answers()[word])
+    near = difflib.get_close_matches(word, by_plain, n=3, cutoff=0.6)
     order = [*by_plain]  # of names that are equally near, the one that stands first
-    near.sort(key=lambda key: (-_likeness(asked, key), order.index(key)))
-    if (known := _near_word(asked, above=_likeness(asked, near[0]) if near else 0.0)) is not None:
-        return f"did you mean '{known.word}'? {known}"
-    near += [key for key in by_plain if asked and key.startswith(asked) and key not in near][: 3 - len(near)]
-    if not near:
-        return ""
-    names = [f"'{by_plain[key]}'" for key in near]
-    return "did you mean " + (" or ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]) + "?"
+    near.sort(key=lambda key: (-_likeness(word, key), order.index(key)))
+    if (answer := _near_word(word, above=_likeness(word, near[0]) if near else 0.0)) is not None:
+        return f"did you mean '{answer.word}'? {answer}"
+    near += [key for key in by_plain if word and key.startswith(word) and key not in near][: 3 - len(near)]
+    *others, last = [f"'{by_plain[key]}'" for key in near] or [""]
+    return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?" if last else ""
 
 
-def _near_word(asked: str, above: float) -> Answer | None:
+def _near_word(word: str, above: float) -> Answer | None:
     """The answer of the word of the field that is nearest by its letters, and nearer than `above`; short words are never near."""
-    long = [word for word in answers() if len(word) >= SHORTEST_NEAR]
-    near = difflib.get_close_matches(asked, long, n=1, cutoff=LEAST_NEAR)
-    return answers()[near[0]] if near and _likeness(asked, near[0]) > above else None
+    long = [other for other in answers() if len(other) >= SHORTEST_NEAR]
+    near = difflib.get_close_matches(word, long, n=1, cutoff=LEAST_NEAR)
+    return answers()[near[0]] if near and _likeness(word, near[0]) > above else None
 
 
 def _likeness(one: str, other: str) -> float:

@@ -23,8 +23,8 @@ def from_extra(module: str, extra: str, user: str, instead: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        lacks = isinstance(error, ModuleNotFoundError)
-        told = "is not installed" if lacks else f"cannot be loaded: {error}"
-        needed = (error.name if lacks else None) or module
+        what = f"{user} needs {module}, which cannot be loaded: {error}"
+        if isinstance(error, ModuleNotFoundError):
+            what = f"{user} needs {error.name or module}, which is not installed"
         advice = ", or ".join(filter(None, (f"pip install 'amped[{extra}]'", instead)))
-        raise ConfigError(f"{user} needs {needed}, which {told}", advice) from None
+        raise ConfigError(what, advice) from None

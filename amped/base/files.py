@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import select
@@ -69,16 +70,15 @@ def files_below(folder: Path, *endings: str) -> list[Path]:
     Raises:
         FileError: if there are too many files to look at.
     """
-    found, seen = [], 0
+    paths, number = [], 0
     for here, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(here, name) for name in names if name.endswith(endings) and not name.startswith(".")]
-        seen += len(folders) + len(names)
-        if seen > MOST_FILES:
-            raise FileError(
-                f"holds more than {MOST_FILES:,} files", "name the folder that has those you mean", str(folder)
-            )
-    return sorted(path for path in found if is_file(path))
+        paths += [Path(here, name) for name in names if name.endswith(endings) and not name.startswith(".")]
+        number += len(folders) + len(names)
+        if number > MOST_FILES:
+            what, advice = f"holds more than {MOST_FILES:,} files", "name the folder that has those you mean"
+            raise FileError(what, advice, str(folder))
+    return sorted(filter(is_file, paths))
 
 
 def read_text(path: Path) -> str:
@@ -94,8 +94,8 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         column = error.start - error.object.rfind(b"\n", 0, error.start)
-        told = f"line {line}, column {column}: is not UTF-8 text (byte {error.start} of the file)"
-        raise FileError(told, "save it as UTF-8", file=str(path)) from None
+        what = f"line {line}, column {column}: is not UTF-8 text (byte {error.start} of the file)"
+        raise FileError(what, "save it as UTF-8", file=str(path)) from None
     except (OSError, ValueError) as error:
         raise FileError(f"cannot be read: {_reason(error)}", file=str(path)) from None
 
@@ -146,28 +146,28 @@ class _Strict:
         seen = {}
         for key, value in pairs:
             if any(_CONTROL.search(text) for text in (key, value) if isinstance(text, str)):
-                told = f"the key or the text of {quoted(key)} has a control character"
-                self.problems.append(Problem(told, advice="take it away"))
+                what = f"the key or the text of {quoted(key)} has a control character"
+                self.problems.append(Problem(what, advice="take it away"))
             if key in seen:
                 self.problems.append(Problem(f"the key {quoted(key)} stands twice in one object", advice="keep one"))
             where = quoted(key) if _CONTROL.search(key) else key
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, _Refused):
-                    self.problems[each.problem] = replace(self.problems[each.problem], where=where)
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, _Refused):
+                    self.problems[number.problem] = replace(self.problems[number.problem], where=where)
             seen[key] = value
         return seen
 
     def refused(self, word: str) -> float:
         """Notes NaN and infinities."""
         self.problems.append(Problem(f"{word} is not a JSON number", advice="write a finite number"))
-        found = _Refused(0.0)
-        found.problem = len(self.problems) - 1
-        return found
+        number = _Refused(0.0)
+        number.problem = len(self.problems) - 1
+        return number
 
     def finite(self, written: str) -> float:
         """A number with a point or an exponent."""
         number = float(written)
-        return self.refused(written[:20]) if number in (float("inf"), float("-inf")) else number
+        return self.refused(written[:20]) if math.isinf(number) else number
 
     def whole(self, written: str) -> float:
         """A number without a point and an exponent."""
@@ -223,13 +223,13 @@ def shipped_text(room: str, name: str) -> str:
     An installed package may not be a folder. `importlib.resources` does the same, and takes as long to load as all other
     modules of this file.
     """
-    loader: Any = _found(room).loader
+    loader: Any = _spec(room).loader
     return str(loader.get_data(str(shipped_folder(room) / name)), "utf-8").replace("\r\n", "\n")
 
 
 def is_shipped(room: str, name: str) -> bool:
     """Whether a file of this name comes with amped, in one of its data folders."""
-    loader: Any = _found(room).loader
+    loader: Any = _spec(room).loader
     try:
         return Path(name).name == name and loader.get_data(str(shipped_folder(room) / name)) is not None
     except (OSError, ValueError):  # there is none, or no system takes the name
@@ -238,11 +238,11 @@ def is_shipped(room: str, name: str) -> bool:
 
 def shipped_folder(room: str) -> Path:
     """One of the data folders that come with amped."""
-    return Path((_found(room).submodule_search_locations or [""])[0])
+    return Path((_spec(room).submodule_search_locations or [""])[0])
 
 
 @lru_cache(maxsize=16)
-def _found(room: str) -> ModuleSpec:
+def _spec(room: str) -> ModuleSpec:
     """Where a data folder is.
 
     Raises:
@@ -346,8 +346,7 @@ class AtomicFile:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.temporary)
         if isinstance(error, OSError):
-            told = f"cannot be written: {_reason(error)}"
-            raise FileError(told, "nothing was left behind", str(self.path)) from None
+            raise FileError(f"cannot be written: {_reason(error)}", "nothing was left behind", str(self.path)) from None
 
     def _finish(self) -> None:
         self.stream.flush()

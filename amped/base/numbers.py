@@ -24,10 +24,10 @@ def settable(number: float) -> str:
     if not math.isfinite(number) or number != int(number) or abs(number) < 1e6:
         plain = f"{number:.10g}"
         return plain if "e" not in plain else repr(number)
-    size, prefix = next(
-        (each for each in _PREFIXES if abs(number) >= each[0] and number % (each[0] / 1e3) == 0), (1.0, "")
-    )
-    return f"{number / size:.17g} {prefix}".rstrip()
+    for size, prefix in _PREFIXES:
+        if abs(number) >= size and number % (size / 1e3) == 0:
+            return f"{number / size:.17g} {prefix}"
+    return f"{number:.17g}"
 
 
 def counted(number: float, noun: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 Part = TypeVar("Part")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
@@ -23,7 +23,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
-def side_by_side(work: Callable[[Part], Found], parts: Sequence[Part], processes: int) -> list[Found]:
+def side_by_side(work: Callable[[Part], Result], parts: Sequence[Part], processes: int) -> list[Result]:
     """What `work` gives of each part, in the order of the parts.
 
     Each of the processes takes the next part when it is done with one. If the longest parts come first, none waits long

@@ -20,22 +20,20 @@ else:
     from operator import attrgetter
     from reprlib import recursive_repr
 
-    def dataclass(cls=None, /, *, eq=True, order=False, frozen=False, **how):
+    def dataclass(cls=None, /, *, frozen=False, **how):
         """Makes a class a dataclass; the arguments are those of the standard library's."""
 
-        def made(own):
-            if order or not eq:
-                return dataclasses.dataclass(own, eq=eq, order=order, frozen=frozen, **how)
-            found = dataclasses.dataclass(own, init=False, eq=False, repr=False, **how)
-            fields = dataclasses.fields(found)
+        def made(plain):
+            record = dataclasses.dataclass(plain, init=False, eq=False, repr=False, **how)
+            fields = dataclasses.fields(record)
             methods = _methods([f.name for f in fields if f.compare], [f.name for f in fields if f.repr])
-            methods["__init__"] = _initial(found)
-            methods |= _unchanged(found, [f.name for f in fields]) if frozen else {"__hash__": None}
-            written = {name for name, value in vars(own).items() if value is not None}
+            methods["__init__"] = _initial(record)
+            methods |= _unchanged(record, [f.name for f in fields]) if frozen else {"__hash__": None}
+            written = {name for name, value in vars(plain).items() if value is not None}
             for name, method in methods.items():
                 if name not in written:
-                    setattr(found, name, method)
-            return found
+                    setattr(record, name, method)
+            return record
 
         return made if cls is None else made(cls)
 
@@ -112,7 +110,7 @@ else:
         """What gives the values of all fields by name, from some in their order, some by name, and the defaults of the others."""
         defaults = {f.name: f.default for f in fields if f.default is not MISSING}
         factories = {f.name: f.default_factory for f in fields if f.default_factory is not MISSING}
-        every, number, known = len({*names, *defaults, *factories}), len(names), frozenset(names)
+        number_of_fields, number, initial = len({*names, *defaults, *factories}), len(names), frozenset(names)
 
         def completed(values, named):
             row = defaults.copy()
@@ -121,7 +119,7 @@ else:
             if factories:
                 row.update((name, make()) for name, make in factories.items() if name not in row)
             is_twice = values and named and not named.keys().isdisjoint(names[: len(values)])
-            if is_twice or len(row) != every or len(values) > number or not known.issuperset(named):
+            if is_twice or len(row) != number_of_fields or len(values) > number or not initial.issuperset(named):
                 raise TypeError(_wrong(cls, names, values, named, row))
             return row
 
@@ -130,9 +128,9 @@ else:
     def _wrong(cls, names, values, named, row):
         """What is wrong with the arguments of a record."""
         if unknown := [name for name in named if name not in names]:
-            told = f"got an unexpected keyword argument {unknown[0]!r}"
+            what = f"got an unexpected keyword argument {unknown[0]!r}"
         elif missing := [name for name in names if name not in row]:
-            told = f"is missing {', '.join(missing)}"
+            what = f"is missing {', '.join(missing)}"
         else:
-            told = f"takes {len(names)} values, and got {len(values)} and {', '.join(named) or 'no names'}"
-        return f"{cls.__qualname__}.__init__() {told}"
+            what = f"takes {len(names)} values, and got {len(values)} and {', '.join(named) or 'no names'}"
+        return f"{cls.__qualname__}.__init__() {what}"

@@ -90,9 +90,9 @@ def factor(unit: str, canonical: str) -> float:
         return COMMON[canonical][unit]
     import pint
 
-    wanted = "" if canonical in DIMENSIONLESS else canonical
+    dimension = "" if canonical in DIMENSIONLESS else canonical
     try:
-        return float(registry().Quantity(1.0, unit).to(wanted or "dimensionless").magnitude)
+        return float(registry().Quantity(1.0, unit).to(dimension or "dimensionless").magnitude)
     except pint.UndefinedUnitError:
         raise UnitError(f"unknown unit '{unit}'", advice=expected(canonical)) from None
     except pint.DimensionalityError:

@@ -40,6 +40,11 @@ def answers() -> Mapping[str, Answer]:
     }
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: no half of a pair of UTF-16 stands alone in it."""
+    return text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
+
+
 def plain(name: str) -> str:
     """A name without case, spaces, commas, hyphens and underscores; names of rows and choices are matched in this form."""
     return "".join(letter for letter in name.casefold() if letter not in " ,-_")

@@ -13,6 +13,7 @@ from amped.base.commands import command
 from amped.base.errors import AmpedError, ConfigError, FileError, Problem, did_you_mean, quoted
 from amped.base.files import is_shipped, read_json, shipped_json
 from amped.base.record import dataclass
+from amped.base.words import is_unicode
 from amped.configuring.config_schema import structure_problems
 from amped.configuring.not_modeled import KEY, NotModeled
 from amped.configuring.not_modeled import entries as not_modeled_entries
@@ -145,6 +146,33 @@ def _plain(source: Mapping[str, Any]) -> Any:
 
 
 def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
+    _refuse_malformed(raw, label, catalogue)
+    written = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
+    problems = [p for entry in written for p in _entry_problems(entry, catalogue)]
+    used = [e for e in written if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
+    entries: dict[str, Entry] = {}
+    for entry in (*used, *_efficiencies(written)):
+        if (entry.name in catalogue or _names_kernels(entry)) and _sound(entry):
+            problems += _clash(entries.get(entry.name), entry, catalogue)
+            entries.setdefault(entry.name, entry)
+    description = raw.get("description", "")
+    if not is_unicode(description):
+        problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
+    if "performance_model" in raw:
+        name = "performance_model"
+        entries[name] = Entry(name, name, name, kind="value", value=raw[name])
+    lookups = {c: raw[c]["lookup_config"] for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
+    return Config(
+        label, description, entries,
+        lookups={c: (lookup.get("lookup_table_name"), lookup.get("lookup_table_row")) for c, lookup in lookups.items()},
+        old_style=any(aliases().is_old(e.written_name) for e in written),
+        equals=tuple(e for e in written if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e)),
+        notices=tuple(_notices(written)), problems=tuple(problems), not_modeled=not_modeled_entries(raw.get(KEY, ())),
+    )  # fmt: skip
+
+
+def _refuse_malformed(raw: Any, label: str, catalogue: Catalogue) -> None:
+    """Refuses what has not the structure of a config, with all that is wrong with its names, too."""
     if not isinstance(raw, dict):
         raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
     if HUGGING_FACE & raw.keys():
@@ -152,25 +180,6 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
     wrong = structure_problems(raw)
     if wrong:
         raise ConfigError([*wrong, *_name_problems(raw, catalogue)])
-    found = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
-    problems = [p for entry in found for p in _entry_problems(entry, catalogue)]
-    used = [e for e in found if e.written_name not in aliases().retired and e.written_name not in aliases().equal_to]
-    entries: dict[str, Entry] = {}
-    for entry in (*used, *_efficiencies(found)):
-        if (entry.name in catalogue or _names_kernels(entry)) and _sound(entry):
-            problems += _clash(entries.get(entry.name), entry, catalogue)
-            entries.setdefault(entry.name, entry)
-    description = raw.get("description", "")
-    if description.encode("utf-8", "replace") != description.encode("utf-8", "surrogatepass"):
-        problems.append(Problem("has text that is no Unicode", "description", "half a pair of UTF-16 stands alone"))
-    if "performance_model" in raw:
-        name = "performance_model"
-        entries[name] = Entry(name, name, name, "value", raw[name])
-    lookups = {c: _lookup(raw[c]["lookup_config"]) for c in CATEGORIES if "lookup_config" in raw.get(c, {})}
-    equals = tuple(e for e in found if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e))
-    old = any(aliases().is_old(e.written_name) for e in found)
-    missing = not_modeled_entries(raw.get(KEY, ()))
-    return Config(label, description, entries, lookups, old, equals, tuple(_notices(found)), tuple(problems), missing)
 
 
 def _names_kernels(entry: Entry) -> bool:
@@ -183,9 +192,9 @@ def _sound(entry: Entry) -> bool:
     return entry.kind in ("calculated", "table") or (entry.kind == "value" and entry.value not in (None, ...))
 
 
-def _efficiencies(found: list[Entry]) -> Iterator[Entry]:
+def _efficiencies(entries: list[Entry]) -> Iterator[Entry]:
     """AMPeD's effective_perf_perc_* entries as the matrix efficiency, if they all have one value."""
-    given = [e for e in found if e.written_name.startswith(OLD_EFFICIENCY) and e.kind == "value"]
+    given = [e for e in entries if e.written_name.startswith(OLD_EFFICIENCY) and e.kind == "value"]
     values = {e.value for e in given if isinstance(e.value, int | float) and not isinstance(e.value, bool)}
     if len(values) == 1:
         efficiency = values.pop()
@@ -193,18 +202,16 @@ def _efficiencies(found: list[Entry]) -> Iterator[Entry]:
         yield replace(given[0], name="matrix_efficiency", written_name="matrix_efficiency", value=share)
 
 
-def _lookup(raw: Mapping[str, Any]) -> tuple[str | None, str | list[str] | None]:
-    return raw.get("lookup_table_name"), raw.get("lookup_table_row")
-
-
 def _entries(category: str, section: Mapping[str, Any]) -> Iterator[Entry]:
     for name, raw in section.get("parameters", {}).items():
         where = f"{category}.parameters.{name}"
-        kind = "table" if raw.get("from_lookup_table") else "calculated" if raw.get("calculated") else "value"
-        if raw.get("from_lookup_table") and raw.get("calculated"):
-            kind = "both"
+        looked_up, calculated = raw.get("from_lookup_table"), raw.get("calculated")
+        kind = "both" if looked_up and calculated else "table" if looked_up else "calculated" if calculated else "value"
         canonical = aliases().canonical(name)
-        yield Entry(canonical, name, where, kind, raw.get("value", ...), raw.get("lookup_name") or canonical, category)
+        yield Entry(
+            canonical, name, where, kind=kind, value=raw.get("value", ...), column=raw.get("lookup_name") or canonical,
+            category=category,
+        )  # fmt: skip
 
 
 def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
@@ -268,12 +275,11 @@ def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Pro
             yield from _entry_problems(entry, catalogue)
 
 
-def _notices(found: list[Entry]) -> Iterator[str]:
-    retired = [e for e in found if e.written_name in aliases().retired]
+def _notices(entries: list[Entry]) -> Iterator[str]:
+    """What the user should be told of retired names."""
+    retired = [e for e in entries if e.written_name in aliases().retired]
     if retired:
         yield f"not used any more: {', '.join(e.written_name for e in retired)}"
-    valued = [
-        f"{e.written_name} = {quoted(e.value)}" for e in retired if e.kind == "value" and e.value not in (None, ...)
-    ]
+    valued = [f"{e.written_name} = {quoted(e.value)}" for e in retired if e.kind == "value" and _sound(e)]
     if valued:
         yield f"warning: these retired parameters have a value that changes nothing: {', '.join(valued)}"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from amped.base.aliases import aliases
@@ -27,6 +26,13 @@ _PARAMETER_KEYS = {
     "description": _TEXT,
 }  # fmt: skip
 
+_INSIDE = (
+    '; parameters stand inside them: {"mapping_parameters": {"parameters": {"tensor_parallel_degree": {"value": 8}}}}'
+)
+# The kinds of JSON values: what Python reads them as, and what a message calls them.
+_KINDS: Mapping[str, tuple[Any, str]] = {
+    "object": (Mapping, "an object"), "array": (list, "a list"), "string": (str, "text"), "boolean": (bool, "true or false"),
+}  # fmt: skip
 # `amped.configuring.not_modeled` checks the entries, and says what is wrong with one.
 _NOT_MODELED = {
     "type": "array", "minItems": 0, "items": {"type": "object"},
@@ -44,23 +50,24 @@ def structure() -> dict[str, Any]:
     return _object(top | dict.fromkeys(CATEGORIES, category))
 
 
-def config_schema(known: Catalogue) -> dict[str, Any]:
+def config_schema(catalogue: Catalogue) -> dict[str, Any]:
     """The schema for editors: every name of the catalogue with its unit, meaning and choices."""
     built = structure()
     for category in CATEGORIES:
-        names = {name: _parameter(q) for name, q in known.items() if q.category == category}
+        names = {name: _parameter(q) for name, q in catalogue.items() if q.category == category}
         parameters = {"type": "object", "properties": names, "propertyNames": {"$ref": "#/$defs/name"},
                       "additionalProperties": {"$ref": "#/$defs/any"}}  # fmt: skip
         section = built["properties"][category]["properties"] | {"parameters": parameters}
         built["properties"][category] = _object(section)
     built["properties"][KEY] = _NOT_MODELED | {"items": _entry()}
-    built["properties"]["performance_model"] = {"enum": list(known["performance_model"].mark.choices)}
-    number: dict[str, Any] = {"type": ["number", "string"]}
-    kinds: dict[str, dict[str, Any]] = {"number": number, "boolean": {"enum": [True, False, 0, 1]}, "any": {},
-                                        "share": {"type": ["number", "string", "boolean"]}}  # fmt: skip
+    built["properties"]["performance_model"] = {"enum": list(catalogue["performance_model"].mark.choices)}
+    kinds: dict[str, dict[str, Any]] = {
+        "number": {"type": ["number", "string"]}, "boolean": {"enum": [True, False, 0, 1]}, "any": {},
+        "share": {"type": ["number", "string", "boolean"]},
+    }  # fmt: skip
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:amped:config:{VERSION}",
             "title": "amped config"}  # fmt: skip
-    names_of_all = {"name": {"enum": sorted({*known.numbers, *aliases().names(), KERNELS})}}
+    names_of_all = {"name": {"enum": sorted({*catalogue.numbers, *aliases().names(), KERNELS})}}
     return (
         head
         | built
@@ -77,29 +84,29 @@ def _entry() -> dict[str, Any]:
 
 def structure_problems(config: object) -> list[Problem]:
     """The problems with the shape of a config, each with its JSON path."""
-    if _is_sound(config, structure()):
-        return []
-    return [problem for error in _validator().iter_errors(config) for problem in _told(error)]
+    return [*_problems(config, structure(), "")]
 
 
-def _is_sound(value: object, schema: Mapping[str, Any]) -> bool:
-    """Whether a value has the shape of `structure`, so that the validator, which loads slowly, need not say more."""
-    kind = schema.get("type")
+def _problems(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """The problems with the shape of a value at a JSON path; the schema is a part of `structure`."""
+    kind, noun = _KINDS.get(schema.get("type", ""), (object, ""))
     if "anyOf" in schema:
-        return any(_is_sound(value, each) for each in schema["anyOf"])
-    if kind == "object":
-        own, other = schema.get("properties", {}), schema.get("additionalProperties", {})
-        return isinstance(value, Mapping) and all(
-            (name in own or other is not False) and _is_sound(each, own.get(name, other))
-            for name, each in value.items()
-        )
-    if kind == "array":
-        return (
-            isinstance(value, list)
-            and len(value) >= schema["minItems"]
-            and all(_is_sound(v, schema["items"]) for v in value)
-        )
-    return isinstance(value, {"string": str, "boolean": bool, None: object}[kind])
+        if all(any(_problems(value, option, path)) for option in schema["anyOf"]):
+            yield Problem(f"{quoted(value)} is not the name of a row, nor a list of names", path)
+    elif not isinstance(value, kind):
+        example = ', for example {"value": 8}' if ".parameters." in path and kind is Mapping else ""
+        yield Problem(f"{quoted(value)} is not {noun}", path, f"expected {noun}{example}")
+    elif kind is Mapping:
+        keys = schema.get("properties", {})
+        for name, inner in (keys or dict.fromkeys(value, schema.get("additionalProperties", {}))).items():
+            if name in value:
+                yield from _problems(value[name], inner, f"{path}.{name}" if path else name)
+        yield from _unknown_keys(value, keys, path) if keys else ()
+    elif kind is list:
+        if len(value) < schema["minItems"]:
+            yield Problem("the list is empty", path)
+        for place, item in enumerate(value):
+            yield from _problems(item, schema["items"], f"{path}.{place}")
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,49 +120,20 @@ def _value(one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parameter(quantity: Quantity) -> dict[str, Any]:
     mark = quantity.mark
-    if quantity.is_selector:
-        keys = _PARAMETER_KEYS | {"value": _value({"enum": list(mark.choices)})}
-        return {"description": quantity.summary} | _object(keys)
-    if mark.unit in TEXTS:
-        return {"description": quantity.summary} | _object(_PARAMETER_KEYS | {"value": _value({"type": "string"})})
+    if quantity.is_selector or mark.unit in TEXTS:
+        text = {"enum": list(mark.choices)} if quantity.is_selector else _TEXT
+        return {"description": quantity.summary} | _object(_PARAMETER_KEYS | {"value": _value(text)})
     kind = "boolean" if mark.unit == "boolean" else "share" if mark.or_boolean else "number"
     unit = "" if kind == "boolean" else f" Unit: {mark.bare or mark.unit}."
     return {"description": quantity.summary + unit, "$ref": f"#/$defs/{kind}"}
 
 
-@lru_cache(maxsize=1)
-def _validator() -> Any:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(structure())
-
-
-def _unknown_keys(given: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _unknown_keys(given: Mapping[str, Any], keys: Mapping[str, Any], path: str) -> Iterator[Problem]:
     """A problem for each key that looks like a known one, and one problem for all others together."""
-    hints = {key: did_you_mean(key, known) for key in given if key not in known}
-    for key, hint in hints.items():
-        if hint:
-            yield Problem(f"unknown key {quoted(key)}", path, hint)
+    hints = {key: did_you_mean(key, keys) for key in given if key not in keys}
+    yield from (Problem(f"unknown key {quoted(key)}", path, hint) for key, hint in hints.items() if hint)
     others = [quoted(key) for key, hint in hints.items() if not hint]
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        where = (
-            ""
-            if path
-            else '; parameters stand inside them: {"mapping_parameters": {"parameters": {"tensor_parallel_degree": {"value": 8}}}}'
-        )
-        keys = f"key{'s' * (len(others) > 1)} {', '.join(others[:3])}{more}"
-        yield Problem(f"unknown {keys}", path, f"there are {', '.join(known)}{where}")
-
-
-def _told(error: Any) -> Iterator[Problem]:
-    """One complaint of the validator, in words that say what to do."""
-    path = ".".join(str(part) for part in error.absolute_path)
-    if error.validator == "additionalProperties":
-        yield from _unknown_keys(error.instance, error.schema["properties"], path)
-    elif path.endswith("lookup_table_row"):
-        yield Problem(f"{quoted(error.instance)} is not the name of a row, nor a list of names", path)
-    else:
-        kind = {"object": "an object", "string": "text", "boolean": "true or false"}[error.schema["type"]]
-        example = ', for example {"value": 8}' if ".parameters." in path and error.schema["type"] == "object" else ""
-        yield Problem(f"{quoted(error.instance)} is not {kind}", path, f"expected {kind}{example}")
+        what = f"unknown key{'s' * (len(others) > 1)} {', '.join(others[:3])}{more}"
+        yield Problem(what, path, f"there are {', '.join(keys)}{'' if path else _INSIDE}")

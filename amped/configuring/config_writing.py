@@ -17,8 +17,7 @@ def as_json(config: dict[str, Any]) -> str:
     """The config as text, with a line for each parameter."""
 
     def lines(value: Any, depth: int) -> str:
-        plain = not isinstance(value, dict) or not value or "value" in value or "lookup_table_row" in value
-        if plain:
+        if not isinstance(value, dict) or not value or "value" in value or "lookup_table_row" in value:
             return json.dumps(value, ensure_ascii=False)
         inner = (f"{' ' * (depth + 1)}{json.dumps(k)}: {lines(v, depth + 1)}" for k, v in value.items())
         return "{\n" + ",\n".join(inner) + "\n" + " " * depth + "}"

@@ -26,11 +26,13 @@ def followers_of_a_row(sources: Sources, row: Row | None) -> Iterator[tuple[str,
     In a row of multi-head attention there are as many key heads as query heads. Whoever changes the query heads alone
     means such a network, too. The width of a head stays that of the row.
     """
+    if row is None:
+        return
     named = sources.named()
-    for leader, follower in FOLLOWERS.items() if row is not None else ():
-        of_row = row.columns.get(leader) if row is not None else None
+    for leader, follower in FOLLOWERS.items():
+        of_row = row.columns.get(leader)
         is_changed = leader in sources.sweeps or (leader in named and sources.given.get(leader, of_row) != of_row)
-        if row is not None and is_changed and follower not in named and row.columns.get(follower) == of_row:
+        if is_changed and follower not in named and row.columns.get(follower) == of_row:
             width = row.columns.get("head_dimension")
             stays = f"; head_dimension stays {width}" if width is not None and "head_dimension" not in named else ""
             yield follower, f"{follower} follows {leader}, because both are {of_row} in row '{row.name}'{stays}"

@@ -64,23 +64,19 @@ def build_sources(
     Raises:
         ConfigError, TableError: with all problems.
     """
-    overrides = dict(overrides or {})
-    anyway = bool(overrides.pop(ANYWAY, False))
-    named = {name: aliases().option(name) for name in overrides}
-    rows = {ROW_NAMES[row]: overrides.pop(name) for name, row in named.items() if row in ROW_NAMES}
-    row_overrides = {category: _named(row) for category, row in rows.items() if row is not None}
+    values = dict(overrides or {})
+    anyway = values.pop(ANYWAY, False)
+    options = {name: aliases().option(name) for name in values}
+    rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
     builder = _Builder(config, tables, catalogue)
-    builder.override(overrides)
-    builder.look_up_rows(row_overrides)
-    kernels = row_overrides.get(KERNELS)
-    builder.look_up_kernels(None if kernels is None else str(kernels))
+    builder.override(values)
+    builder.look_up_rows({category: _named(row) for category, row in rows.items() if row is not None})
     builder.take_entries()
     builder.fill_from_rows()
     builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
-    if not anyway:
-        builder.problems += unbounded(builder.sources.not_modeled)
+    builder.problems += () if anyway else unbounded(builder.sources.not_modeled)
     if builder.problems:
         raise ConfigError(builder.problems, file=config.label)
     return builder.sources
@@ -101,7 +97,7 @@ class _Builder:
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""
-        own: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         for written_name, name, written in self._read_names(overrides):
             where = f"--set {written_name}"
             if name not in self.catalogue or self.catalogue[name].mark.constrains:
@@ -109,34 +105,33 @@ class _Builder:
             elif self.catalogue.is_inside(name):
                 self.problems.append(inside(name, self.catalogue, where))
             elif written_name in aliases().equal_to:
-                self.equals.append(Entry(name, written_name, where, "value", written))
-            elif name in own:
-                self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {own[name].where}"))
+                self.equals.append(Entry(name, written_name, where, kind="value", value=written))
+            elif name in entries:
+                self.problems.append(Problem(f"'{name}' is set twice", where, f"the other is {entries[name].where}"))
             else:
-                own[name] = Entry(name, written_name, where, "value", written)
+                entries[name] = Entry(name, written_name, where, kind="value", value=written)
                 self.problems += _without_unit(name, written, self.catalogue[name].mark.unit, where)
-        for follower, notice in [*followers_of_entries(self.entries, own)]:
+        for follower, notice in [*followers_of_entries(self.entries, entries)]:
             del self.entries[follower]
             self.notices.append(notice)
-        for name, entry in own.items():
+        for name, entry in entries.items():
             for other in sorted(self.catalogue[name].replaces & set(self.entries)):
                 self.notices.append(f"{entry.where} takes the place of {self.entries.pop(other).where}")
-        self.entries |= own
+        self.entries |= entries
 
     def _read_names(self, overrides: Mapping[str, object]) -> Iterator[tuple[str, str, object]]:
         """Each value with its name as it is written and as amped has it; tells which names were taken for others."""
         for written_name, written in overrides.items():
             with collected(self.problems, f"--set {written_name}"):
-                meant, told = aliases().all_given({written_name: written})
-                self.notices += told
+                meant, notices = aliases().all_given({written_name: written})
+                self.notices += notices
                 yield from ((written_name, aliases().canonical(name), value) for name, value in meant.items())
 
     def _unknown(self, written_name: str, where: str) -> Problem:
         if written_name in aliases().retired:
             return Problem(f"{quoted(written_name)} is a retired name, and not used", where, "leave it out")
-        rules = self.catalogue.constraints
         names = [*self.catalogue.public, *ROW_NAMES, *aliases().suggested()]
-        rule = ", which is a rule" if written_name in rules else ""
+        rule = ", which is a rule" if written_name in self.catalogue.constraints else ""
         hint = did_you_mean(written_name, names) or "`amped list parameters` shows them"
         return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)
 
@@ -151,17 +146,18 @@ class _Builder:
                 row, table = self._accelerator_of_system(row), None
             if isinstance(row, list):
                 self.sources.row_sweeps[category] = tuple(row)
-                for each in row:
-                    self._row(category, table or TABLE_OF[category], each, False)
+                for name in row:
+                    self._row(category, table or TABLE_OF[category], name, False)
             elif isinstance(row, Mapping):
                 self.notices += row["notices"]
                 self.sources.not_modeled += not_modeled_entries(row.get(KEY, ()))
-                own = Row(TABLE_OF[category], row["name"], row["columns"], row["file"], is_a_file=True)
-                self._use_row(category, own, True)
+                of_file = Row(TABLE_OF[category], row["name"], row["columns"], row["file"], is_a_file=True)
+                self._use_row(category, of_file, True)
             elif row is not None:
                 self._take_row(category, table or TABLE_OF[category], row, category in overrides)
         self._tell_of_other_accelerator()
         self._tell_of_unknown_tables(overrides)
+        self._look_up_kernels(overrides.get(KERNELS))
 
     def _tell_of_unknown_tables(self, overrides: Mapping[str, Any]) -> None:
         """Tells of tables that the config names, that do not exist, and from which no row is taken."""
@@ -172,14 +168,16 @@ class _Builder:
 
     def _accelerator_of_system(self, configured: Any) -> Any:
         system = self.sources.rows.get(SYSTEM)
-        own = system.columns.get("accelerator") if system else None
-        if system and own is not None and not isinstance(own, str):
-            where = f"{system.table}, row '{system.name}', column 'accelerator'"
-            self.problems.append(Problem(f"{quoted(own)} is not the name of an accelerator", where))
+        built_with = system.columns.get("accelerator") if system else None
+        if system is None or built_with in (None, ""):
             return configured
-        if own and configured and own != configured:
-            self.notices.append(f"the accelerator is {own}, as system '{system.name if system else ''}' has it")
-        return own or configured
+        if not isinstance(built_with, str):
+            where = f"{system.table}, row '{system.name}', column 'accelerator'"
+            self.problems.append(Problem(f"{quoted(built_with)} is not the name of an accelerator", where))
+            return configured
+        if configured and built_with != configured:
+            self.notices.append(f"the accelerator is {built_with}, as system '{system.name}' has it")
+        return built_with
 
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
         try:
@@ -198,9 +196,9 @@ class _Builder:
 
     def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
         row = self._row(category, table, name, overriding)
-        if row is not None and self.tables.meant(table, name) != name:
-            self.notices.append(f"{quoted(name)} is read as the row '{row.name}'")
         if row is not None:
+            if self.tables.meant(table, name) != name:
+                self.notices.append(f"{quoted(name)} is read as the row '{row.name}'")
             self._use_row(category, row, overriding)
 
     def _use_row(self, category: str, row: Row, overriding: bool) -> None:
@@ -210,12 +208,11 @@ class _Builder:
         if not row.is_shipped and self.tables.ships(row.table, row.name):
             self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row{_kept(row)}")
         section = ACCELERATOR if category == KERNELS else category
-        dropped = [e for e in self.entries.values() if e.category == section and e.name in row.columns]
+        dropped = [e.name for e in self.entries.values() if e.category == section and e.name in row.columns]
         if overriding and dropped and category != MAPPING:  # a mapping may differ from software's defaults
-            for entry in dropped:
-                del self.entries[entry.name]
-            names = ", ".join(e.name for e in dropped)
-            self.notices.append(f"row '{row.name}' takes the place of what the config has for {names}")
+            for name in dropped:
+                del self.entries[name]
+            self.notices.append(f"row '{row.name}' takes the place of what the config has for {', '.join(dropped)}")
         kept = self.entries.get("tokens_to_train")
         published = row.columns.get("training_tokens")
         if overriding and kept is not None and kept.where.startswith(NETWORK) and published:
@@ -225,31 +222,28 @@ class _Builder:
                     f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {settable(published)}"
                 )
 
-    def look_up_kernels(self, named: str | None) -> None:
-        """Finds the row of kernel efficiencies: the named one, the accelerator's, its generation's, or the default."""
+    def _look_up_kernels(self, given: object) -> None:
+        """Finds the row of kernel efficiencies: that of the caller, of the config, or of the accelerator."""
         entry = self.entries.pop(KERNELS, None)
-        if named is not None or entry is not None:
-            self._take_named_kernels(named, entry)
-            return
-        row = self.sources.rows.get(ACCELERATOR)
-        own = [*_words(row.columns.get(KERNELS))[:1], row.name] if row else []
-        kin = [*row.ancestors, *_words(row.columns.get("architecture"))] if row else []
-        known = next((name for name in (*own, *kin) if self.tables.has(KERNELS, name)), ANY_ACCELERATOR)
-        self._take_row(KERNELS, KERNELS, known, False)
-        if row is not None and known not in own:
-            self.sources.doubts[KERNELS] = (
-                f"no kernel efficiencies of {row.name} are known: those of '{known}' are used"
-            )
-
-    def _take_named_kernels(self, named: str | None, entry: Entry | None) -> None:
-        """Takes the row that the caller names, else the config's entry."""
-        if named is not None:
-            self._take_row(KERNELS, KERNELS, named, True)
+        if given is not None:
+            self._take_row(KERNELS, KERNELS, str(given), True)
         elif entry is not None:
             with collected(self.problems, entry.where):
                 row = self.tables.row(KERNELS, str(entry.value))
                 self._check_columns(row)
                 self._use_row(KERNELS, row, False)
+        else:
+            self._take_kernels_of(self.sources.rows.get(ACCELERATOR))
+
+    def _take_kernels_of(self, row: Row | None) -> None:
+        """Takes the row of kernel efficiencies of an accelerator, else of its generation, else the default."""
+        names = [*_words(row.columns.get(KERNELS))[:1], row.name] if row else []
+        kin = [*row.ancestors, *_words(row.columns.get("architecture"))] if row else []
+        kernels = next((name for name in (*names, *kin) if self.tables.has(KERNELS, name)), ANY_ACCELERATOR)
+        self._take_row(KERNELS, KERNELS, kernels, False)
+        if row is not None and kernels not in names:
+            doubt = f"no kernel efficiencies of {row.name} are known: those of '{kernels}' are used"
+            self.sources.doubts[KERNELS] = doubt
 
     def _tell_of_other_accelerator(self) -> None:
         system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
@@ -302,13 +296,12 @@ class _Builder:
         following = dict(followers_of_a_row(self.sources, self.sources.rows.get(NETWORK)))
         self.notices += following.values()
         taken = self.sources.named() | following.keys()
-        for category, row in sorted(self.sources.rows.items(), key=lambda each: each[0] == MAPPING):
+        for category, row in sorted(self.sources.rows.items(), key=lambda item: item[0] == MAPPING):
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
             untaken = [c for c, v in row.columns.items() if v is not None and c in self.catalogue and c not in taken]
             silenced = [column for column in untaken if column in self.replaced]
             if silenced:
-                told = f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'"
-                self.notices.append(told)
+                self.notices.append(f"what is given takes the place of {', '.join(silenced)} of row '{row.name}'")
             for column in untaken:
                 if column not in self.replaced:
                     with collected(self.problems):
@@ -326,9 +319,9 @@ class _Builder:
         if not isinstance(table, KernelTable):
             return
         with collected(self.problems, MEASURED):
-            found = table.of(row, partial(self._is_named, row)) if row else table
-            self.sources.given[MEASURED] = found
-            if not found.kernels:
+            measured = table.of(row, partial(self._is_named, row)) if row else table
+            self.sources.given[MEASURED] = measured
+            if not measured.kernels:
                 of = row.name if row else "the accelerator, which has no name"
                 self.notices.append(f"{table} has no kernel of {of} that an estimate has: all times are by law")
 
@@ -340,19 +333,19 @@ class _Builder:
         """Scales a system's fast domain, cards and host to a node with another number of accelerators."""
         row, node = self.sources.rows.get(SYSTEM), self.sources.given.get(NODE)
         of_row = row.columns.get(NODE) if row else None
-        if not isinstance(of_row, int) or not isinstance(node, float) or node == of_row:
+        if row is None or not isinstance(of_row, int) or not isinstance(node, float) or node == of_row:
             return
-        told, why = [], f"for {node:g} of {of_row:g} accelerators of a node"
+        scaled, why = [], f"for {node:g} of {of_row:g} accelerators of a node"
         for name in (DOMAIN, *OF_A_NODE):
             origin = self.sources.origins.get(name)
             if isinstance(origin, LookedUp) and origin.row is row and isinstance(origin.value, float):
                 value = _domain(origin.value, of_row, node) if name == DOMAIN else origin.value * node / of_row
                 if value != origin.value:
                     self.sources.add(name, origin.instead(value, why))
-                    told.append(name)
-        if told:
-            self.notices.append(f"system '{row.name if row else ''}' has {of_row} accelerators a node, and this one "
-                                f"{node:g}: {', '.join(told)} scaled accordingly")  # fmt: skip
+                    scaled.append(name)
+        if scaled:
+            self.notices.append(f"system '{row.name}' has {of_row} accelerators a node, and this one "
+                                f"{node:g}: {', '.join(scaled)} scaled accordingly")  # fmt: skip
 
 
 def _kept(row: Row) -> str:
@@ -393,8 +386,8 @@ def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> Lo
         return LookedUp(read_value(quantity, written), written, row, column)
     except AmpedError as error:
         cell = f"{row.table}, row '{row.name}', column '{column}'"
-        told = [Problem(f"{cell}: {p.what}" if where else p.what, where or cell, p.advice) for p in error.problems]
-        raise TableError(told, file=row.file) from None
+        problems = [Problem(f"{cell}: {p.what}" if where else p.what, where or cell, p.advice) for p in error.problems]
+        raise TableError(problems, file=row.file) from None
 
 
 def _without_unit(name: str, written: object, unit: str, where: str) -> Iterator[Problem]:

@@ -38,17 +38,14 @@ class KernelTable(str):
         """
         from amped.measured_kernels.timed import timed_kernels
 
-        found = KernelTable(self)
-        found.accelerator = row.name
-        columns = (
-            ("number_of_cores", "count"),
-            ("frequency", "Hz"),
-            ("l2_cache", "byte"),
-            ("memory_bandwidth", "byte/s"),
+        columns = {"number_of_cores": "count", "frequency": "Hz", "l2_cache": "byte", "memory_bandwidth": "byte/s"}
+        cores, frequency, cache, bandwidth = (
+            parse(row.columns.get(name) or 0.0, unit) for name, unit in columns.items()
         )
-        cores, frequency, cache, bandwidth = (_number(row, *column) for column in columns)
-        found.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"), cache, bandwidth)
-        return found
+        table = KernelTable(self)
+        table.accelerator = row.name
+        table.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"), cache, bandwidth)
+        return table
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, KernelTable) and self.accelerator == other.accelerator
@@ -59,11 +56,6 @@ class KernelTable(str):
 
     def __hash__(self) -> int:
         return hash((str(self), self.accelerator))
-
-
-def _number(row: Row, column: str, unit: str) -> float:
-    value = row.columns.get(column)
-    return float(parse(value, unit)) if value is not None else 0.0
 
 
 def read_kernel_table(name: str, written: object) -> KernelTable:

@@ -61,10 +61,10 @@ def listed(text: str) -> list[int]:
     Raises:
         ValueError: for a text that is not such a list.
     """
-    found = list(islice(map(_whole, _items(text)), MOST_STAGES + 1))
-    if len(found) > MOST_STAGES:
+    numbers = list(islice(map(_whole, _items(text)), MOST_STAGES + 1))
+    if len(numbers) > MOST_STAGES:
         raise ValueError(text)
-    return found
+    return numbers
 
 
 def _items(text: str) -> Iterator[str]:
@@ -108,28 +108,28 @@ def _bare(written: object) -> str:
 
 def _refuse_letters(layout: Layout) -> None:
     """Refuses letters that Megatron-LM does not know, and an embedding or output head in the wrong place."""
-    every = "".join(layout.chunks)
+    letters = "".join(layout.chunks)
     if layout.count("|") and len(layout.chunks) > MOST_STAGES:
         raise ValueError("it has too many chunks")
-    if every.count(EMBEDDING) != 1 or not every.startswith(EMBEDDING):
+    if letters.count(EMBEDDING) != 1 or not letters.startswith(EMBEDDING):
         raise ValueError("it begins with the embedding, E, and has one")
-    if every.count(HEAD) != 1 or not every.endswith(HEAD):
+    if letters.count(HEAD) != 1 or not letters.endswith(HEAD):
         raise ValueError("it ends with the output head, L, and has one")
-    if LAYER in every[every.find(PREDICTION) :] and PREDICTION in every:
+    if LAYER in letters.partition(PREDICTION)[2]:
         raise ValueError("it has modules, m, before layers, t")
 
 
 def _expanded(text: str) -> str:
     """The letters of a text with all brackets and repetitions expanded."""
-    found, rest = _sequence(text, 0)
+    letters, rest = _sequence(text, 0)
     if rest != len(text):
         raise ValueError("it closes a bracket that it does not open")
-    return found
+    return letters
 
 
 def _sequence(text: str, at: int) -> tuple[str, int]:
     """The letters from a place to the end or to the closing bracket, and the place where they end."""
-    found: list[str] = []
+    letters = ""
     while at < len(text) and text[at] != ")":
         if text[at] == "(":
             item, at = _sequence(text, at + 1)
@@ -140,10 +140,10 @@ def _sequence(text: str, at: int) -> tuple[str, int]:
         else:
             raise ValueError(f"it has {quoted(text[at])}, and its letters are E, t, m, L and |")
         times, at = _times(text, at + 1)
-        if sum(map(len, found)) + len(item) * times > MOST_LETTERS:
+        if len(letters) + len(item) * times > MOST_LETTERS:
             raise ValueError("it has too many layers")
-        found.append(item * times)
-    return "".join(found), at
+        letters += item * times
+    return letters, at
 
 
 def _times(text: str, at: int) -> tuple[int, int]:
@@ -175,8 +175,8 @@ class Pattern(str):
         """For each layer, whether it is a mixture; None if the list has another number of layers."""
         if self.isdecimal() and int(self):  # 0 alone is a list of one dense layer
             return [place % int(self) == 0 for place in range(layers)]
-        found = list(_marks(self))
-        return found if len(found) == layers else None
+        marks = list(_marks(self))
+        return marks if len(marks) == layers else None
 
 
 def read_pattern(name: str, written: object) -> Pattern:
@@ -218,13 +218,8 @@ def written_layout(stages: Sequence[Sequence[Sequence[int]]], at_first: bool = F
     order = [stage[n] for n in range(len(stages[0])) for stage in (stages[::-1] if at_first and n % 2 else stages)]
     texts = [_repeated(LAYER, sum(chunk[:-1])) + _repeated(PREDICTION, chunk[-1]) for chunk in order]
     texts = [EMBEDDING + texts[0], *texts[1:]]
-    return "".join(_alike(texts[:-1])) + texts[-1] + HEAD
-
-
-def _alike(chunks: Sequence[str]) -> Iterator[str]:
-    """Chunks and the bars after them; equal neighbors are written once, in brackets."""
-    for text, number in runs(chunks):
-        yield f"{text}|" if number == 1 else f"({text}|)*{number}"
+    repeated = (f"{text}|" if number == 1 else f"({text}|)*{number}" for text, number in runs(texts[:-1]))
+    return "".join(repeated) + texts[-1] + HEAD
 
 
 def _repeated(letter: str, times: int) -> str:

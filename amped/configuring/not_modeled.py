@@ -7,7 +7,7 @@ itself is at most; an estimate makes bounds on time and memory of both (`estimat
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, fields
 from typing import Any
 
@@ -67,21 +67,20 @@ class NotModeled:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-def entries(written: Iterable[Mapping[str, Any]]) -> tuple[NotModeled, ...]:
+def entries(written: Sequence[Mapping[str, Any]]) -> tuple[NotModeled, ...]:
     """The entries of a config.
 
     Raises:
         ConfigError: with each unknown name and wrong value, and its JSON path.
     """
-    every = list(written)
-    problems = [problem for place, entry in enumerate(every) for problem in _problems(entry, f"{KEY}[{place}]")]
+    problems = [problem for place, entry in enumerate(written) for problem in _problems(entry, f"{KEY}[{place}]")]
     if problems:
         raise ConfigError(problems)
-    return tuple(NotModeled(**entry) for entry in every)
+    return tuple(NotModeled(**entry) for entry in written)
 
 
 def _problems(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    names = [each.name for each in fields(NotModeled)]
+    names = [f.name for f in fields(NotModeled)]
     for name in entry.keys() - {*names}:
         yield Problem(f"unknown key {quoted(name)}", path, did_you_mean(name, names) or f"there are {', '.join(names)}")
     if not isinstance(entry.get("what"), str):
@@ -105,17 +104,14 @@ def _no_shares(shares: object, path: str) -> Iterator[Problem]:
         return
     for part, share in shares.items():
         if part not in (*TOUCHED, WHOLE_WEIGHTS) and not (part in catalogue() and catalogue()[part].mark.unit in UNITS):
-            told = f"one of {', '.join(TOUCHED)}, or a part of a step's time or of memory"
-            yield Problem(f"{quoted(part)} is no part", path, told)
+            advice = f"one of {', '.join(TOUCHED)}, or a part of a step's time or of memory"
+            yield Problem(f"{quoted(part)} is no part", path, advice)
         yield from _no_size(share, f"{path}.{part}")
 
 
-def unbounded(every: Iterable[NotModeled]) -> Iterator[Problem]:
+def unbounded(entries: Iterable[NotModeled]) -> Iterator[Problem]:
     """A problem for each entry of which nothing is known but that it is there."""
-    for entry in every:
+    for entry in entries:
         if not entry.is_bounded:
-            yield Problem(
-                f"{entry.what}: not modeled, and amped knows no bound on what it costs",
-                "",
-                "--anyway estimates without it",
-            )
+            what = f"{entry.what}: not modeled, and amped knows no bound on what it costs"
+            yield Problem(what, advice="--anyway estimates without it")

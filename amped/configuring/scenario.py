@@ -78,14 +78,14 @@ def read_scenario(
     Raises:
         AmpedError: with all problems.
     """
-    extra = (formula_module(formulas),) if formulas is not None else ()
-    known = catalogue(extra)
-    tables = user_tables(lookup_tables)
-    read = config if isinstance(config, Config) else read_config(config, known, all_at_once=True)
-    sources = build_sources(read, tables, known, overrides)
+    quantities = catalogue((formula_module(formulas),) if formulas is not None else ())
+    if not isinstance(config, Config):
+        config = read_config(config, quantities, all_at_once=True)
+    sources = build_sources(config, user_tables(lookup_tables), quantities, overrides)
     given, _ = aliases().all_given(overrides or {})
-    asked = Question(read, given, lookup_tables, formulas)
-    return Scenario(read.label, _title(read, sources, given), known, sources, asked)
+    question = Question(config, given, lookup_tables, formulas)
+    title = _title(config, sources, given)
+    return Scenario(config.label, title, catalogue=quantities, sources=sources, question=question)
 
 
 def asked_again(question: Question, overrides: Mapping[str, object] | None = None) -> Scenario:
@@ -95,8 +95,7 @@ def asked_again(question: Question, overrides: Mapping[str, object] | None = Non
         AmpedError: with all problems.
     """
     further, _ = aliases().all_given(overrides or {})
-    every = {**question.overrides, **further}
-    return read_scenario(question.config, every, question.lookup_tables, question.formulas)
+    return read_scenario(question.config, {**question.overrides, **further}, question.lookup_tables, question.formulas)
 
 
 def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
@@ -104,17 +103,15 @@ def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) ->
     given = {name: value for name, value in overrides.items() if value is not None and name != ANYWAY}
     if not given:
         return config.description
-    told = config.description or config.label
+    title = config.description or config.label
     if given.keys() & ROW_NAMES.keys():
         named = [NETWORK, SYSTEM, *([ACCELERATOR] if "accelerator" in given else [])]
         rows = [sources.rows[category].name for category in named if category in sources.rows]
         by = f" by {sources.rows[MAPPING].name}" if MAPPING in sources.rows else ""
-        told = f"{' on '.join(rows)}{by}, else as config {config.label}"
-    changes = [
-        f"{n} = {settable(v)}" if isinstance(v, float) else f"{n} = {v}"
-        for n, v in aliases().in_words({n: v for n, v in given.items() if n not in ROW_NAMES}).items()
-    ]
-    return ", ".join([told, *(["with " + ", ".join(changes)] if changes else [])])
+        title = f"{' on '.join(rows)}{by}, else as config {config.label}"
+    values = aliases().in_words({name: value for name, value in given.items() if name not in ROW_NAMES})
+    changes = ", ".join(f"{n} = {settable(v) if isinstance(v, float) else v}" for n, v in values.items())
+    return f"{title}, with {changes}" if changes else title
 
 
 def refuse_sweeps(scenario: Scenario, verb: str) -> None:

@@ -14,20 +14,20 @@ from amped.theory.language.catalogue import Catalogue
 from amped.theory.language.doors import inside
 
 
-def unknown_columns(row: Row, known: Catalogue) -> Iterator[Problem]:
+def unknown_columns(row: Row, catalogue: Catalogue) -> Iterator[Problem]:
     """A problem for each column with a value that is no public quantity and no column of the row's table."""
-    kinds, quantities = columns(row.table), {*known} - known.inside
+    kinds, quantities = columns(row.table), {*catalogue} - catalogue.inside
     for column, value in row.columns.items():
-        if value is not None and column in known.inside:
-            yield inside(column, known, cell_of(row.table, row.name, column))
+        if value is not None and column in catalogue.inside:
+            yield inside(column, catalogue, cell_of(row.table, row.name, column))
         elif value is not None and column not in quantities and column not in kinds and column not in aliases().retired:
             advice = meant(column, quantities | kinds.keys()) or did_you_mean(column, (*sorted(quantities), *kinds))
             yield Problem("is no column amped knows", cell_of(row.table, row.name, column), advice)
 
 
-def meant(word: str, known: Container[str]) -> str:
+def meant(word: str, options: Container[str]) -> str:
     """A question for the columns that people mean by a word, such as tdp; or an empty text."""
-    names = [f"'{name}'" for name in _words().get(plain(word), ()) if name in known]
+    names = [f"'{name}'" for name in _words().get(plain(word), ()) if name in options]
     return f"did you mean {' or '.join(names)}?" if names else ""
 
 

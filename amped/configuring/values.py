@@ -57,19 +57,19 @@ def read_values(quantity: Quantity, written: Sequence[object], old_style: bool =
     """
     if not written:
         raise ConfigError("the list is empty", "a sweep needs at least one value")
-    values = tuple(read_value(quantity, each, old_style) for each in written)
+    values = tuple(read_value(quantity, value, old_style) for value in written)
     if len(set(values)) < len(values):
         raise ConfigError("a value stands twice in the list", "keep one of each")
     return values
 
 
 def _choice(quantity: Quantity, written: object) -> str:
-    options = quantity.mark.choices
+    options, hint = quantity.mark.choices, ""
     if isinstance(written, str):
         for option in options:
             if plain(option) == plain(written):
                 return option
-    hint = did_you_mean(written, options) if isinstance(written, str) else ""
+        hint = did_you_mean(written, options)
     raise ConfigError(f"{quoted(written)} is no choice of '{quantity.name}'",
                       f"{hint}{'' if hint.endswith('?') or not hint else ';'} it is one of {', '.join(options)}".strip())  # fmt: skip
 

@@ -31,11 +31,11 @@ class Asking(NamedTuple):
     def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
         """The values and rows, with further ones; a model that is a file is read."""
         values = {**self.values, **(more or {})}
-        if "model" not in values:
-            return values
-        from amped.interop.models import with_model
+        if "model" in values:
+            from amped.interop.models import with_model
 
-        return with_model(values, self.lookup_tables)
+            return with_model(values, self.lookup_tables)
+        return values
 
     def as_written(self, more: Mapping[str, object] | None = None) -> Scenario:
         """The scenario of the config and the values, with further values; nothing is chosen."""
@@ -56,8 +56,8 @@ class Asking(NamedTuple):
 
         given, lists = _parted(self.given(more))
         firsts = {name: values[0] for name, values in lists.items()}
-        found = completed({**given, **firsts}, self.lookup_tables, self.formulas)
-        return asked_again(found.question, lists) if lists else found
+        scenario = completed({**given, **firsts}, self.lookup_tables, self.formulas)
+        return asked_again(scenario.question, lists) if lists else scenario
 
     def searched(self, sweeps: Mapping[str, Any]) -> tuple[Scenario, Mapping[str, Any]]:
         """The scenario of a search with all sweeps at once, and these sweeps.
@@ -69,9 +69,9 @@ class Asking(NamedTuple):
         from amped.drafting.chooser import without_mapping
 
         given, lists = _parted(self.given())
-        every = {**lists, **sweeps}
-        firsts = {name: values[0] if _is_list(values) else values for name, values in every.items()}
-        return without_mapping(given, firsts, self.lookup_tables, self.formulas), every
+        swept = {**lists, **sweeps}
+        firsts = {name: values[0] if _is_list(values) else values for name, values in swept.items()}
+        return without_mapping(given, firsts, self.lookup_tables, self.formulas), swept
 
 
 def _parted(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, Any]]:

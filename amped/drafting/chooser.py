@@ -26,7 +26,7 @@ from amped.engine.evaluate import Results, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
-from amped.estimation.validated import SIZES, STEP_TIME, Ground, ground_of, validated
+from amped.estimation.validated import SIZES, Ground, ground_of, validated, well_known
 from amped.exploration.search_space import CHUNKS, HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
@@ -118,9 +118,9 @@ class OpenQuestion:
 
     def choose(self, step: Step) -> None:
         """Takes what a step chooses, where it is not given."""
-        found = {name: value for name, value in step(self) if name not in self.given}
-        if found:
-            self.chosen |= found
+        values = {name: value for name, value in step(self) if name not in self.given}
+        if values:
+            self.chosen |= values
             vars(self).pop("scenario", None)
 
     def completed(self) -> Scenario:
@@ -129,9 +129,12 @@ class OpenQuestion:
         if self.swept:
             kept = {name: v for name, v in {**self.given, **self.chosen}.items() if name not in self.swept}
             whole = read_scenario({}, kept, *self.beside)
-        told = [*self.notices, *(_about_software(self, whole) if "software" in self.chosen else ())]
-        origins = {name: _as_chosen(name, origin, self.chosen) for name, origin in whole.sources.origins.items()}
-        sources = replace(whole.sources, origins=origins, notices=[*told, *whole.sources.notices])
+        about = _about_software(self, whole) if "software" in self.chosen else ()
+        origins = dict(whole.sources.origins)
+        for name, origin in origins.items():
+            if name in self.chosen and isinstance(origin, Given):
+                origins[name] = replace(origin, where=CHOSEN)
+        sources = replace(whole.sources, origins=origins, notices=[*self.notices, *about, *whole.sources.notices])
         return replace(whole, description=_title(whole), sources=sources)
 
 
@@ -180,15 +183,10 @@ def _sizes(scenario: Scenario) -> Results:
     return run(plan(scenario.catalogue, SIZES, scenario.sources), scenario.sources.given)
 
 
-def _as_chosen(name: str, origin: Any, chosen: Values) -> Any:
-    """The origin of a value, which says so where the value was chosen."""
-    return replace(origin, where=CHOSEN) if name in chosen and isinstance(origin, Given) else origin
-
-
 def _title(scenario: Scenario) -> str:
     """The title of the results: what is trained, and on which machine."""
-    named = [scenario.sources.rows[name].name for name in (NETWORK, SYSTEM) if name in scenario.sources.rows]
-    return " on ".join(named)
+    rows = scenario.sources.rows
+    return " on ".join(rows[category].name for category in (NETWORK, SYSTEM) if category in rows)
 
 
 def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str, object]]:
@@ -256,22 +254,22 @@ def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]
     rows = scenario.sources.rows
     if not {ACCELERATOR, MAPPING} <= rows.keys():
         return
-    own = ground_of(rows, "", (_sizes(scenario) if question.swept else question.sizes).number)
-    names = sorted({ground.software for ground in _grounds() if _is_as_large(ground, own)})
-    if names and own.software not in names:
-        told = " or ".join(f"--software {shlex.quote(name)}" for name in names)
-        yield f"on {own.accelerator}, runs as large as this one were validated with other software than {own.software}: {told}"
+    this = ground_of(rows, "", (_sizes(scenario) if question.swept else question.sizes).number)
+    names = sorted({ground.software for ground in _grounds() if _is_as_large(ground, this)})
+    if names and this.software not in names:
+        options = " or ".join(f"--software {shlex.quote(name)}" for name in names)
+        yield f"on {this.accelerator}, runs as large as this one were validated with other software than {this.software}: {options}"
 
 
 def _grounds() -> list[Ground]:
     """The properties of the validated runs whose inputs are known well."""
-    return [each.ground for each in validated() if each.quantity == STEP_TIME and each.confidence != "low"]
+    return [run.ground for run in well_known(validated())]
 
 
-def _is_as_large(ground: Ground, own: Ground) -> bool:
+def _is_as_large(ground: Ground, other: Ground) -> bool:
     """Whether a run on the accelerator of a configuration, of a network of its kind, is at least as large."""
-    is_alike = ground.accelerator == own.accelerator and ground.experts == own.experts
-    return is_alike and all(getattr(ground, name) >= getattr(own, name) for name in OF_SIZE)
+    is_alike = ground.accelerator == other.accelerator and ground.experts == other.experts
+    return is_alike and all(getattr(ground, name) >= getattr(other, name) for name in OF_SIZE)
 
 
 def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
@@ -298,27 +296,27 @@ def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     yield from TODAY.items()
     if {"batch_size", "tokens_to_train"} <= question.given.keys():
         return
-    scenario, sources, found = question.scenario, question.scenario.sources, question.sizes
-    number, context = int(found.number("number_of_accelerators")), found.number("context")
+    scenario, sources, sizes = question.scenario, question.scenario.sources, question.sizes
+    number, context = int(sizes.number("number_of_accelerators")), sizes.number("context")
     unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
     yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
-    yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * found.number("number_of_parameters")
+    yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * sizes.number("number_of_parameters")
 
 
 def _room(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """The memory that stays free: for the error of the estimate, and for what is not modeled."""
-    told, sources = question.notices, question.before.sources
+    notices, sources = question.notices, question.before.sources
     if {HEADROOM, HEADROOM_BYTES} & sources.given.keys():
         return
     error, more = _memory_error(question), memory_on_top(question.scenario) if sources.not_modeled else 0.0
     if math.isinf(more):
-        told.append("the headroom holds nothing for what is not modeled and has no bound")
+        notices.append("the headroom holds nothing for what is not modeled and has no bound")
         more = 0.0
     elif more > 0:
         of_error = f"{100 * error:.0f} % for the error of the estimate"
-        told.append(f"the headroom of memory is {of_error}, and {100 * more:.0f} % for what is not modeled")
+        notices.append(f"the headroom of memory is {of_error}, and {100 * more:.0f} % for what is not modeled")
     yield HEADROOM, math.ceil(((1 + error) * (1 + more) - 1) * THOUSANDTHS) / THOUSANDTHS
 
 
@@ -361,9 +359,9 @@ def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     tried = _tried(question)
     if not {*_open(question, tried)} and _keeps_all_rules(question.scenario):
         return
-    found = fastest_in_chunks(question.scenario, tried, SPACE)
-    question.notices += _about_headroom(found)
-    yield from ((name, found.settings[name]) for name in MAPPED if name in found.settings)
+    best = fastest_in_chunks(question.scenario, tried, SPACE)
+    question.notices += _about_headroom(best)
+    yield from ((name, best.settings[name]) for name in MAPPED if name in best.settings)
 
 
 def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
@@ -383,12 +381,12 @@ def _keeps_all_rules(scenario: Scenario) -> bool:
     return all(results.number(name) for name in rules.targets)
 
 
-def _about_headroom(found: Fastest) -> Iterator[str]:
+def _about_headroom(best: Fastest) -> Iterator[str]:
     """What the user should be told of the memory that stays free."""
-    if found.fits and not found.keeps:
+    if best.fits and not best.keeps:
         yield "no mapping that amped tried leaves the headroom free; this is the fastest that fits without it"
-    gain = 1 - found.shortest_time / found.time
-    if found.keeps and gain >= LEAST_GAIN:
+    gain = 1 - best.shortest_time / best.time
+    if best.keeps and gain >= LEAST_GAIN:
         yield f"a mapping that is {100 * gain:.1f} % faster fits without headroom: --headroom 0"
 
 
@@ -407,11 +405,11 @@ def _tried(question: OpenQuestion) -> dict[str, tuple[object, ...]]:
 
     Sequences that are long are split, too: over as many accelerators as divide them.
     """
-    own, found = question.scenario.sources.given.keys(), dict[str, tuple[object, ...]]()
+    given, tried = question.scenario.sources.given.keys(), dict[str, tuple[object, ...]]()
     context = question.sizes.number("context")
-    if not {MICROBATCH, MICROBATCHES} & own:
+    if not {MICROBATCH, MICROBATCHES} & given:
         largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
-        found[MICROBATCH] = tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))
-    if context >= LONG_CONTEXT and not any(name in own for name in (CONTEXT, *parts((CONTEXT_KIND,)))):
-        found[CONTEXT] = CONTEXT_DEGREES
-    return found
+        tried[MICROBATCH] = tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))
+    if context >= LONG_CONTEXT and not {CONTEXT, *parts((CONTEXT_KIND,))} & given:
+        tried[CONTEXT] = CONTEXT_DEGREES
+    return tried

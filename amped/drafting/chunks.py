@@ -40,12 +40,12 @@ def fastest_in_chunks(scenario: Scenario, vary: Mapping[str, tuple[object, ...]]
     if is_held(scenario):
         return fastest(scenario, vary, space)
     try:
-        found, chunked = fastest_of_each(scenario, {**vary, CHUNKS: (1.0, *TRIED)}, space, LEAST_GAIN)
+        whole, chunked = fastest_of_each(scenario, {**vary, CHUNKS: (1.0, *TRIED)}, space, LEAST_GAIN)
     except AmpedError:  # no such mapping is possible: it is told without chunks
         return fastest(scenario, vary, space)
-    plain = replace(found, settings={name: v for name, v in found.settings.items() if name != CHUNKS})
-    if not found.fits:
-        return plain
-    shortest_time = min(found.shortest_time, chunked.shortest_time)
-    is_better = chunked.fits and chunked.time <= (1 - LEAST_GAIN) * found.time and chunked.keeps >= found.keeps
-    return replace(chunked if is_better or chunked.keeps > found.keeps else plain, shortest_time=shortest_time)
+    whole = replace(whole, settings={name: v for name, v in whole.settings.items() if name != CHUNKS})
+    if not whole.fits:
+        return whole
+    shortest_time = min(whole.shortest_time, chunked.shortest_time)
+    is_better = chunked.fits and chunked.time <= (1 - LEAST_GAIN) * whole.time and chunked.keeps >= whole.keeps
+    return replace(chunked if is_better or chunked.keeps > whole.keeps else whole, shortest_time=shortest_time)

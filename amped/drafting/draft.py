@@ -16,6 +16,7 @@ from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.candidate_config import as_written
 from amped.pipeline_layouts.laying_out import KINDS, LAYOUT
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
+from amped.tables.tables import Row
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.language.quantity import ACCELERATOR, CATEGORIES, MAPPING, NETWORK, SYSTEM
 
@@ -61,33 +62,26 @@ def draft(
     Raises:
         TableError: for unknown rows; MappingError if no mapping fits; ConfigError for a part without a bound.
     """
-    named = {"model": model, **({"system": system} if system else {}), **size}
-    scenario = completed({**named, **({ANYWAY: True} if anyway else {})}, lookup_tables)
+    named = {"model": model, "system": system, ANYWAY: anyway}
+    scenario = completed({**{name: value for name, value in named.items() if value}, **size}, lookup_tables)
     rows, e = scenario.sources.rows, estimated(scenario)
     nodes = f"{e['number_of_nodes']:g}"
     if not e["fits_in_memory"]:
-        told = f"no mapping fits {rows[NETWORK].name} on {nodes} nodes of {rows[SYSTEM].name}"
-        raise MappingError(told, "take more --nodes; `amped explore` of the same words tries offload, too")
+        what = f"no mapping fits {rows[NETWORK].name} on {nodes} nodes of {rows[SYSTEM].name}"
+        raise MappingError(what, "take more --nodes; `amped explore` of the same words tries offload, too")
     config: dict[str, Any] = {
         "$schema": schema_uri(),
         "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
     }
-    config |= _not_modeled(scenario)
+    if scenario.sources.not_modeled:
+        config[KEY] = [entry.written() for entry in scenario.sources.not_modeled]
     for category in (NETWORK, MAPPING, SYSTEM):
-        row = rows.get(category)
-        named = {} if row is None or row.is_a_file else _named(row.table, row.name)
-        config[category] = {**named, "parameters": {}}
+        config[category] = {**_named(rows.get(category)), "parameters": {}}
     for name, value in _written_down(scenario):
         section = scenario.catalogue[name].category or MAPPING
-        own = {"value": value} | ({"description": MEANINGS[name]} if name in MEANINGS else {})
-        config.setdefault(section, {"parameters": {}})["parameters"][name] = own
+        entry = {"value": value} | ({"description": MEANINGS[name]} if name in MEANINGS else {})
+        config.setdefault(section, {"parameters": {}})["parameters"][name] = entry
     return config
-
-
-def _not_modeled(scenario: Scenario) -> dict[str, Any]:
-    """What the network has and amped does not model, as a config says it."""
-    every = [entry.written() for entry in scenario.sources.not_modeled]
-    return {KEY: every} if every else {}
 
 
 def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:
@@ -101,9 +95,11 @@ def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:
         yield name, as_written(quantity, origin.value, origin.written)
 
 
-def _named(table: str, row: str) -> dict[str, Any]:
-    """A row of a table, in the form in which a category of a config names it."""
-    return {"lookup_config": {"lookup_table_name": table, "lookup_table_row": row}}
+def _named(row: Row | None) -> dict[str, Any]:
+    """A row of a table, in the form in which a category of a config names it; nothing for what stands in no table."""
+    if row is None or row.is_a_file:
+        return {}
+    return {"lookup_config": {"lookup_table_name": row.table, "lookup_table_row": row.name}}
 
 
 def filled(config: dict[str, Any], catalogue: Catalogue, lookup_tables: LookupTables = None) -> dict[str, Any]:
@@ -113,17 +109,15 @@ def filled(config: dict[str, Any], catalogue: Catalogue, lookup_tables: LookupTa
     for category in CATEGORIES:
         section = full.setdefault(category, {})
         parameters = section.setdefault("parameters", {})
-        row = estimation.scenario.sources.rows.get(category)
-        if row is not None and not row.is_a_file:
-            section.update(_named(row.table, row.name))
+        section.update(_named(estimation.scenario.sources.rows.get(category)))
         for name, quantity in catalogue.items():
             if quantity.category == category and name not in parameters:
                 spelled = _spelled(name, estimation)
                 if spelled is not None:
                     parameters[name] = spelled | {"description": quantity.summary}
     row = estimation.scenario.sources.rows[KERNELS]
-    told = {"value": row.name, "description": f"row of {KERNELS}: how efficient its kernels are"}
-    full[ACCELERATOR]["parameters"].setdefault(KERNELS, told)
+    entry = {"value": row.name, "description": f"row of {KERNELS}: how efficient its kernels are"}
+    full[ACCELERATOR]["parameters"].setdefault(KERNELS, entry)
     return full
 
 

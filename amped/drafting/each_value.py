@@ -40,36 +40,36 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """The values, all results and what is lacking, as plain data."""
-        found = self.estimation.to_dict() if self.estimation else {}
-        return {**found, **self.values, "candidates": self.candidates, "feasible": self.feasible, "lacks": self.lacks}
+        results = self.estimation.to_dict() if self.estimation else {}
+        return {**results, **self.values, "candidates": self.candidates, "feasible": self.feasible, "lacks": self.lacks}
 
 
 def lines(
-    scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]], wanted: Options, run: Run = ALONE
+    scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]], options: Options, run: Run = ALONE
 ) -> list[Line]:
     """The best mapping of each combination of values, in the order in which they are written.
 
     Args:
         scenario_of: gives the scenario of some values.
         vary: the swept names with their values.
-        wanted: what is searched, and how it is ranked.
+        options: what is searched, and how it is ranked.
         run: what evaluates the parts, and what shows the progress.
 
     Raises:
         AmpedError: for a value that cannot be read, or if no value has a mapping.
     """
-    found: list[Line] = []
-    refused: list[AmpedError] = []
+    ranked: list[Line] = []
+    refusals: list[AmpedError] = []
     for values in combinations(vary):
         scenario = scenario_of(values)
         try:
-            found.append(_line(values, explored(scenario, replace(wanted, top=1), None, replace(run, findings=None))))
+            ranked.append(_line(values, explored(scenario, replace(options, top=1), None, replace(run, findings=None))))
         except AmpedError as error:
-            refused.append(error)
-            found.append(Line(values, None, 0, 0, one_line(error)))
-    if len(refused) == len(found):
-        raise refused[0]
-    return found
+            refusals.append(error)
+            ranked.append(Line(values, None, candidates=0, feasible=0, lacks=one_line(error)))
+    if len(refusals) == len(ranked):
+        raise refusals[0]
+    return ranked
 
 
 def chosen_lines(scenario_of: Callable[[Values], Scenario], vary: Mapping[str, Sequence[object]]) -> list[Line]:
@@ -78,32 +78,26 @@ def chosen_lines(scenario_of: Callable[[Values], Scenario], vary: Mapping[str, S
     Raises:
         AmpedError: for a value that cannot be read or estimated.
     """
-    return [_judged(values, estimated(scenario_of(values))) for values in combinations(vary)]
+    estimates = [(values, estimated(scenario_of(values))) for values in combinations(vary)]
+    return [
+        Line(values, e, candidates=1, feasible=int(e["fits_in_memory"]), lacks=_lacks(e)) for values, e in estimates
+    ]
 
 
-def _judged(values: Values, e: Estimation) -> Line:
-    """The line of an estimate."""
-    lacks = "" if e["fits_in_memory"] else f"does not fit in memory; it would with {smallest_change(e)}"
-    return Line(values, e, 1, int(e["fits_in_memory"]), lacks)
+def _lacks(e: Estimation, otherwise: str = "") -> str:
+    """That an estimate does not fit in memory, and with which change it would; of one that fits, other words."""
+    return otherwise if e["fits_in_memory"] else f"does not fit in memory; it would with {smallest_change(e)}"
 
 
 def combinations(vary: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
     """Each combination of the values, the last name varying fastest."""
-    yield from (dict(zip(vary, each, strict=True)) for each in product(*vary.values()))
+    yield from (dict(zip(vary, values, strict=True)) for values in product(*vary.values()))
 
 
-def _line(values: Values, found: Exploration) -> Line:
+def _line(values: Values, ranking: Exploration) -> Line:
     """The line of an exploration."""
-    counts = (found.candidates, found.feasible)
-    if not found.best or found.search is None:
-        return Line(values, None, *counts, "no mapping keeps every rule")
-    asked = asked_again(found.search.scenario.question, settings(found.search, found.best[0]))
-    e = estimated(asked)
-    if found.feasible:
-        return Line(values, e, *counts, "")
-    fits = (
-        "no mapping keeps every wish"
-        if e["fits_in_memory"]
-        else f"does not fit in memory; it would with {smallest_change(e)}"
-    )
-    return Line(values, e, *counts, fits)
+    e, lacks = None, "no mapping keeps every rule"
+    if ranking.best and ranking.search is not None:
+        e = estimated(asked_again(ranking.search.scenario.question, settings(ranking.search, ranking.best[0])))
+        lacks = "" if ranking.feasible else _lacks(e, "no mapping keeps every wish")
+    return Line(values, e, candidates=ranking.candidates, feasible=ranking.feasible, lacks=lacks)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any
 
@@ -96,8 +96,7 @@ def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = 
     Raises:
         ConfigError: if the degrees of no mapping multiply and divide as they must.
     """
-    (found,) = fastest_of_each(scenario, vary or {}, space)
-    return found
+    return fastest_of_each(scenario, vary or {}, space)[0]
 
 
 def fastest_of_each(
@@ -109,18 +108,18 @@ def fastest_of_each(
     with several chunks are sought where a step may be shorter by the share `least_gain`.
     """
     modes, several = _modes(scenario, space), least_gain is not None
-    asked = {**vary, **({AGAIN: modes[:1]} if modes[0] else {})}
-    request, postponed = Request(scenario.question, asked, Options(1, space)), Postponed() if several else None
+    values = {**vary, **({AGAIN: modes[:1]} if modes[0] else {})}
+    request, postponed = Request(scenario.question, values, Options(1, space)), Postponed() if several else None
     kinds = [_Kind() for _ in range(1 + several)]
     groups = _searched(Search(request, scenario, postponed), modes, kinds)
-    plain = kinds[0].best
-    if postponed is not None and plain.fits:
-        limit = (1 - (least_gain or 0)) * plain.time if plain.keeps else np.inf
-        if wanted := _may_gain(groups, modes, postponed, limit):
+    whole = kinds[0].best
+    if postponed is not None and whole.fits:
+        limit = (1 - (least_gain or 0)) * whole.time if whole.keeps else np.inf
+        if promising := _may_gain(groups, modes, postponed, limit):
             with suppress(AmpedError):  # no such mapping is possible
-                groups += _searched(Search(request, scenario, Postponed(wanted=wanted)), modes, kinds)
-    found = sum(len(group.open) for group in groups)
-    return tuple(kind.fastest(found * len(modes)) for kind in kinds)
+                groups += _searched(Search(request, scenario, Postponed(wanted=promising)), modes, kinds)
+    candidates = len(modes) * sum(len(group.open) for group in groups)
+    return tuple(kind.fastest(candidates) for kind in kinds)
 
 
 def _may_gain(
@@ -128,15 +127,13 @@ def _may_gain(
 ) -> frozenset[tuple[int, int]]:
     """The numbers of stages and chunks of postponed layouts with which a mapping may train in less than a time."""
     gains = [group.stages_in_chunks(modes, limit) for group in groups] if postponed.later else []
-    hopeless = {stages for each in gains for stages in each} - {n for each in gains for n, may in each.items() if may}
+    hopeless = {n for gain in gains for n in gain} - {n for gain in gains for n, may in gain.items() if may}
     return frozenset(pair for pair in postponed.later if pair[0] not in hopeless)
 
 
 def _searched(search: Search, modes: tuple[str, ...], kinds: Sequence[_Kind]) -> list[_Group]:
     """All mappings of a search, after the best of each kind was found among them."""
-    groups = [
-        _Group(search, branch, columns, names, len(kinds) > 1) for branch, columns, names in _by_structure(search)
-    ]
+    groups = [_Group(search, *structure, with_chunks=len(kinds) > 1) for structure in _by_structure(search)]
     for mode in modes:
         for group in groups:
             for kind, candidates in zip(kinds, group.best(mode, [kind.best for kind in kinds], modes), strict=True):
@@ -149,11 +146,11 @@ def _by_structure(search: Search) -> Iterator[tuple[Branch, Columns, tuple[str, 
     for number, parts in groupby(search.parts, attrgetter("branch")):
         branch, several, names = search.branches[number], list[Columns](), tuple[str, ...]()
         for _, columns, axes in map(search.mappings, parts):
-            own = _every(columns, axes)
-            if several and sum(len(each[CASE]) for each in (*several, own)) > FEW:
+            mappings = _every(columns, axes)
+            if several and sum(len(table[CASE]) for table in (*several, mappings)) > FEW:
                 yield branch, _joined(several), names
                 several = []
-            several, names = [*several, own], tuple(axes)
+            several, names = [*several, mappings], tuple(axes)
         yield branch, _joined(several), names
 
 
@@ -164,8 +161,8 @@ def _joined(several: Sequence[Columns]) -> Columns:
 
 def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
     """The kinds of recomputation to choose from, the least first; one empty text where it is given."""
-    own = aliases().canonical
-    is_given = any(own(name) == AGAIN and value is not None for name, value in scenario.question.overrides.items())
+    given = scenario.question.overrides.items()
+    is_given = any(aliases().canonical(name) == AGAIN and value is not None for name, value in given)
     return ("",) if is_given else tuple(map(str, space_of(space).policies[AGAIN]))
 
 
@@ -194,12 +191,15 @@ class _Kind:
     def take(self, candidates: Sequence[_Best]) -> None:
         """Compares further candidates."""
         self.best = min(self.best, *candidates, key=_Best.order)
-        self.shortest_time = min(self.shortest_time, *(each.time for each in candidates if each.fits), np.inf)
+        self.shortest_time = min(self.shortest_time, *(best.time for best in candidates if best.fits), np.inf)
 
     def fastest(self, candidates: int) -> Fastest:
         """The answer, of so many candidates."""
         best = self.best
-        return Fastest(best.settings, best.fits, best.keeps, candidates, best.time, best.lacking, self.shortest_time)
+        return Fastest(
+            settings=best.settings, fits=best.fits, keeps=best.keeps, candidates=candidates, time=best.time,
+            lacking=best.lacking, shortest_time=self.shortest_time,
+        )  # fmt: skip
 
 
 class _Group:
@@ -209,9 +209,9 @@ class _Group:
     """
 
     def __init__(
-        self, search: Search, branch: Branch, columns: Columns, axes: tuple[str, ...], with_chunks: bool = False
+        self, search: Search, branch: Branch, columns: Columns, axes: tuple[str, ...], with_chunks: bool
     ) -> None:
-        self.known, self.branch, self.names = search.catalogue, branch, (*branch.family.told, *axes)
+        self.catalogue, self.branch, self.names = search.catalogue, branch, (*branch.family.told, *axes)
         self.columns = columns
         self.rules = (*branch.wanted.dividing, *branch.wanted.rules)
         self.bounded = not set(OFFLOADS) & {*branch.family.sources.given, *self.names}
@@ -221,21 +221,22 @@ class _Group:
         self.first: dict[str, Any] = {}
         self.more = (*BOUNDING, *IN_CHUNKS) if with_chunks else BOUNDING
 
-    def best(self, mode: str, known: Sequence[_Best], modes: tuple[str, ...]) -> list[list[_Best]]:
+    def best(self, mode: str, leaders: Sequence[_Best], modes: tuple[str, ...]) -> list[list[_Best]]:
         """The best open candidates of each kind with one kind of recomputation, of those that may be better than a known one.
 
         A faster one that fits without the headroom stands before it.
         """
-        rest = self._rest(mode, np.array([each.time if each.keeps else np.inf for each in known]))
+        rest = self._rest(mode, np.array([best.time if best.keeps else np.inf for best in leaders]))
         if not len(rest):
-            return [[_Best()] for _ in known]
-        found = self._judged(mode, rest, mode == modes[0] and len(modes) > 1)
-        few = [_few(found, self.kinds[rest] == kind, each) for kind, each in enumerate(known)]
-        if TIME not in found:
-            asked = np.isin(np.arange(len(rest)), np.concatenate(few))
-            found[TIME] = np.full(len(rest), np.inf)
-            found[TIME][asked] = self._asked(mode, rest[asked], (TIME,))[TIME] if asked.any() else np.inf
-        return [[self._best(mode, rest, found, place) for place in _first(found, own)] or [_Best()] for own in few]
+            return [[_Best()] for _ in leaders]
+        results = self._judged(mode, rest, mode == modes[0] and len(modes) > 1)
+        few = [_few(results, self.kinds[rest] == kind, best) for kind, best in enumerate(leaders)]
+        if TIME not in results:
+            is_timed = np.isin(np.arange(len(rest)), np.concatenate(few))
+            results[TIME] = np.full(len(rest), np.inf)
+            if is_timed.any():
+                results[TIME][is_timed] = self._results(mode, rest[is_timed], (TIME,))[TIME]
+        return [[self._best(mode, rest, results, p) for p in _first(results, places)] or [_Best()] for places in few]
 
     def _judged(self, mode: str, rest: Places, is_first: bool) -> dict[str, Any]:
         """The memory of some candidates, and whether each keeps the rules, fits, and leaves the headroom free; of few, the time.
@@ -244,23 +245,28 @@ class _Group:
         """
         timed = is_first and len(rest) <= FEW
         names = (MEMORY, AVAILABLE, FITS, KEEPS, *self.rules)
-        found: dict[str, Any] = self._asked(mode, rest, (*names, TIME) if timed else names, self.more if timed else ())
-        found[HOLDS] = np.logical_and.reduce([found[name] > 0 for name in self.rules if name in found], initial=True)
-        found[FITS] = found[HOLDS] & (found[FITS] > 0)
-        found[KEEPS] = found[FITS] & (found[KEEPS] > 0)
-        found[LACKING] = np.where(found[HOLDS], np.maximum(found[MEMORY] - found[AVAILABLE], 0), np.inf)
-        self.open[rest] = found[HOLDS] & ~found[KEEPS]
-        self.first = found if is_first else self.first
-        if is_first and found[FITS].any():
-            found |= {} if timed else self._asked(mode, rest, (TIME,), self.more)
-            self._bound(found)
-        return found
+        results: dict[str, Any] = self._results(
+            mode, rest, (*names, TIME) if timed else names, self.more if timed else ()
+        )
+        holds = np.logical_and.reduce([results[name] > 0 for name in self.rules if name in results], initial=True)
+        fits = holds & (results[FITS] > 0)
+        keeps = fits & (results[KEEPS] > 0)
+        lacking = np.where(holds, np.maximum(results[MEMORY] - results[AVAILABLE], 0), np.inf)
+        results |= {HOLDS: holds, FITS: fits, KEEPS: keeps, LACKING: lacking}
+        self.open[rest] = holds & ~keeps
+        self.first = results if is_first else self.first
+        if is_first and fits.any():
+            results |= {} if timed else self._results(mode, rest, (TIME,), self.more)
+            self._bound(results)
+        return results
 
-    def _best(self, mode: str, rest: Places, found: Mapping[str, Any], place: int) -> _Best:
+    def _best(self, mode: str, rest: Places, results: Mapping[str, Any], place: int) -> _Best:
         """A candidate of which all is known."""
-        fits, keeps = bool(found[FITS][place]), bool(found[KEEPS][place])
-        lacking, settings = 0.0 if fits else float(found[LACKING][place]), self._settings(mode, rest[place])
-        return _Best(fits, keeps, lacking, float(found[TIME][place]), float(found[MEMORY][place]), settings)
+        fits = bool(results[FITS][place])
+        return _Best(
+            fits=fits, keeps=bool(results[KEEPS][place]), lacking=0.0 if fits else float(results[LACKING][place]),
+            time=float(results[TIME][place]), bytes=float(results[MEMORY][place]), settings=self._settings(mode, rest[place]),
+        )  # fmt: skip
 
     def _rest(self, mode: str, times: Array) -> Places:
         """The candidates that are still open and may take less than the time of their kind with one kind of recomputation."""
@@ -268,19 +274,19 @@ class _Group:
             return np.arange(len(self.open))
         return np.flatnonzero(self.open & (self.least.get(mode, self.least[""]) < times[self.kinds]))
 
-    def _bound(self, found: Mapping[str, Array]) -> None:
+    def _bound(self, results: Mapping[str, Array]) -> None:
         """The least time with each kind of recomputation, from the results without.
 
         It repeats work of the bottleneck stage, and may only hide messages that have been waited for.
         """
-        self.least = dict.fromkeys(self.least, found[TIME])
-        if not set(BOUNDING) <= found.keys():
+        self.least = dict.fromkeys(self.least, results[TIME])
+        if not set(BOUNDING) <= results.keys():
             return
-        step, passes, *waits = (found[name] for name in BOUNDING[: 2 + len(WAITS)])
+        step, passes, *waits = (results[name] for name in BOUNDING[: 2 + len(WAITS)])
         for mode, work in WORK_OF_MODE.items():
             if work:
-                more = np.maximum(passes * found[work] - sum(waits), 0)
-                self.least[mode] = found[TIME] * (step + more) / step
+                more = np.maximum(passes * results[work] - sum(waits), 0)
+                self.least[mode] = results[TIME] * (step + more) / step
 
     def stages_in_chunks(self, modes: tuple[str, ...], limit: float) -> dict[int, bool]:
         """For each number of stages, whether a layout in chunks may fit and train in less than a time; true if that is not known.
@@ -299,68 +305,70 @@ class _Group:
             rest = rest[(least + more)[rest] < limit]
             if not len(rest):
                 break
-            known = {name: self.first[name][rest] for name in (MEMORY, AVAILABLE)} if mode == modes[0] else {}
-            found = known or self._asked(mode, rest, (MEMORY, AVAILABLE))
-            near = found[MEMORY] <= NEARLY_FITS * found[AVAILABLE]
+            first = {name: self.first[name][rest] for name in (MEMORY, AVAILABLE)} if mode == modes[0] else {}
+            memory = first or self._results(mode, rest, (MEMORY, AVAILABLE))
+            near = memory[MEMORY] <= NEARLY_FITS * memory[AVAILABLE]
             gains |= dict.fromkeys(stages[rest[near]].tolist(), True)
             rest = np.array([row for row in rest[~near].tolist() if not gains[stages[row]]], dtype=int)
         return gains
 
-    def _asked(self, mode: str, rest: Places, names: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Array]:
+    def _results(self, mode: str, rest: Places, names: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Array]:
         """Some results of some candidates with one kind of recomputation; without those that do not exist there."""
         family = self.branch.family
         choices = family.sources.choices | ({AGAIN: mode} if mode else {})
-        chosen = plan(self.known, names, replace(family.sources, choices=choices), more)
+        chosen = plan(self.catalogue, names, replace(family.sources, choices=choices), more)
         worthwhile = WORTHWHILE if len(rest) > FEW_ROWS else 0.0
         joint = JointAxis(of_rows(self.columns, rest), worthwhile, family.tied)
-        found = run(chosen, family.sources.given, joint, keep=frozenset(chosen.targets))
-        return {name: found.whole(name) for name in chosen.targets}
+        results = run(chosen, family.sources.given, joint, keep=frozenset(chosen.targets))
+        return {name: results.whole(name) for name in chosen.targets}
 
     def _settings(self, mode: str, place: Places) -> dict[str, Value]:
         """The settings of a candidate."""
         case = self.branch.family.cases[int(self.columns[CASE][place])]
-        own: dict[str, Value] = {name: float(self.columns[name][place]) for name in self.names}
-        return {**case.outer, **own, **({AGAIN: mode} if mode else {})}
+        numbers: dict[str, Value] = {name: float(self.columns[name][place]) for name in self.names}
+        return {**case.outer, **numbers, **({AGAIN: mode} if mode else {})}
 
 
-def least_time_in_chunks(found: Mapping[str, Any], stages: Any) -> Array:
-    """The seconds that mappings train at least, with any layout of like layers: what the most even one takes without waiting."""
-    step, layer_passes, microbatches, layers, *ends = (found[name] for name in IN_CHUNKS[: 4 + 2])
-    embedding_passes, head_passes, *waits = (found[name] for name in IN_CHUNKS[4 + 2 :])
-    embedding, head = ends
+def least_time_in_chunks(results: Mapping[str, Any], stages: Any) -> Array:
+    """The seconds that mappings train at least, with any layout of like layers: what the most even one takes without waiting.
+
+    It is 0 where the bottleneck stage has no layers (only the embedding or the output head), so that a layer's time is not known.
+    """
+    step, layer_passes, microbatches, layers, embedding, head, embedding_passes, head_passes, *waits = (
+        results[name] for name in IN_CHUNKS
+    )
     whole = step - sum(waits) - embedding_passes * embedding - head_passes * head
-    layer = whole / layer_passes
+    is_known = (layer_passes > 0) & (whole > 0)
+    layer = np.where(is_known, whole, 1.0) / np.where(is_known, layer_passes, 1.0)
     even, longest = np.floor(layers / stages), np.full(len(step), np.inf)
     for more in (even - 2, even - 1, even, even + 1):
         for end in (0.0, embedding, head):
             time = (more * layer + end) * (1 + ROUNDING)
-            held = [np.floor((time - each) / layer) for each in (embedding, head)]
-            holds = (stages - 2) * np.floor(time / layer) + sum(np.maximum(each, 0) for each in held) >= layers
+            at_ends = sum(np.maximum(np.floor((time - work) / layer), 0) for work in (embedding, head))
+            holds = (stages - 2) * np.floor(time / layer) + at_ends >= layers
             longest = np.where(holds, np.minimum(longest, time), longest)
-    least: Array = microbatches * longest * found[TIME] / step
-    return least
+    return np.where(is_known, microbatches * longest * results[TIME] / step, 0.0)
 
 
-def _few(found: Mapping[str, Any], own: Mask, known: _Best) -> Places:
+def _few(results: Mapping[str, Any], is_of_kind: Mask, leader: _Best) -> Places:
     """The candidates of a kind that fit; if none does, those that lack least, unless a known one lacks less."""
-    fits, holds, lacking = found[FITS] & own, found[HOLDS] & own, found[LACKING]
+    fits, holds, lacking = results[FITS] & is_of_kind, results[HOLDS] & is_of_kind, results[LACKING]
     if fits.any():
         return np.flatnonzero(fits)
     least = np.min(lacking, where=holds, initial=np.inf)
-    return np.flatnonzero(holds & (lacking == least) & (not known.fits and least <= known.lacking))
+    return np.flatnonzero(holds & (lacking == least) & (not leader.fits and least <= leader.lacking))
 
 
-def _first(found: Mapping[str, Any], few: Places) -> list[int]:
+def _first(results: Mapping[str, Any], few: Places) -> list[int]:
     """The fastest of some candidates, and the fastest that leaves the headroom free; of equal ones, that with less memory."""
-    order = few[np.lexsort((found[MEMORY][few], found[TIME][few]))].tolist()
-    return list(dict.fromkeys([*order[:1], *[place for place in order if found[KEEPS][place]][:1]]))
+    order = few[np.lexsort((results[MEMORY][few], results[TIME][few]))].tolist()
+    keeping = (place for place in order if results[KEEPS][place])
+    return list(dict.fromkeys([*order[:1], *islice(keeping, 1)]))
 
 
 def _every(columns: Columns, axes: Columns) -> dict[str, Array]:
     """Each mapping with each combination of the values of the open axes, as rows."""
     shape = len(columns[CASE]), *map(len, axes.values())
     rows, *places = np.unravel_index(np.arange(np.prod(shape)), shape)
-    found = of_rows(columns, rows)
-    for (name, values), place in zip(axes.items(), places, strict=True):
-        found[name] = values[place]
-    return found
+    chosen = {name: values[place] for (name, values), place in zip(axes.items(), places, strict=True)}
+    return {**of_rows(columns, rows), **chosen}

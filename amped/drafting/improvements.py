@@ -54,8 +54,8 @@ def improvements(scenario: Scenario, estimate: Estimation) -> list[Improvement]:
 
     What leaves the headroom free is not changed into what does not.
     """
-    found = (_tried(scenario, estimate, name, value) for name, value in _changes(estimate))
-    return sorted((each for each in found if each is not None), key=lambda each: each.step_time)
+    tried = (_tried(scenario, estimate, name, value) for name, value in _changes(estimate))
+    return sorted(filter(None, tried), key=lambda improvement: improvement.step_time)
 
 
 def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) -> Improvement | None:
@@ -71,7 +71,8 @@ def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) ->
     gain = 1 - changed["step_time"] / estimate["step_time"]
     if gain < LEAST_GAIN or any(changed[name] < estimate[name] for name in (FITS, KEEPS)) or not changed[FITS]:
         return None
-    return Improvement(name, value, changed["step_time"], gain, changed["memory_per_accelerator_bytes"])
+    memory = changed["memory_per_accelerator_bytes"]
+    return Improvement(name, value, step_time=changed["step_time"], gain=gain, bytes=memory)
 
 
 def _changes(e: Estimation) -> Iterator[tuple[str, Value]]:

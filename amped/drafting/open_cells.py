@@ -72,47 +72,45 @@ def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTable
     """
     try:
         scenario = read_scenario({}, settings, tables)
-        known = _known(scenario)
-        held = {**settings, **_held(scenario, known, names), **_switches(known, names)}
-        found = list(_ways(held, _swept(scenario, known, names), names, tables))
+        row_values = _row_values(scenario)
+        held = {**settings, **_held(scenario, row_values, names), **_switches(row_values, names)}
+        ways = list(_ways(held, _swept(scenario, row_values, names), names, tables))
     except AmpedError:
         return {}, WHOSE  # the estimate of the row will report the problem
-    best = min(found, key=lambda each: (not each.fits, each.time if each.fits else each.lacking))
-    chosen = {**_switches(known, names), **{name: _whole(v) for name, v in best.settings.items() if name in names}}
+    best = min(ways, key=lambda way: (not way.fits, way.time if way.fits else way.lacking))
+    chosen = {**_switches(row_values, names), **{name: _whole(v) for name, v in best.settings.items() if name in names}}
     return chosen, WHOSE if best.fits else RAN
 
 
-def _known(scenario: Scenario) -> Results:
+def _row_values(scenario: Scenario) -> Results:
     """What the row has for all that could be searched, and the sizes that bound it; nothing that cannot be known yet."""
-    named = tuple(
-        name for name in (*HELD, "batch_size", "data_parallel_degree", "layers") if name in scenario.catalogue
-    )
-    return run(plan(scenario.catalogue, (), scenario.sources, named), scenario.sources.given)
+    names = (*HELD, "batch_size", "data_parallel_degree", "layers")
+    optional = tuple(name for name in names if name in scenario.catalogue)
+    return run(plan(scenario.catalogue, (), scenario.sources, optional), scenario.sources.given)
 
 
-def _held(scenario: Scenario, known: Results, names: Sequence[str]) -> Choice:
+def _held(scenario: Scenario, values: Results, names: Sequence[str]) -> Choice:
     """The values that the row or its software has for what the chooser would search."""
     given = scenario.question.overrides
-    counted = {MICROBATCH} if MICROBATCHES in given else set()
-    held = {n: known.number(n) for n in HELD if n in known and n not in {*given, *names, *counted}}
-    choices = {} if {AGAIN} & {*given, *names} else {AGAIN: scenario.sources.choices.get(AGAIN, "none")}
-    return {**held, **choices}
+    free = {*given, *names, *([MICROBATCH] if MICROBATCHES in given else [])}
+    held: Choice = {name: values.number(name) for name in HELD if name in values and name not in free}
+    return held if AGAIN in free else {**held, AGAIN: scenario.sources.choices.get(AGAIN, "none")}
 
 
-def _switches(known: Results, names: Sequence[str]) -> Choice:
+def _switches(values: Results, names: Sequence[str]) -> Choice:
     """The switches that a tuned run has on."""
-    on = {OVERLAP: True, SEQUENCE: _number(known, "tensor_parallel_degree") > 1}
+    on = {OVERLAP: True, SEQUENCE: _number(values, "tensor_parallel_degree") > 1}
     return {name: True for name, is_on in on.items() if is_on and name in names}
 
 
-def _swept(scenario: Scenario, known: Results, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+def _swept(scenario: Scenario, row_values: Results, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Micro-batches that are powers of two and divide a replica's batch; one chunk a stage or one a layer."""
-    given, stages = scenario.sources.given, int(_number(known, "pipeline_parallel_degree"))
-    share = _number(known, "batch_size") // _number(known, "data_parallel_degree")
+    given, stages = scenario.sources.given, int(_number(row_values, "pipeline_parallel_degree"))
+    share = _number(row_values, "batch_size") // _number(row_values, "data_parallel_degree")
     ends = [int(given[end]) for end in ENDS if end in given]
-    most = min([int(known.number("layers")) // stages, *ends]) if stages > 1 else 1
-    every = {MICROBATCH: [n for n in SIZES if share % n == 0], CHUNKS: sorted({1, most})}
-    return {name: tuple(map(float, values)) for name, values in every.items() if name in names}
+    most = min([int(row_values.number("layers")) // stages, *ends]) if stages > 1 else 1
+    swept = {MICROBATCH: [n for n in SIZES if share % n == 0], CHUNKS: sorted({1, most})}
+    return {name: tuple(map(float, values)) for name, values in swept.items() if name in names}
 
 
 def _ways(
@@ -123,20 +121,17 @@ def _ways(
     yield (first := fastest(scenario, swept))
     if AGAIN not in names or (first.fits and first.settings[AGAIN] == "none"):
         return
-    every = int(scenario.sources.given["layers"] // scenario.sources.given.get("pipeline_parallel_degree", 1))
-    finer: dict[str, tuple[Choice, tuple[float, ...]]] = {
-        LAYERS: ({AGAIN: "block"}, tuple(map(float, range(1, every)))),
-        OFFLOAD: ({AGAIN: "none"}, tuple(n / every for n in range(1, every))),
-    }
-    for name, (held, values) in finer.items():
+    layers = int(scenario.sources.given["layers"] // scenario.sources.given.get("pipeline_parallel_degree", 1))
+    for name, mode, unit in ((LAYERS, "block", 1), (OFFLOAD, "none", layers)):
+        values = tuple(number / unit for number in range(1, layers))
         if name in names and values:
-            found = fastest(read_scenario({}, {**settings, **held}, tables), {**swept, name: values})
-            yield replace(found, settings={**held, **found.settings})
+            way = fastest(read_scenario({}, {**settings, AGAIN: mode}, tables), {**swept, name: values})
+            yield replace(way, settings={AGAIN: mode, **way.settings})
 
 
-def _number(known: Results, name: str) -> float:
+def _number(values: Results, name: str) -> float:
     """A number of the row; one where it has none."""
-    return known.number(name) if name in known else 1.0
+    return values.number(name) if name in values else 1.0
 
 
 def _whole(value: Any) -> Any:

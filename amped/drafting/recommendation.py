@@ -38,8 +38,8 @@ class Limits:
     @property
     def given(self) -> dict[str, float]:
         """The limits by the result that they limit."""
-        own = {"training_time": self.deadline, "cost": self.budget}
-        return {name: limit for name, limit in own.items() if limit is not None}
+        limits = {"training_time": self.deadline, "cost": self.budget}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Size:
         return bool(e["fits_in_memory"]) and all(e[name] <= most for name, most in limits.given.items())
 
 
-def recommended(asked: list[Scenario], limits: Limits) -> list[Recommendation]:
+def recommended(scenarios: list[Scenario], limits: Limits) -> list[Recommendation]:
     """What each system needs, the cheapest first; if a price is unknown, the fewest accelerators first.
 
     Raises:
@@ -86,41 +86,38 @@ def recommended(asked: list[Scenario], limits: Limits) -> list[Recommendation]:
     """
     if not limits.given:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
-    found = [_of_system(scenario, limits) for scenario in asked]
-    priced = all("cost" in each.row for each in found if each.row)
-    return sorted(found, key=lambda each: _order(each, priced))
-
-
-def _order(each: Recommendation, priced: bool) -> tuple[bool, float]:
+    recommendations = [_of_system(scenario, limits) for scenario in scenarios]
+    priced = all("cost" in r.row for r in recommendations if r.row)
     by = "cost" if priced else "number_of_accelerators"
-    return each.row is None, each.row[by] if each.row else 0.0
+    return sorted(recommendations, key=lambda r: (r.row is None, r.row[by] if r.row else 0.0))
 
 
-def _of_system(asked: Scenario, limits: Limits) -> Recommendation:
+def _of_system(scenario: Scenario, limits: Limits) -> Recommendation:
     """The first size for which the fastest mapping keeps the limits."""
     tried: dict[int, _Size | None] = {}
 
     def at(size: int) -> _Size | None:
         if size not in tried:
-            tried[size] = _of_size(asked, size)
+            tried[size] = _of_size(scenario, size)
         return tried[size]
 
-    for sizes in _doublings(asked, limits):
+    for sizes in _doublings(scenario, limits):
         if limits.deadline and not _in_time(filter(None, map(at, reversed(sizes))), limits.deadline):
             continue
         for size in _worth_trying(sizes, filter(None, tried.values()), limits.deadline):
-            found = at(size)
-            if found and found.keeps(limits):
-                smaller = tuple(sorted(each for each in tried if each <= size))
-                row = found.estimate.to_dict()
-                held = NOT_TRIED if _is_open(asked) else space_of(SPACE).held
-                return Recommendation(_system(asked), smaller, row, found.settings, held)
-    return Recommendation(_system(asked), tuple(sorted(tried)), None, {}, "")
+            fitting = at(size)
+            if fitting and fitting.keeps(limits):
+                return Recommendation(
+                    system=_system(scenario), sizes=tuple(sorted(other for other in tried if other <= size)),
+                    row=fitting.estimate.to_dict(), settings=fitting.settings,
+                    held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
+                )  # fmt: skip
+    return Recommendation(_system(scenario), tuple(sorted(tried)), row=None, settings={}, held="")
 
 
-def _worth_trying(sizes: Sequence[int], known: Iterable[_Size], deadline: float | None) -> list[int]:
+def _worth_trying(sizes: Sequence[int], tried: Iterable[_Size], deadline: float | None) -> list[int]:
     """The sizes that could be in time if they use their accelerators better than all that were tried, by `BETTER`."""
-    used = [e["training_time"] * e["number_of_accelerators"] for e in (each.estimate for each in known)]
+    used = [e["training_time"] * e["number_of_accelerators"] for e in (size.estimate for size in tried)]
     if deadline is None or not used:
         return [*sizes]
     return [size for size in sizes if size * deadline * BETTER >= min(used)]
@@ -132,16 +129,16 @@ def _in_time(largest_first: Iterator[_Size], deadline: float) -> bool:
     return largest is not None and largest.estimate["training_time"] <= deadline
 
 
-def _system(asked: Scenario) -> str:
-    row = asked.sources.rows.get(SYSTEM)
-    if row is None and _is_open(asked):
-        row = _with(asked, ALONE).sources.rows.get(SYSTEM)
-    return row.name if row else asked.label
+def _system(scenario: Scenario) -> str:
+    row = scenario.sources.rows.get(SYSTEM)
+    if row is None and _is_open(scenario):
+        row = _with(scenario, ALONE).sources.rows.get(SYSTEM)
+    return row.name if row else scenario.label
 
 
-def _doublings(asked: Scenario, limits: Limits) -> Iterator[list[int]]:
+def _doublings(scenario: Scenario, limits: Limits) -> Iterator[list[int]]:
     """The numbers of accelerators to try: whole nodes, from the smallest possible size, sixteen for each doubling."""
-    single = estimated(_with(asked, ALONE))
+    single = estimated(_with(scenario, ALONE))
     node = int(single["number_of_accelerators_per_node"])
     peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
     if limits.budget is not None and peak_time * _price(single) > limits.budget:
@@ -162,28 +159,28 @@ def _price(single: Estimation) -> float:
     return float(single["cost"] / single["training_time"])
 
 
-def _is_open(asked: Scenario) -> bool:
+def _is_open(scenario: Scenario) -> bool:
     """Whether no config is named, so that the chooser completes the rows and values as it does for an estimate."""
-    return not asked.question.config.entries
+    return not scenario.question.config.entries
 
 
-def _with(asked: Scenario, settings: Mapping[str, object]) -> Scenario:
+def _with(scenario: Scenario, settings: Mapping[str, object]) -> Scenario:
     """The question with further settings; what is still open is chosen."""
-    question = asked.question
-    if _is_open(asked):
+    question = scenario.question
+    if _is_open(scenario):
         return completed({**question.overrides, **settings}, question.lookup_tables, question.formulas)
     return asked_again(question, settings)
 
 
-def _of_size(asked: Scenario, size: int) -> _Size | None:
+def _of_size(scenario: Scenario, size: int) -> _Size | None:
     """So many accelerators with their fastest mapping; None if no mapping's degrees divide.
 
     The mapping of a config gives way, as in an exploration.
     """
     settings: dict[str, Any] = {"number_of_accelerators": size}
     try:
-        if not _is_open(asked):
-            settings = {**fastest(asked_again(asked.question, settings), space=SPACE).settings, **settings}
-        return _Size(settings, estimated(_with(asked, settings)))
+        if not _is_open(scenario):
+            settings = {**fastest(asked_again(scenario.question, settings), space=SPACE).settings, **settings}
+        return _Size(settings, estimated(_with(scenario, settings)))
     except AmpedError:  # the degrees of no mapping multiply and divide
         return None

@@ -19,7 +19,7 @@ from amped.base.errors import EvaluationError, Problem
 from amped.base.numbers import settable
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layout_text import Layout
-from amped.engine.axes import JointAxis, JointBlock, gathered
+from amped.engine.axes import JointAxis, JointBlock
 from amped.engine.known import Known, source_of
 from amped.engine.resolve import Plan
 from amped.theory.language.catalogue import Formula
@@ -59,7 +59,7 @@ class Results(Mapping[str, Array]):
         if isinstance(data, np.ndarray):
             return [self.spread(name)]
         numbers: list[Array] = []
-        for record in _spread(data, mask, self.joint.full, self.joint):
+        for record in gathered(self.joint, data, mask, self.joint.full):
             record.mapped(lambda value: numbers.append(np.asarray(value)))
         return numbers
 
@@ -143,20 +143,20 @@ def run_each(plans: Sequence[Plan], given: Sequence[Mapping[str, Any]]) -> list[
     Raises:
         EvaluationError: if a formula fails for any of the configurations.
     """
-    plan, values = plans[0].opened, [{**own.defaults, **each} for own, each in zip(plans, given, strict=True)]
-    varied = [n for n in plan.leaves if not isinstance(values[0][n], str) and len({each[n] for each in values}) > 1]
-    columns = {name: np.array([float(each[name]) for each in values]) for name in varied}
+    plan, values = plans[0].opened, [{**one.defaults, **row} for one, row in zip(plans, given, strict=True)]
+    varied = [n for n in plan.leaves if not isinstance(values[0][n], str) and len({row[n] for row in values}) > 1]
+    columns = {name: np.array([float(row[name]) for row in values]) for name in varied}
     whole = run(plan, values[0], JointAxis(columns, worthwhile=0.0) if varied else NO_TUPLES)
-    numbers = [each.ravel() for name, (data, _) in whole.cells.items() for _, each in _numbers(name, data)]
+    numbers = [array.ravel() for name, (data, _) in whole.cells.items() for _, array in _numbers(name, data)]
     sound = bool(np.isfinite(np.concatenate(numbers)).all())
-    return [_alone(own, whole, place, sound) for place, own in enumerate(plans)]
+    return [_alone(one, whole, place, sound) for place, one in enumerate(plans)]
 
 
 def _alone(plan: Plan, whole: Results, place: int, sound: bool) -> Results:
     """The results of one tuple of a joint axis, in the form of a scalar run."""
-    found = Results(plan, NO_TUPLES, (1,))
-    found.cells, found.sound = _Cut(whole, place), sound
-    return found
+    results = Results(plan, NO_TUPLES, (1,))
+    results.cells, results.sound = _Cut(whole, place), sound
+    return results
 
 
 class _Cut(dict[str, tuple[Any, int]]):
@@ -169,8 +169,8 @@ class _Cut(dict[str, tuple[Any, int]]):
     def __getitem__(self, name: str) -> tuple[Any, int]:
         data, mask = super().__getitem__(name)
         if mask:
-            own = _spread(data, mask, self.joint.full, self.joint)
-            data = _each(own, self.joint.size, lambda v: v[..., self.place : self.place + 1])
+            spread = gathered(self.joint, data, mask, self.joint.full)
+            data = _each(spread, self.joint.size, lambda v: v[..., self.place : self.place + 1])
             self[name] = data, 0
         return data, 0
 
@@ -195,19 +195,19 @@ def run_in_blocks(
     once = _of_leaves(plan, values, joint, axes)
     extents = once.shape[1:]
     late = _depending(plan, joint, once.cells, rows * math.prod(extents))
-    early, every = [f for name, f in plan.by_name.items() if name not in late], [*late.values()]
-    needed = keep.union(*(formula.arguments for formula in every))
+    early, late_formulas = [f for name, f in plan.by_name.items() if name not in late], [*late.values()]
+    needed = keep.union(*(formula.arguments for formula in late_formulas))
     if known is not None:
         known.begin(len(once.shape))
         once.numbers = {name: known.number(source_of(name, values, joint, axes)) for name in plan.leaves}
     _take(early, once, _last_uses(early, needed), known)
     held = {name: cell for name, cell in once.cells.items() if name in needed}
-    last_uses = _last_uses(every, keep)
+    last_uses = _last_uses(late_formulas, keep)
     for start in range(0, joint.size, rows):
         block = JointBlock(joint, start, start + rows)
         results = Results(plan, block, (block.size, *extents))
         results.cells.update({name: _rows(cell, block) for name, cell in held.items()})
-        _take(every, results, last_uses)
+        _take(late_formulas, results, last_uses)
         yield results
 
 
@@ -259,11 +259,11 @@ def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
     seen: dict[int, Any] = {}  # records often share arrays, and each is changed once
 
     def once(value: Any) -> Any:
-        found = seen.get(id(value))
-        if found is None:
+        changed = seen.get(id(value))
+        if changed is None:
             has_rows = isinstance(value, np.ndarray) and value.shape[-1:] == (rows,)
-            found = seen[id(value)] = change(value) if has_rows else value
-        return found
+            changed = seen[id(value)] = change(value) if has_rows else value
+        return changed
 
     return tuple(record.mapped(once) for record in data)
 
@@ -339,7 +339,7 @@ def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> S
 def _evaluated(formula: Formula, mask: int, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:
     """The result of a formula on the rows of a mask, and its own mask."""
     arguments = [cells[name] for name in formula.arguments]
-    values = [_spread(data, held, mask, joint) if held else data for data, held in arguments]
+    values = [gathered(joint, data, held, mask) if held else data for data, held in arguments]
     if mask and isinstance(joint, JointBlock):  # every later formula needs all rows
         for name, value, (_, held) in zip(formula.arguments, values, arguments, strict=True):
             if held not in (0, mask):
@@ -364,21 +364,24 @@ def _array(result: Any, mask: int, joint: Joint, dimensions: int) -> tuple[Array
     return array, mask if array.shape[-1] == rows else 0
 
 
-def _spread(data: Any, held: int, wanted: int, joint: Joint) -> Any:
-    """A quantity's array, or each array of its records, gathered over the wanted rows."""
-    if held in (0, wanted):
+def gathered(joint: Joint, data: Any, held: int, mask: int) -> Any:
+    """A quantity's array, or each array of its records, with mask `held`, over the rows of another mask, which contains it.
+
+    All rows exist, so that mode "clip" clips nothing; it is twice as fast as the mode that checks.
+    """
+    if held in (0, mask):
         return data
-    index = joint.index(held, wanted)
-    return _each(data, joint.length(held), lambda v: v.take(index, axis=-1, mode="clip"))  # as in `gathered`
+    index = joint.index(held, mask)
+    return _each(data, joint.length(held), lambda v: v.take(index, axis=-1, mode="clip"))
 
 
 def _last_uses(formulas: Sequence[Formula], keep: Collection[str]) -> list[set[str]]:
     """For each formula, the names that no later formula needs and that are not to be kept."""
-    needed, found = set(keep), []
+    needed, last_uses = set(keep), []
     for formula in reversed(formulas):
-        found.append({formula.name, *formula.arguments} - needed)
-        needed |= found[-1]
-    return found[::-1]
+        last_uses.append({formula.name, *formula.arguments} - needed)
+        needed |= last_uses[-1]
+    return last_uses[::-1]
 
 
 def _arguments(formula: Formula, cells: Mapping[str, Any]) -> str:

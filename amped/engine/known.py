@@ -53,11 +53,11 @@ class Known:
         `numbers` are those of the arguments; that of the value is added. `full` is the mask of all variables.
         """
         key = formula.function, EVERY_ROW if mask == full else mask, *[numbers[name] for name in formula.arguments]
-        found = self._found(key)
-        if found is None:
-            data, own = compute()
-            found = self._kept(key, data, own > 0)
-        numbers[formula.name], data, has_rows = found
+        entry = self._found(key)
+        if entry is None:
+            data, own_mask = compute()
+            entry = self._kept(key, data, own_mask > 0)
+        numbers[formula.name], data, has_rows = entry
         return data, mask if has_rows else 0
 
     def axis(self, columns: Mapping[str, NDArray[np.float64]], worthwhile: float, tied: Tied) -> JointAxis:
@@ -68,14 +68,14 @@ class Known:
         return self._axes[key]
 
     def _found(self, key: Hashable) -> Numbered | None:
-        found = self._latest.get(key)
-        if found is None and (found := self._before.get(key)) is not None:
-            self._latest[key] = found
-        return found
+        entry = self._latest.get(key)
+        if entry is None and (entry := self._before.get(key)) is not None:
+            self._latest[key] = entry
+        return entry
 
     def _kept(self, key: Hashable, data: Any, has_rows: bool) -> Numbered:
-        found = self._latest[key] = next(self._numbers), data, has_rows
-        return found
+        entry = self._latest[key] = next(self._numbers), data, has_rows
+        return entry
 
 
 def source_of(
@@ -83,8 +83,8 @@ def source_of(
 ) -> Hashable:
     """What tells a source apart from others: its values, and the axis on which they lie."""
     if name in joint.columns or name in joint.tied:
-        leader, own = joint.tied.get(name, (name, np.empty(0)))
-        return "joint", joint.masks[leader], digest(joint.columns[leader]), digest(own)
+        leader, levels = joint.tied.get(name, (name, np.empty(0)))
+        return "joint", joint.masks[leader], digest(joint.columns[leader]), digest(levels)
     if name in axes:
         return "open", [*axes].index(name), digest(axes[name])
     return "given", values[name]

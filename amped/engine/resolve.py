@@ -108,15 +108,15 @@ class _Walk:
         Raises:
             ResolveError: for formulas that need each other, with their chain.
         """
-        found = {}
+        formulas = {}
         for name in self._order():
             formula = self.formulas[name]
             if self.lacking.keys().isdisjoint(formula.arguments):
-                found[name] = formula
+                formulas[name] = formula
             else:
                 lacks = [lack for argument in formula.arguments for lack in self.lacking.get(argument, ())]
                 self.lacking[name] = tuple(dict.fromkeys(lacks))
-        return found
+        return formulas
 
     def _order(self) -> Iterator[str]:
         """The names of all formulas, rank by rank: a rank needs only the ranks before it.
@@ -152,8 +152,8 @@ class _Walk:
         except CycleError as error:
             _, *circle = reversed(error.args[1])
         first = circle.index(next(name for name in self.needed_by if name in circle))
-        told = " ← ".join([*circle[first:], *circle[: first + 1]])
-        return ResolveError(f"these need each other: {told}", advice="give the value of one of them")
+        names = " ← ".join([*circle[first:], *circle[: first + 1]])
+        return ResolveError(f"these need each other: {names}", advice="give the value of one of them")
 
     def chain(self, name: str) -> str:
         """In words: which name needed this one, which needed that one, and so on; of many, the first ones and the last."""
@@ -196,20 +196,20 @@ def _planned(
         raise ResolveError(
             Problem(f"there is no quantity '{name}'", advice=did_you_mean(name, catalogue)) for name in unknown
         )
-    wanted, possible = (
+    needed, possible = (
         [n for n in names if not catalogue[n].mark.constrains or catalogue[n].chosen(given, choices)]
         for names in (targets, optional)
     )
-    walk = _Walk(catalogue, given, choices, [*wanted, *possible])
+    walk = _Walk(catalogue, given, choices, [*needed, *possible])
     by_name = walk.ordered()
-    refused = dict.fromkeys(lack for name in wanted for lack in walk.lacking.get(name, ()))
+    refused = dict.fromkeys(lack for name in needed for lack in walk.lacking.get(name, ()))
     if refused:
         raise ResolveError(
             _missing(catalogue[n], walk.chain(n), catalogue[n].chosen(given, choices), choices) for n in refused
         )
     missing = {name: walk.lacking[name] for name in possible if name in walk.lacking}
-    found = (*wanted, *(name for name in possible if name not in missing))
-    return Plan(by_name, tuple(walk.leaves), found, missing, choices)
+    computed = (*needed, *(name for name in possible if name not in missing))
+    return Plan(by_name, leaves=tuple(walk.leaves), targets=computed, lacking=missing, choices=choices)
 
 
 def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:

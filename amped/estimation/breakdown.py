@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from amped.estimation.estimation import Estimation
@@ -106,20 +106,26 @@ def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
     Operators that the network does not have, or has only in the backward pass, are listed too: what comes after one of
     them waits for what comes before it.
     """
-    every = [o for part in PARTS for o in e.results.records(f"{part}_operators")]
-    operators = [o for o in every if o.phase == "forward" or o.after]
-    known = {o.name: o.after for o in operators} | {node_of(c): c.after for c, _ in collectives(e)}
-    found: dict[str, tuple[str, ...]] = {}
+    operators = (o for part in PARTS for o in e.results.records(f"{part}_operators"))
+    nodes = {o.name: o.after for o in operators if o.phase == "forward" or o.after}
+    nodes |= {node_of(c): c.after for c, _ in collectives(e)}
+    ordered: dict[str, tuple[str, ...]] = {}
 
     def visit(name: str) -> None:
-        if name in known and name not in found:
-            for before in known[name]:
+        if name in nodes and name not in ordered:
+            for before in nodes[name]:
                 visit(before)
-            found[name] = tuple(before for before in known[name] if before in known)
+            ordered[name] = tuple(before for before in nodes[name] if before in nodes)
 
-    for name in known:
+    for name in nodes:
         visit(name)
-    return found
+    return ordered
+
+
+def present_before(name: str, waits: Mapping[str, tuple[str, ...]], present: Collection[str]) -> Iterator[str]:
+    """What a node waits for; if the network does not have this, what that would wait for."""
+    for before in waits[name]:
+        yield from (before,) if before in present else present_before(before, waits, present)
 
 
 def collectives(e: Estimation) -> Iterator[tuple[Collective, float]]:
@@ -137,18 +143,10 @@ def _with_messages(e: Estimation, lines: list[OperatorLine]) -> Iterator[Operato
     sent: dict[str, list[Message]] = {}
     for c, time in collectives(e):
         if c.group.degree > 1 and c.count > 0:
-            message = Message(c.name, c.kind, float(c.volume), float(c.intra), float(c.inter), float(time) or None)
-            sent.setdefault(_operator_before(node_of(c), waits, present), []).append(message)
+            message = Message(name=c.name, kind=c.kind, bytes=c.volume, intra=c.intra, inter=c.inter, time=time or None)
+            sent.setdefault(next(present_before(node_of(c), waits, present), ""), []).append(message)
     for line in lines:
         yield replace(line, messages=tuple(sent.get(line.name, ()))) if line.phase == "forward" else line
-
-
-def _operator_before(name: str, waits: Mapping[str, tuple[str, ...]], present: set[str]) -> str:
-    """The operator of the layer for which a node waits, perhaps behind other nodes; or an empty text."""
-    for before in waits[name]:
-        if found := before if before in present else _operator_before(before, waits, present):
-            return found
-    return ""
 
 
 def node_of(collective: Collective) -> str:
@@ -158,10 +156,9 @@ def node_of(collective: Collective) -> str:
 
 def _calls(e: Estimation, part: str) -> float:
     """How often in a step an accelerator runs a layer forward or, on an end stage, the embedding or the output head."""
-    closed = _is_closed(e)
     if part == "layer":
-        return e["layer_passes"] if closed else e["bottleneck_stage_layer_passes"]
-    return e["number_of_microbatches_per_minibatch"] / (e["pipeline_parallel_degree"] if closed else 1.0)
+        return e["layer_passes" if _is_closed(e) else "bottleneck_stage_layer_passes"]
+    return e["number_of_microbatches_per_minibatch"] / (e["pipeline_parallel_degree"] if _is_closed(e) else 1.0)
 
 
 def _is_closed(e: Estimation) -> bool:
@@ -186,10 +183,12 @@ def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, b
     time: float = d.time
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return OperatorLine(
-        o.name, o.kind, o.phase, o.m, o.n, o.k, o.batch, calls, o.flops * calls, o.bytes * calls, bound, time * calls,
-        time * calls / whole, o.flops / (time * peak) if time else 0.0, o.bytes / (time * bandwidth) if time else 0.0,
-        _time_by(d.distance), d.distance if math.isfinite(d.distance) else None,
-        o.stash * o.count, _weights(o) * e["weight_precision"],
+        name=o.name, kind=o.kind, phase=o.phase, m=o.m, n=o.n, k=o.k, batch=o.batch, count=calls,
+        flops=o.flops * calls, bytes=o.bytes * calls, bound=bound, time=time * calls, share=time * calls / whole,
+        peak_fraction=o.flops / (time * peak) if time else 0.0,
+        memory_use_efficiency=o.bytes / (time * bandwidth) if time else 0.0,
+        time_by=_time_by(d.distance), measured_distance=d.distance if math.isfinite(d.distance) else None,
+        stash=o.stash * o.count, weights=_weights(o) * e["weight_precision"],
     )  # fmt: skip
 
 

@@ -58,14 +58,14 @@ def inputs_that_differ(one: Estimation, other: Estimation) -> list[Difference]:
 def results(one: Estimation, other: Estimation) -> list[Difference]:
     """All results of both, equal or not."""
     names = [*RESULTS, *(n for n in OPTIONAL_RESULTS if n in one and n in other)]
-    known = one.scenario.catalogue
-    return [Difference(name, "result", known[name].mark.unit, one[name], other[name]) for name in names]
+    units = {name: one.scenario.catalogue[name].mark.unit for name in names}
+    return [Difference(name, "result", unit, one=one[name], other=other[name]) for name, unit in units.items()]
 
 
 def as_json(one: Estimation, other: Estimation) -> dict[str, list[dict[str, Any]]]:
     """What differs in the inputs, and all results, as plain data for JSON."""
-    told = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
-    return {name: [asdict(each) for each in differences] for name, differences in told.items()}
+    tables = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
+    return {name: [asdict(difference) for difference in differences] for name, differences in tables.items()}
 
 
 def step_parts(one: Estimation, other: Estimation) -> list[Difference]:
@@ -78,14 +78,15 @@ def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
     for category, kind in KINDS.items():
         rows = (e.scenario.sources.rows.get(category) for e in (one, other))
         whose = "software" if category == MAPPING else kind
-        yield Difference(f"{whose} row", kind, "choice", *(row.name if row else None for row in rows))
-    known = one.scenario.catalogue
-    for name, quantity in known.items():
-        if not quantity.category and name not in EXPERIMENT and not quantity.is_selector:
-            continue
-        values = [_value(e, name) for e in (one, other)]
-        if quantity.mark.kind != "records" and values != [None, None]:
-            yield Difference(name, kind_of_input(name, quantity.category), quantity.mark.unit, values[0], values[1])
+        one_row, other_row = (row.name if row else None for row in rows)
+        yield Difference(f"{whose} row", kind, "choice", one=one_row, other=other_row)
+    for name, quantity in one.scenario.catalogue.items():
+        is_input = quantity.category or name in EXPERIMENT or quantity.is_selector
+        if is_input and quantity.mark.kind != "records":
+            first, second = (_value(e, name) for e in (one, other))
+            if first is not None or second is not None:
+                kind = kind_of_input(name, quantity.category)
+                yield Difference(name, kind, quantity.mark.unit, one=first, other=second)
 
 
 def kind_of_input(name: str, category: str | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import (
@@ -86,7 +86,6 @@ MODEL_DETAILS = {
               "weight_gathering_time", "multiply_accumulate_time", "layer_products", "layer_durations",
               "embedding_durations", "output_head_durations"),
 }  # fmt: skip
-Kind = TypeVar("Kind", bound="Estimation")
 
 
 @dataclass(frozen=True)
@@ -134,14 +133,13 @@ class Estimation:
     @property
     def notices(self) -> list[str]:
         """What the user should be told about the config."""
-        given = given_from_inside(self.scenario, self.results)
-        told = [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
-        changed = given or formulas_of_the_user(self.scenario, self.results)
-        told += broken_laws(self.results) if changed else []
-        doubts = [*self.scenario.sources.doubts.values()] if self.uses_kernels else []
-        unread = [f"{name} is given, and nothing here uses it" for name in self.unread]
-        missing = [f"warning: not modeled: {each}" for each in self.not_modeled]
-        return list(dict.fromkeys([*missing, *self.scenario.sources.notices, *doubts, *told, *unread]))
+        sources, given = self.scenario.sources, given_from_inside(self.scenario, self.results)
+        notices = [f"warning: not modeled: {bound}" for bound in self.not_modeled] + sources.notices
+        notices += sources.doubts.values() if self.uses_kernels else ()
+        notices += [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
+        notices += broken_laws(self.results) if given or formulas_of_the_user(self.scenario, self.results) else ()
+        notices += [f"{name} is given, and nothing here uses it" for name in self.unread]
+        return list(dict.fromkeys(notices))
 
     @property
     def unread(self) -> Iterator[str]:
@@ -150,8 +148,8 @@ class Estimation:
         others = {name: o for name, o in origins.items() if name not in cells and name not in self.choices}
         given_now = [name for name, o in others.items() if isinstance(o, Given) and o.where.startswith("--set")]
         marks = [f.mark for f in self.plan.by_name.values()] if given_now else []
-        asked = {name for mark in marks for name in (*mark.when_given, *mark.when_any_given)}
-        yield from (name for name in given_now if name not in asked)
+        conditions = {name for mark in marks for name in (*mark.when_given, *mark.when_any_given)}
+        yield from (name for name in given_now if name not in conditions)
 
     @property
     def uses_kernels(self) -> bool:
@@ -161,11 +159,11 @@ class Estimation:
     @cached_property
     def defaults(self) -> dict[str, Formula]:
         """The coefficients that nobody gave: they have a default, and their source is not only a definition."""
-        used = {name: formula for name, formula in self.plan.by_name.items() if formula.mark.kind == "parameter"}
         return {
             name: formula
-            for name, formula in used.items()
-            if formula.mark.category not in (None, MAPPING)
+            for name, formula in self.plan.by_name.items()
+            if formula.mark.kind == "parameter"
+            and formula.mark.category not in (None, MAPPING)
             and formula.mark.unit not in ("boolean", "count")
             and not formula.text["source"].startswith("definition")
         }
@@ -174,28 +172,24 @@ class Estimation:
     def given_results(self) -> tuple[str, ...]:
         """The results that the user gave, so that nothing is predicted of them."""
         origins = self.scenario.sources.origins
-        shown = (
-            name for name in (*RESULTS, *OPTIONAL_RESULTS) if self.scenario.catalogue[name].mark.kind != "parameter"
-        )
-        return tuple(name for name in shown if isinstance(origins.get(name), Given))
+        given = (name for name in (*RESULTS, *OPTIONAL_RESULTS) if isinstance(origins.get(name), Given))
+        return tuple(name for name in given if self.scenario.catalogue[name].mark.kind != "parameter")
 
     @property
     def ground(self) -> Ground:
         """The properties of the configuration that the error of this estimate depends on."""
-        found = ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
-        return replace(found, mapping=mapping_of(self.__getitem__))
+        ground = ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
+        return replace(ground, mapping=mapping_of(self.__getitem__))
 
     @cached_property
     def error_band(self) -> ErrorBand | None:
         """How far the step's time may be off, with what is not modeled; None for the closed form, which is not validated."""
-        return with_bound(self._band(TIME_LAW), self.unmodeled.on_time) if self.unmodeled else self._band(TIME_LAW)
+        return with_bound(self._band(TIME_LAW), self.unmodeled.on_time if self.unmodeled else None)
 
     @cached_property
     def memory_band(self) -> ErrorBand | None:
         """How far the memory of an accelerator may be off, with what is not modeled; None for the closed form."""
-        return (
-            with_bound(self._band(MEMORY_LAW), self.unmodeled.on_memory) if self.unmodeled else self._band(MEMORY_LAW)
-        )
+        return with_bound(self._band(MEMORY_LAW), self.unmodeled.on_memory if self.unmodeled else None)
 
     @cached_property
     def not_modeled(self) -> list[Bound]:
@@ -220,37 +214,33 @@ class Estimation:
     def _band(self, law: ErrorLaw) -> ErrorBand | None:
         if not self.uses_kernels:
             return None
-        found, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
+        band, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
         if law is not TIME_LAW:
-            return found
+            return band
         if runs := own_runs(kernels):
-            return own_band(self.ground, runs, found)
-        own = [] if kernels.is_shipped else [f"row '{kernels.name}' of {KERNELS} is your own"]
-        return replace(found, beyond=(*found.beyond, *own, *self._beyond_the_best()))
+            return own_band(self.ground, runs, band)
+        of_user = [] if kernels.is_shipped else [f"row '{kernels.name}' of {KERNELS} is your own"]
+        return replace(band, beyond=(*band.beyond, *of_user, *self._beyond_the_best()))
 
     def _beyond_the_best(self) -> Iterator[str]:
         """That the utilization is higher than each that was measured on this accelerator."""
         (best, where), utilization = best_utilization(self.ground), self[CAUSAL_UTILIZATION]
         if utilization > best:
-            told = f"MFU {100 * utilization:.1f} % (causal scores counted)"
-            yield f"{told}, measured up to {100 * best:.1f} % on {where}"
+            mfu = f"MFU {100 * utilization:.1f} % (causal scores counted)"
+            yield f"{mfu}, measured up to {100 * best:.1f} % on {where}"
 
     def to_dict(self) -> dict[str, Any]:
         """All results, choices and degrees by name, as numbers in SI units, booleans or texts; `not_modeled` is a list of objects."""
-        shown: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
+        values: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
         if "number_of_windowed_layers" in self and self["number_of_windowed_layers"] > 0:
-            shown |= dict.fromkeys(COUNTING_ALL_SCORES, "unknown: an attention window leaves scores out")
+            values |= dict.fromkeys(COUNTING_ALL_SCORES, "unknown: an attention window leaves scores out")
         for name in OPTIONAL_RESULTS:
             lacking = self.plan.lacking.get(name)
-            shown[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
-        return (
-            shown
-            | {name: self._plain(name) for name in MAPPING_ECHO}
-            | dict(self.choices)
-            | self._uncertainty()
-            | self._told()
-            | {"grade": self.grade, "not_modeled": [each.to_dict() for each in self.not_modeled]}
-        )
+            values[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
+        return {
+            **values, **{name: self._plain(name) for name in MAPPING_ECHO}, **self.choices, **self._uncertainty(), **self._in_words(),
+            "grade": self.grade, "not_modeled": [bound.to_dict() for bound in self.not_modeled],
+        }  # fmt: skip
 
     def _uncertainty(self) -> dict[str, float | bool | str]:
         """The error bands of the step's time and of memory, their runs, and where the configuration is outside of them.
@@ -261,8 +251,8 @@ class Estimation:
         multiples = ("training_time", *(() if self.plan.lacking.get("cost") else ("cost",)))
         shares = [f"{name}_error_fraction" for name in ("step_time", *multiples)]
         if band is None or memory is None:
-            told = "unknown: the closed form is not validated"
-            return dict.fromkeys((*shares, "shortest_step_time", "longest_step_time", "memory_error_fraction"), told)
+            names = (*shares, "shortest_step_time", "longest_step_time", "memory_error_fraction")
+            return dict.fromkeys(names, "unknown: the closed form is not validated")
         widened = 1 + band.error_fraction
         return {
             **dict.fromkeys(shares, _if_known(band.error_fraction)),
@@ -272,22 +262,21 @@ class Estimation:
             "number_of_memory_readings": float(memory.runs), "validated_memory_class": memory.alike,
         }  # fmt: skip
 
-    def _told(self) -> dict[str, float | bool | str]:
+    def _in_words(self) -> dict[str, float | bool | str]:
         """In words: the row of kernel efficiencies, the defaults in use, and the stage whose memory is reported."""
-        kernels = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
+        words = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
         if self.anchored_on:
-            kernels["anchored_on"] = self.anchored_on
+            words["anchored_on"] = self.anchored_on
         if self.given_results:
-            kernels["given_not_predicted"] = ", ".join(self.given_results)
-        return {**kernels, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
+            words["given_not_predicted"] = ", ".join(self.given_results)
+        return {**words, "defaults_leaned_on": ", ".join(self.defaults), "fullest_stage": self.fullest_stage}
 
     @property
     def anchored_on(self) -> str:
         """The measured layers that coefficients of this accelerator and of this software come from; empty without any."""
         rows = [self.scenario.sources.rows.get(table) for table in (KERNELS, MAPPING)] if self.uses_kernels else []
-        return "; ".join(
-            dict.fromkeys(str(row.columns["anchored_on"]) for row in rows if row and row.columns.get("anchored_on"))
-        )
+        anchors = [row.columns.get("anchored_on") for row in rows if row]
+        return "; ".join(dict.fromkeys(str(anchor) for anchor in anchors if anchor))
 
     @property
     def fullest_stage(self) -> str:
@@ -305,11 +294,7 @@ def _if_known(error: float) -> float | str:
     return "unknown: something is not modeled, and has no bound" if error == math.inf else error
 
 
-@overload
-def estimated(scenario: Scenario) -> Estimation: ...
-@overload
-def estimated(scenario: Scenario, kind: type[Kind]) -> Kind: ...
-def estimated(scenario: Scenario, kind: type[Any] = Estimation) -> Any:
+def estimated(scenario: Scenario) -> Estimation:
     """Estimates one configuration.
 
     Raises:
@@ -317,55 +302,54 @@ def estimated(scenario: Scenario, kind: type[Any] = Estimation) -> Any:
         ResolveError: for missing inputs; MappingError for a mapping that cannot run; EvaluationError for a result that
             is not a finite number.
     """
-    with _told_of(scenario):
+    with _config_named(scenario):
         scenario = with_layout(scenario)
         chosen = _planned(scenario)
-    return _placed(scenario, _checked(scenario, chosen), kind)
+    return _placed(scenario, _checked(scenario, chosen))
 
 
-def _placed(scenario: Scenario, results: Results, kind: type[Kind]) -> Kind:
+def _placed(scenario: Scenario, results: Results) -> Estimation:
     """The estimate with the number of filled places in the fast domain that is fastest."""
     fewer = refilled(scenario, results)
-    return kind(scenario, results) if fewer is None else kind(fewer, _checked(fewer, _planned(fewer)))
+    return Estimation(scenario, results) if fewer is None else Estimation(fewer, _checked(fewer, _planned(fewer)))
 
 
-def estimated_each(scenarios: Sequence[Scenario], kind: type[Kind]) -> list[Kind | AmpedError]:
+def estimated_each(scenarios: Sequence[Scenario]) -> list[Estimation | AmpedError]:
     """Estimates several configurations, those of one structure together; a refused one has its error in its place."""
-    found: dict[int, Kind | AmpedError] = {}
-    asked: dict[int, tuple[Scenario, Plan]] = {}
+    answers: dict[int, Estimation | AmpedError] = {}
+    planned: dict[int, tuple[Scenario, Plan]] = {}
     alike: dict[Hashable, list[int]] = {}
     for place, scenario in enumerate(scenarios):
         try:
-            with _told_of(scenario):
+            with _config_named(scenario):
                 laid = with_layout(scenario)
-                asked[place] = laid, _planned(laid)
-                alike.setdefault(asked[place][1].structure_for(laid.sources.given), []).append(place)
+                planned[place] = laid, _planned(laid)
+                alike.setdefault(planned[place][1].structure_for(laid.sources.given), []).append(place)
         except AmpedError as error:
-            found[place] = error
+            answers[place] = error
     for places in alike.values():
-        together = _together([asked[place] for place in places])
-        for place, results in zip(places, together, strict=True):
-            scenario, chosen = asked[place]
+        for place, results in zip(places, _together([planned[place] for place in places]), strict=True):
+            scenario, chosen = planned[place]
             try:
-                found[place] = _placed(scenario, _checked(scenario, chosen, results), kind)
+                answers[place] = _placed(scenario, _checked(scenario, chosen, results))
             except AmpedError as error:
-                found[place] = error
-    return [found[place] for place in range(len(scenarios))]
+                answers[place] = error
+    return [answers[place] for place in range(len(scenarios))]
 
 
-def _together(asked: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None]:
+def _together(planned: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None]:
     """The results of configurations of one structure.
 
     If a formula fails for one, all are None and are run one by one.
     """
     try:
-        return run_each([chosen for _, chosen in asked], [scenario.sources.given for scenario, _ in asked])
+        return run_each([chosen for _, chosen in planned], [scenario.sources.given for scenario, _ in planned])
     except EvaluationError:
-        return [None] * len(asked)
+        return [None] * len(planned)
 
 
 @contextmanager
-def _told_of(scenario: Scenario) -> Iterator[None]:
+def _config_named(scenario: Scenario) -> Iterator[None]:
     """Adds the name of the config to an error."""
     try:
         yield
@@ -373,13 +357,13 @@ def _told_of(scenario: Scenario) -> Iterator[None]:
         raise type(error)(error.problems, file=scenario.label) from error.__cause__
 
 
-def with_layout(scenario: Scenario) -> Scenario:
-    """The scenario with the layout of its pipeline.
+def with_layout(scenario: Scenario, verb: str = "an estimate") -> Scenario:
+    """The scenario with the layout of its pipeline, for a verb that takes one value of each name.
 
     Raises:
         ConfigError: for a list where one value is needed; MappingError for a layout that does not add up.
     """
-    refuse_sweeps(scenario, "an estimate")
+    refuse_sweeps(scenario, verb)
     return replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
 
 
@@ -391,22 +375,22 @@ def memory_on_top(scenario: Scenario) -> float:
     if not scenario.sources.not_modeled:
         return 0.0
     laid = with_layout(scenario)
-    every = together(bounds_of(run(_planned(laid), laid.sources.given), laid.sources.not_modeled))
-    return every.memory_on_top if every else 0.0
+    unmodeled = together(bounds_of(run(_planned(laid), laid.sources.given), laid.sources.not_modeled))
+    return unmodeled.memory_on_top if unmodeled else 0.0
 
 
 def _planned(scenario: Scenario) -> Plan:
     """The plan of an estimate."""
-    known = scenario.catalogue
-    model = chosen_values(known, scenario.sources)["performance_model"]
-    wanted = (*RESULTS, *MAPPING_ECHO, *known.constraints, *DETAILS, *MODEL_DETAILS[model])
-    return plan(known, wanted, scenario.sources, OPTIONAL_RESULTS)
+    catalogue = scenario.catalogue
+    model = chosen_values(catalogue, scenario.sources)["performance_model"]
+    names = (*RESULTS, *MAPPING_ECHO, *catalogue.constraints, *DETAILS, *MODEL_DETAILS[model])
+    return plan(catalogue, names, scenario.sources, OPTIONAL_RESULTS)
 
 
-def _checked(scenario: Scenario, chosen: Plan, found: Results | None = None) -> Results:
+def _checked(scenario: Scenario, chosen: Plan, results: Results | None = None) -> Results:
     """The results of a plan, run here unless they are known; refuses broken rules and results that are not finite."""
-    with _told_of(scenario):
-        results = run(chosen, scenario.sources.given) if found is None else found
+    with _config_named(scenario):
+        results = run(chosen, scenario.sources.given) if results is None else results
         problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
         if problems:
             raise MappingError(problems)

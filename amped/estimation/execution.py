@@ -66,15 +66,17 @@ def executed_step(e: Estimation) -> ExecutedStep:
     layers = _layers(e, stages, chunks)
     closed = e.choices["performance_model"] == "amped"
     work = _even_work(e, stages, chunks) if closed else _work(e, layers, chunks)
-    send = (
-        e["exposed_pipeline_communication_time"] / (2 * microbatches * flushes * chunks)
-        if closed
-        else e["stage_send_time"]
-    )
+    exposed = e["exposed_pipeline_communication_time"]
+    send = exposed / (2 * microbatches * flushes * chunks) if closed else e["stage_send_time"]
     overlapped = not closed and bool(e["overlap_pipeline_communication"])
-    line = executed(e.choices["pipeline_schedule"], microbatches, work, send if stages > 1 else 0.0, overlapped)
-    return ExecutedStep(line, flushes, _sizes(e, layers, chunks), e["exposed_data_communication_time"], e["optimizer_time"],
-                        e["step_time"])  # fmt: skip
+    return ExecutedStep(
+        timeline=executed(e.choices["pipeline_schedule"], microbatches, work, send if stages > 1 else 0.0, overlapped),
+        flushes=flushes,
+        sizes=_sizes(e, layers, chunks),
+        reduction_time=e["exposed_data_communication_time"],
+        optimizer_time=e["optimizer_time"],
+        estimated_time=e["step_time"],
+    )
 
 
 def _layers(e: Estimation, stages: int, chunks: int) -> Layers:
@@ -93,19 +95,13 @@ def _ends(e: Estimation, layers: Layers, chunks: int) -> tuple[tuple[int, int], 
 
 def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
     """The times of the operators of each chunk of each stage."""
-    times, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
-    return [
-        [
-            Work(
-                *(
-                    t.of_layers(kinds) + t.embedding * ((s, c) == first) + t.output_head * ((s, c) == last)
-                    for t in times
-                )
-            )
-            for c, kinds in enumerate(own)
-        ]
-        for s, own in enumerate(layers)
-    ]
+    passes, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
+
+    def work(place: tuple[int, int], kinds: Sequence[float]) -> Work:
+        ends = place == first, place == last
+        return Work(*(t.of_layers(kinds) + t.embedding * ends[0] + t.output_head * ends[1] for t in passes))
+
+    return [[work((s, c), kinds) for c, kinds in enumerate(stage)] for s, stage in enumerate(layers)]
 
 
 def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
@@ -123,6 +119,6 @@ def _sizes(e: Estimation, layers: Layers, chunks: int) -> list[list[float]]:
     embedded, head = e["embedding_activation_bytes"], e["output_head_activation_bytes"]
     kept = [kind.bytes for kind in e.results.records("kind_activations")]
     return [
-        [on(kinds, kept) + embedded * ((s, c) == first) + head * ((s, c) == last) for c, kinds in enumerate(own)]
-        for s, own in enumerate(layers)
+        [on(kinds, kept) + embedded * ((s, c) == first) + head * ((s, c) == last) for c, kinds in enumerate(stage)]
+        for s, stage in enumerate(layers)
     ]

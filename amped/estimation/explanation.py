@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from textwrap import shorten
 
 import numpy as np
@@ -13,13 +14,12 @@ from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import MappingError, ResolveError, did_you_mean
 from amped.base.numbers import digits
-from amped.configuring.scenario import Scenario, refuse_sweeps
+from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Results, check_finite, run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
+from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, with_layout
 from amped.estimation.rules import broken_rules
-from amped.pipeline_layouts.laying_out import laid_out
 from amped.theory.language.catalogue import Catalogue, Formula
 from amped.theory.nouns.records import Record
 
@@ -87,17 +87,15 @@ def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanatio
     Raises:
         ResolveError: for an unknown name or missing inputs.
     """
-    refuse_sweeps(scenario, "explain")
-    scenario = replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources))
-    known = scenario.catalogue
+    scenario = with_layout(scenario, "explain")
+    catalogue = scenario.catalogue
     if isinstance(name, str):
-        name = _meant(name, known)
-    if not isinstance(name, str) or name not in known:
-        raise ResolveError(f"there is no quantity '{name}'", _candidates(str(name), known))
-    if known[name].is_selector:
-        chosen = plan(known, (), scenario.sources)
-        return _choice(scenario, name, chosen.choices[name])
-    chosen = plan(known, (name,), scenario.sources, known.constraints)
+        name = _meant(name, catalogue)
+    if not isinstance(name, str) or name not in catalogue:
+        raise ResolveError(f"there is no quantity '{name}'", _candidates(str(name), catalogue))
+    if catalogue[name].is_selector:
+        return _choice(scenario, name, plan(catalogue, (), scenario.sources).choices[name])
+    chosen = plan(catalogue, (name,), scenario.sources, catalogue.constraints)
     if name not in chosen.leaves and name not in chosen.by_name:
         raise ResolveError(f"'{name}' has no formula for these choices", str(dict(chosen.choices)))
     results = run(chosen, scenario.sources.given)
@@ -105,73 +103,73 @@ def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanatio
     if problems:
         raise MappingError(problems, file=scenario.label)
     check_finite(results)
-    found = _quantity(Asked(scenario, results, inside), name, set())
-    return replace(found, rows=_rows(results, name)) if found.origin == "records" else found
+    tree = _quantity(Explained(scenario, results, inside), name, set())
+    return replace(tree, rows=_rows(results, name)) if tree.origin == "records" else tree
 
 
-def _meant(name: str, known: Catalogue) -> str:
+def _meant(name: str, catalogue: Catalogue) -> str:
     """The quantity that a name or a word stands for, if there is only one."""
-    asked = aliases().asked(name)
-    only = [] if asked in known else _with_words(asked, known)
-    return only[0] if len(only) == 1 else asked
+    name = aliases().asked(name)
+    candidates = [] if name in catalogue else _with_words(name, catalogue)
+    return candidates[0] if len(candidates) == 1 else name
 
 
-def _with_words(words: str, known: Catalogue) -> list[str]:
+def _with_words(text: str, catalogue: Catalogue) -> list[str]:
     """The quantities whose names have all these words; those that every estimate gives stand first."""
-    asked = set(words.casefold().replace("-", "_").replace(" ", "_").split("_"))
-    found = [name for name in known.public if asked <= {*name.split("_")}]
-    return sorted(found, key=lambda name: (name not in GIVEN_ALWAYS, known[name].mark.kind == "records"))
+    words = set(text.casefold().replace("-", "_").replace(" ", "_").split("_"))
+    names = [name for name in catalogue.public if words <= {*name.split("_")}]
+    return sorted(names, key=lambda name: (name not in GIVEN_ALWAYS, catalogue[name].mark.kind == "records"))
 
 
-def _candidates(word: str, known: Catalogue) -> str:
+def _candidates(word: str, catalogue: Catalogue) -> str:
     """What a word may mean, one quantity a line; or the names that look like it."""
-    found = _with_words(word, known)
-    if not found:
-        return did_you_mean(word, [*known.public, *aliases().results]) or "`amped list parameters` shows them"
-    lines = ["ask for one of these:", *(f"{name}: {_first_sentence(known[name].summary)}" for name in found[:MOST])]
-    more = f"and {len(found) - MOST} more: {command('list', 'parameters', '--filter', word)}" if found[MOST:] else ""
-    return "\n    ".join([*lines, *([more] if more else [])])
-
-
-def _first_sentence(text: str) -> str:
-    return shorten(text.partition(". ")[0].removesuffix("."), WIDEST, placeholder=" …")
+    names = _with_words(word, catalogue)
+    if not names:
+        return did_you_mean(word, [*catalogue.public, *aliases().results]) or "`amped list parameters` shows them"
+    lines = ["ask for one of these:"]
+    for name in names[:MOST]:
+        sentence = catalogue[name].summary.partition(". ")[0].removesuffix(".")
+        lines.append(f"{name}: {shorten(sentence, WIDEST, placeholder=' …')}")
+    if names[MOST:]:
+        lines.append(f"and {len(names) - MOST} more: {command('list', 'parameters', '--filter', word)}")
+    return "\n    ".join(lines)
 
 
 def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:
     """Records as dictionaries of their fields; a field of a record inside another has the names of both."""
-    return tuple({"name": record.name, **dict(_told(record, ()))} for record in results.records(name))
+    return tuple({"name": record.name, **dict(_values(record, ()))} for record in results.records(name))
 
 
-def _told(record: Record, before: tuple[str, ...]) -> Iterator[tuple[str, float | str]]:
+def _values(record: Record, before: tuple[str, ...]) -> Iterator[tuple[str, float | str]]:
     """The fields of a record, and those of the records in its fields, after the names `before`."""
-    for place in (each.name for each in fields(record) if each.name != "name"):
-        value, names = getattr(record, place), (*before, place)
-        members = value if isinstance(value, tuple) and value and isinstance(value[0], Record) else ()
+    for name in (f.name for f in fields(record) if f.name != "name"):
+        value = getattr(record, name)
         if isinstance(value, Record):
-            yield from _told(value, names)
-        elif members:
-            for member in members:
-                yield from _told(member, (*before, member.name))
+            yield from _values(value, (*before, name))
+        elif isinstance(value, tuple) and value and isinstance(value[0], Record):
+            for member in value:
+                yield from _values(member, (*before, member.name))
         else:
-            yield " ".join(names), value
+            yield " ".join((*before, name)), value
 
 
 def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
-    origin = scenario.sources.origins.get(name)
-    quantity = scenario.catalogue[name]
+    origin, quantity = scenario.sources.origins.get(name), scenario.catalogue[name]
+    choice = partial(Explanation, name=name, value=value, unit="choice")
     if origin is not None:
         kind = "table row" if isinstance(origin, LookedUp) else "given"
-        return Explanation(name, value, "choice", kind, origin.where, quantity.summary)
+        return choice(origin=kind, where=origin.where, summary=quantity.summary)
     formula = quantity.chosen(frozenset(scenario.sources.given), {})
-    because = formula.because if formula else ""
-    source = formula.text["source"] if formula else ""
-    summary = formula.text["summary"] if formula else quantity.summary
-    file = formula.place if formula else ""
-    return Explanation(name, value, "choice", "default", "", summary, source, because=because, file=file)
+    if formula is None:
+        return choice(origin="default", where="", summary=quantity.summary)
+    text = formula.text
+    return choice(
+        origin="default", where="", summary=text["summary"], source=text["source"], because=formula.because, file=formula.place
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Asked:
+class Explained:
     """What is explained: the results of a scenario, with or without what chapters keep to themselves."""
 
     scenario: Scenario
@@ -196,29 +194,28 @@ class Asked:
         return [*shown], dict(Counter(kept.values()))
 
 
-def _quantity(asked: Asked, name: str, told: set[str]) -> Explanation:
-    scenario, results = asked.scenario, asked.results
+def _quantity(explained: Explained, name: str, above: set[str]) -> Explanation:
+    scenario, results = explained.scenario, explained.results
     quantity, data = scenario.catalogue[name], results.cells[name][0]
     value = data.item() if isinstance(data, np.ndarray) else "1 record" if len(data) == 1 else f"{len(data)} records"
-    unit = quantity.mark.unit
+    explanation = partial(Explanation, name=name, value=value, unit=quantity.mark.unit)
     origin = scenario.sources.origins.get(name)
     if origin is not None:
         kind, doubt = "given", ""
         if isinstance(origin, LookedUp):
             kind, doubt = "table row", ", unverified" if origin.column in origin.row.unverified else ""
-        return Explanation(name, value, unit, kind, f"{origin.where}: {origin.written}{doubt}", quantity.summary)
-    if name not in results.plan.by_name:  # a layout that amped finds before it plans
-        return Explanation(
-            name, scenario.sources.choices[name], unit, "found", "by amped, for the shortest step", quantity.summary
-        )
-    formula = results.plan.by_name[name]
-    text = formula.text
-    kind = "default" if not formula.arguments else "records" if formula.mark.kind == "records" else "calculated"
-    where = f"{formula.function.__name__}({', '.join(formula.arguments)})"
-    repeated = name in told
-    told.add(name)
-    inputs, inside = ([], {}) if repeated else asked.inputs(formula)
-    parts = tuple(_quantity(asked, argument, told) for argument in inputs)
-    return Explanation(name, value, unit, kind, where, text["summary"], text["source"], text["differs"],
-                       formula.because, repeated and bool(formula.arguments), parts, equation=text["equation"],
-                       file=formula.place, inside=inside)  # fmt: skip
+        return explanation(origin=kind, where=f"{origin.where}: {origin.written}{doubt}", summary=quantity.summary)
+    formula = results.plan.by_name.get(name)
+    if formula is None:  # a layout that amped finds before it plans
+        where, layout = "by amped, for the shortest step", scenario.sources.choices[name]
+        return explanation(value=layout, origin="found", where=where, summary=quantity.summary)
+    text, repeated = formula.text, name in above
+    above.add(name)
+    inputs, inside = ([], {}) if repeated else explained.inputs(formula)
+    return explanation(
+        origin="default" if not formula.arguments else "records" if formula.mark.kind == "records" else "calculated",
+        where=f"{formula.function.__name__}({', '.join(formula.arguments)})", summary=text["summary"], source=text["source"],
+        differs=text["differs"], because=formula.because, repeated=repeated and bool(formula.arguments),
+        parts=tuple(_quantity(explained, argument, above) for argument in inputs), equation=text["equation"],
+        file=formula.place, inside=inside,
+    )  # fmt: skip

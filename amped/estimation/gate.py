@@ -78,8 +78,8 @@ def formulas_of_the_user(scenario: Scenario, results: Results) -> list[str]:
     shipped = catalogue()
     if scenario.catalogue is shipped:
         return []
-    chosen = results.plan.by_name.items()
-    return [n for n, own in chosen if n in shipped and own.function not in [f.function for f in shipped[n].formulas]]
+    formulas = ((f, shipped[f.name].formulas) for f in results.plan.by_name.values() if f.name in shipped)
+    return [f.name for f, of_amped in formulas if f.function not in [other.function for other in of_amped]]
 
 
 def broken_laws(results: Results) -> Iterator[str]:
@@ -109,9 +109,8 @@ def pass_gate(scenario: Scenario, results: Results) -> None:
     given = given_from_inside(scenario, results)
     if given and results.number(MFU) > 1 + ROUNDING:
         raise _faster_than_its_peak(given, results.number(MFU))
-    broken = [*broken_laws(results)]
-    own = scenario.sources.rows
+    broken, rows = [*broken_laws(results)], scenario.sources.rows
     if broken and not (given or formulas_of_the_user(scenario, results)):
-        rows = {name: own[category].name for name, category in ROW_NAMES.items() if category in own}
+        named = {name: rows[category].name for name, category in ROW_NAMES.items() if category in rows}
         origins = scenario.sources.origins.items()
-        raise WrongResultError(broken, rows | {n: o.written for n, o in origins if isinstance(o, Given)})
+        raise WrongResultError(broken, named | {n: o.written for n, o in origins if isinstance(o, Given)})

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from amped.estimation.uncertainty import TIME_LAW
-from amped.estimation.validated import Ground, Validated, validated
+from amped.estimation.validated import Ground, Validated, validated, well_known
 
 MEASURED, NEAR, FAR, LAW, MISSING = "measured", "validated near", "validated far", "by law only", "not modelled"
 GRADES = (MEASURED, NEAR, FAR, LAW, MISSING)
@@ -26,8 +25,7 @@ SHOWN, LIMITS = ("experts", "precision", "software"), ("number_of_accelerators",
 
 def grade(ground: Ground, runs: Sequence[Validated] | None = None) -> str:
     """The grade of a configuration of which everything is modeled."""
-    every = validated() if runs is None else runs
-    grounds = [run.ground for run in every if run.quantity == TIME_LAW.quantity and run.confidence != "low"]
+    grounds = [run.ground for run in well_known(validated() if runs is None else runs)]
     if ground.mapping and any(IDENTITY(other) == IDENTITY(ground) for other in grounds):
         return MEASURED
     near = [other for other in grounds if other.generation == ground.generation]

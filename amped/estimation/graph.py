@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from amped.base.numbers import digits
-from amped.estimation.breakdown import OperatorLine, collectives, forward_pass, node_of, step_lines
+from amped.estimation.breakdown import OperatorLine, collectives, forward_pass, node_of, present_before, step_lines
 from amped.estimation.estimation import Estimation
 from amped.theory.nouns.records import CONTRACTIONS
 
@@ -30,8 +30,8 @@ class Node:
 
 def compute_graph(estimation: Estimation) -> list[Node]:
     """The forward pass of one layer and both ends of the network, in an order in which it can run."""
-    present, known = dict(_operators(estimation)) | dict(_collectives(estimation)), forward_pass(estimation)
-    waits = _nearest({n: dict.fromkeys(_before(n, known, present)) for n in known if n in present})
+    present, nodes = dict(_operators(estimation)) | dict(_collectives(estimation)), forward_pass(estimation)
+    waits = _nearest({n: dict.fromkeys(present_before(n, nodes, present)) for n in nodes if n in present})
     critical = _longest(waits, {n: present[n][3] for n in waits})
     return [Node(name, *present[name], name in critical, before) for name, before in waits.items()]
 
@@ -62,15 +62,6 @@ def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, 
         if c.group.degree > 1 and c.count > 0:
             detail = f"{digits(c.volume / 1e6)} MB among {c.intra:g} x {c.inter:g}"
             yield node_of(c), (c.kind, detail, estimation["layer_passes"], time)
-
-
-def _before(name: str, known: Mapping[str, tuple[str, ...]], present: Mapping[str, Any]) -> Iterator[str]:
-    """What a node waits for; if the network does not have this, what that would wait for."""
-    for before in known[name]:
-        if before in present:
-            yield before
-        else:
-            yield from _before(before, known, present)
 
 
 def _nearest(waits: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:

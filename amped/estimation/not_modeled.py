@@ -126,25 +126,26 @@ def largest(shares: Mapping[str, Share], of: tuple[str, ...]) -> float:
 
 def beside(shares: Mapping[str, Share], name: str, of: tuple[str, ...]) -> Share:
     """One of the shares of time or of memory, with what is a share of all of it."""
-    return Share(*map(sum, zip(shares[name], shares[OF_ALL[of]], strict=True)))
+    return _sum((shares[name], shares[OF_ALL[of]]))
 
 
-def together(bounds: Iterable[Bound]) -> Bound | None:
+def together(bounds: Sequence[Bound]) -> Bound | None:
     """All that is not modeled as one; None if everything is."""
-    every = list(bounds)
-    if not every:
-        return None
-    told = "; ".join(each.what for each in sorted(every, key=lambda each: -each.on_time))
-    if not all(each.shares for each in every):
-        return Bound(told, {})
-    return Bound(
-        told, {of: Share(*map(sum, zip(*(each.shares[of] for each in every), strict=True))) for of in every[0].shares}
-    )
+    shares = [bound.shares for bound in bounds]
+    names = shares[0] if shares and all(shares) else ()
+    what = "; ".join(bound.what for bound in sorted(bounds, key=lambda bound: -bound.on_time))
+    return Bound(what, {of: _sum(s[of] for s in shares) for of in names}) if bounds else None
 
 
-def with_bound(band: ErrorBand | None, error: float) -> ErrorBand | None:
-    """An error band and a bound beside it: never narrower than the band."""
-    return band and replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
+def _sum(shares: Iterable[Share]) -> Share:
+    return Share(*map(sum, zip(*shares, strict=True)))
+
+
+def with_bound(band: ErrorBand | None, error: float | None) -> ErrorBand | None:
+    """An error band and the error of a bound beside it, if there is one: never narrower than the band."""
+    if band is None or error is None:
+        return band
+    return replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
 
 
 def bounds_of(results: Results, entries: Sequence[NotModeled]) -> list[Bound]:
@@ -170,34 +171,30 @@ def network_products(results: Results) -> float:
     Each active parameter but those of embeddings is one, and scores and weighted values come beside them; in windowed
     layers only those in the window. Source: arXiv 2001.08361, section 2.1.
     """
-    matrices = results.number("active_parameters") - results.number("embedding_parameters")
-    head = results.number("tied_embeddings") * results.number("vocabulary_size") * results.number("dimensionality")
-    seen = 1 - results.number("windowed_layer_fraction") * (
-        1 - results.number("effective_attention_window") / results.number("context")
-    )
-    return matrices + head + results.number("number_of_attention_layers") * seen * _core(results)
+    number = results.number
+    matrices = number("active_parameters") - number("embedding_parameters")
+    head = number("tied_embeddings") * number("vocabulary_size") * number("dimensionality")
+    window = number("effective_attention_window") / number("context")
+    seen = 1 - number("windowed_layer_fraction") * (1 - window)
+    return matrices + head + number("number_of_attention_layers") * seen * _core(results)
 
 
 def _core(results: Results) -> float:
-    return core_products(
-        results.number("context"),
-        results.number("attention_heads"),
-        results.number("head_dimension"),
-        results.number("value_head_dimension"),
-    )
+    sizes = ("context", "attention_heads", "head_dimension", "value_head_dimension")
+    return core_products(*map(results.number, sizes))
 
 
 def _part_parameters(results: Results, part: str) -> tuple[float, float]:
     """The parameters of a part of one layer, and those of them that a token uses."""
-    shared = results.number("router_and_shared_expert_parameters")
+    shared, expert = results.number("router_and_shared_expert_parameters"), results.number("expert_parameters")
     kinds = {
         **dict.fromkeys(("attention_core", "norms", "quantization"), (0.0, 0.0)),
         "shared_experts": (shared,) * 2,
         "attention": (results.number("attention_parameters"),) * 2,
         "dense_feedforward": (results.number("feedforward_parameters"),) * 2,
         "mixture": (
-            shared + results.number("number_of_experts") * results.number("expert_parameters"),
-            shared + results.number("experts_per_token") * results.number("expert_parameters"),
+            shared + results.number("number_of_experts") * expert,
+            shared + results.number("experts_per_token") * expert,
         ),
     }
     if part in kinds:
@@ -218,32 +215,24 @@ def _counted(results: Results) -> dict[str, float]:
 
 def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, float]:
     """The bytes that some operators of an average layer move, and those that they keep."""
-    operators = [each for name in names if name in results.cells for each in results.records(name)]
-    moved = sum(float((each.read + each.written) * each.count) for each in operators)
-    return moved, sum(float(each.stash * each.count) for each in operators)
+    operators = [o for name in names if name in results.cells for o in results.records(name)]
+    return sum((o.read + o.written) * o.count for o in operators), sum(o.stash * o.count for o in operators)
 
 
 def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
     """The shares of an entry, both sides."""
     saved, added = _of_parts(results, entry.saves), _of_parts(results, entry.adds)
-    in_place, own = _in_place(results, entry), _own(results, entry)
+    in_place, itself = _of_layers(results, entry.touches, entry.layers) if entry.touches else {}, _own(results, entry)
     return {
-        of: Share((in_place.get(of, 0) + saved[of]) / whole, (own.get(of, 0) + added[of]) / whole)
+        of: Share((in_place.get(of, 0) + saved[of]) / whole, (itself.get(of, 0) + added[of]) / whole)
         for of, whole in counted.items()
     }
 
 
-def _in_place(results: Results, entry: NotModeled) -> dict[str, float]:
-    """What is counted in the place of an entry."""
-    return _of_layers(results, entry.touches, entry.layers) if entry.touches else {}
-
-
 def _of_parts(results: Results, shares: Mapping[str, float]) -> dict[str, float]:
     """The sum of shares of parts: of all layers, of a step's time, or of memory."""
-    every = {part: _part(results, part) for part in shares}
-    return {
-        of: sum(every[part].get(of, 0.0) * shares[part] for part in shares) for of in (*TIME, *MEMORY, *OF_ALL.values())
-    }
+    sizes = [(_part(results, part), share) for part, share in shares.items()]
+    return {of: sum(size.get(of, 0.0) * share for size, share in sizes) for of in (*TIME, *MEMORY, *OF_ALL.values())}
 
 
 def _part(results: Results, part: str) -> dict[str, float]:
@@ -269,9 +258,9 @@ def _part(results: Results, part: str) -> dict[str, float]:
 def _streamed(results: Results, part: str) -> dict[str, float]:
     """What kernels that pass over memory take of a step, and keep; they have no products."""
     names, _ = OPERATORS[part]
-    operators = {each.name for name in names for each in results.records(name)}
-    times = [(each.name, float(each.time * each.count)) for each in results.records("layer_durations")]
-    share = sum(time for name, time in times if name in operators) / sum(time for _, time in times)
+    operators = {o.name for name in names for o in results.records(name)}
+    durations = results.records("layer_durations")
+    share = sum(d.time * d.count for d in durations if d.name in operators) / sum(d.time * d.count for d in durations)
     computed = sum(results.number(name) for name in COMPUTED)
     return {"step": share * computed, "kept": _operator_bytes(results, names)[1] * results.number("layers")}
 
@@ -291,16 +280,11 @@ def _of_layers(results: Results, part: str, layers: float) -> dict[str, float]:
 
 def _own(results: Results, entry: NotModeled) -> dict[str, float]:
     """What an entry itself has: bytes of a micro-batch on one accelerator, where tensor-parallel ranks share it evenly."""
-    ranks = results.number("tensor_parallel_degree")
-    values = (
-        entry.values_of_a_token
-        * results.number("microbatch_size")
-        * results.number("context")
-        / results.number("context_parallel_degree")
-    )
-    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * results.number("context")
+    number, ranks = results.number, results.number("tensor_parallel_degree")
+    values = entry.values_of_a_token * number("microbatch_size") * number("context") / number("context_parallel_degree")
+    of_a_token = entry.products_of_a_token + entry.products_of_a_pair * number("context")
     return {
         "products": entry.parameters + of_a_token, "parameters": entry.parameters,
-        "bytes": (3 * entry.parameters * results.number("weight_precision") + 6 * values * results.number("activation_precision")) / ranks,
-        "kept": values * results.number("activation_precision") / ranks, "held": entry.bytes_of_an_accelerator,
+        "bytes": (3 * entry.parameters * number("weight_precision") + 6 * values * number("activation_precision")) / ranks,
+        "kept": values * number("activation_precision") / ranks, "held": entry.bytes_of_an_accelerator,
     }  # fmt: skip

@@ -30,8 +30,7 @@ ALIKE = "your own runs"
 
 def own_runs(row: Row) -> tuple[Validated, ...]:
     """The runs that a row of kernel efficiencies was calibrated to; none if it was not, or is amped's own."""
-    written = row.columns.get(COLUMN) or ()
-    return tuple(own_run(run["id"], run["error_fraction"], ground_from(run)) for run in written)
+    return tuple(own_run(run["id"], run["error_fraction"], ground_from(run)) for run in row.columns.get(COLUMN) or ())
 
 
 def own_run(name: str, error_fraction: float, ground: Ground) -> Validated:
@@ -52,8 +51,8 @@ def own_size(sizes: Sequence[float]) -> float:
     """
     student = STUDENT[min(len(sizes), len(STUDENT)) - 1]
     usual = math.sqrt(float(np.mean(np.square(sizes))))
-    known = conformal_quantile(sizes) if len(sizes) >= TIME_LAW.fewest else None
-    return max(student * SCATTER, student * usual if known is None else known)
+    quantile = conformal_quantile(sizes) if len(sizes) >= TIME_LAW.fewest else None
+    return max(student * SCATTER, student * usual if quantile is None else quantile)
 
 
 def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) -> ErrorBand:
@@ -64,4 +63,5 @@ def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) ->
     beyond = error_band(ground, runs, OWN_LAW).beyond
     size = own_size([run.size_without_source for run in runs])
     fraction = math.expm1(size * WIDENED ** len(beyond))
-    return ErrorBand(max(fraction, of_others.error_fraction) if beyond else fraction, len(runs), ALIKE, beyond)
+    fraction = max(fraction, of_others.error_fraction) if beyond else fraction
+    return ErrorBand(fraction, runs=len(runs), alike=ALIKE, beyond=beyond)

@@ -25,8 +25,8 @@ def may_leave_places(accelerators: int) -> bool:
 
 def fillings(accelerators: int, usable: float) -> tuple[int, ...]:
     """The numbers of places that are tried: the divisors of the run's number of accelerators."""
-    found = tuple(d for d in divisors(accelerators) if d <= usable)
-    return found if may_leave_places(accelerators) else found[-1:]
+    places = tuple(d for d in divisors(accelerators) if d <= usable)
+    return places if may_leave_places(accelerators) else places[-1:]
 
 
 def refilled(scenario: Scenario, results: Results) -> Scenario | None:
@@ -36,30 +36,25 @@ def refilled(scenario: Scenario, results: Results) -> Scenario | None:
     if placed or not may_leave_places(accelerators):
         return None
     places = fillings(accelerators, results.number(USABLE))
-    tried = replace(scenario, sources=_filling(scenario, 1.0))
-    fewer = _distinct(tried, np.array(places, np.float64), tuple(map(results.number, PLACED)))
+    filled, rules = replace(scenario, sources=_filling(scenario, 1.0)), scenario.catalogue.constraints
+    fewer = _distinct(filled, np.array(places, np.float64), tuple(map(results.number, PLACED)))
     if not len(fewer):
         return None
-    found = _asked(tried, (TIME, *_rules(scenario)), fewer)
-    keeps = np.logical_and.reduce([found.whole(name) > 0 for name in _rules(scenario) if name in found.cells])
-    times = np.where(keeps, found.whole(TIME), np.inf)
+    refills = _results(filled, (TIME, *rules), fewer)
+    keeps = np.logical_and.reduce([refills.whole(name) > 0 for name in rules if name in refills.cells])
+    times = np.where(keeps, refills.whole(TIME), np.inf)
     if times.min() >= results.number(TIME):
         return None
     return replace(scenario, sources=_filling(scenario, float(fewer[np.argmin(times)])))
 
 
-def _rules(scenario: Scenario) -> tuple[str, ...]:
-    return tuple(scenario.catalogue.constraints)
-
-
 def _filling(scenario: Scenario, places: float) -> Sources:
     """The sources with this number of filled places."""
-    own = scenario.sources
-    chosen = Given(places, places, "the fastest way to fill a fast domain")
-    return replace(own, given=own.given | {FILLED: places}, origins=own.origins | {FILLED: chosen})
+    sources, origin = scenario.sources, Given(places, places, "the fastest way to fill a fast domain")
+    return replace(sources, given=sources.given | {FILLED: places}, origins=sources.origins | {FILLED: origin})
 
 
-def _asked(scenario: Scenario, names: tuple[str, ...], places: Array) -> Results:
+def _results(scenario: Scenario, names: tuple[str, ...], places: Array) -> Results:
     """Some quantities for each number of filled places."""
     sources = scenario.sources
     chosen = plan(scenario.catalogue, names, sources)
@@ -68,7 +63,7 @@ def _asked(scenario: Scenario, names: tuple[str, ...], places: Array) -> Results
 
 def _distinct(scenario: Scenario, places: Array, full: tuple[float, ...]) -> Array:
     """The numbers of places whose degrees inside the domain differ from one another and from the fullest placement."""
-    found = _asked(scenario, PLACED, places)
-    inside = zip(*(found.whole(name).tolist() for name in PLACED), strict=True)
+    results = _results(scenario, PLACED, places)
+    inside = zip(*(results.whole(name).tolist() for name in PLACED), strict=True)
     first = dict(reversed([*zip(inside, places.tolist(), strict=True)]))
     return np.array([place for parts, place in first.items() if parts != full])

@@ -19,6 +19,9 @@ from amped.theory.nouns.conditions import OFFLOADS
 Change = Mapping[str, float | str]
 LARGEST_DEGREE = 4096
 SWITCHES = ("flash_attention", "sequence_parallel", "activation_function_recomputation", "in_place_norm")
+AGAIN = "activation_recomputation"
+# For each kind of recomputation, the kinds that keep less.
+MORE_AGAIN = {"none": ("selective", "full")} | dict.fromkeys(("selective", "block", "kept_products"), ("full",))
 TARGETS = ("fits_in_memory", "step_time")
 # What one copy of all weights, gradients and optimizer states takes, and the room for it on an accelerator.
 COPY = ("number_of_parameters", "weight_precision", "gradient_precision", "whole_gradient_bytes_per_parameter",
@@ -65,14 +68,14 @@ class _Room:
         """The room of an estimate."""
         offloaded = {name: float(e[name]) if name in e else 0.0 for name in OFFLOADS}
         try:
-            found = run(plan(e.scenario.catalogue, COPY, e.scenario.sources), e.scenario.sources.given)
+            copy = run(plan(e.scenario.catalogue, COPY, e.scenario.sources), e.scenario.sources.given)
         except AmpedError:
             return cls(weight=0.0, gradient=0.0, optimizer=0.0, available=0.0, offloaded=offloaded)
-        size, weight, gradient, whole, optimizer, accelerators, available = map(found.number, COPY)
-        each = size / accelerators
+        size, weight, gradient, whole, optimizer, accelerators, available = map(copy.number, COPY)
+        share = size / accelerators
         gradient = min(gradient, whole) if whole > 0 else gradient
         return cls(
-            weight=each * weight, gradient=each * gradient, optimizer=each * optimizer,
+            weight=share * weight, gradient=share * gradient, optimizer=share * optimizer,
             available=available, offloaded=offloaded,
         )  # fmt: skip
 
@@ -89,10 +92,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
     largest = min(e["largest_microbatch_size"], e["microbatch_size"] - 1)
     size = next((b for b in range(int(largest), 0, -1) if e["minibatch_size"] % b == 0), None)
     smaller: list[Change] = [{"microbatch_size": float(size)}] if size else []
-    modes = {"none": ("selective", "full")} | dict.fromkeys(("selective", "block", "kept_products"), ("full",))
-    recomputing: list[Change] = [
-        {"activation_recomputation": mode} for mode in modes.get(e.choices["activation_recomputation"], ())
-    ]
+    recomputing: list[Change] = [{AGAIN: mode} for mode in MORE_AGAIN.get(e.choices[AGAIN], ())]
     stages = e.scenario.offered_zero_stages
     sharding: list[Change] = [{"zero_stage": float(stage)} for stage in stages if stage > e["zero_stage"]]
     switches: list[Change] = [{name: 1.0} for name in SWITCHES if name in e and not e[name]]
@@ -116,10 +116,10 @@ def _larger(e: Estimation, factor: int, others: Change) -> list[Change]:
 
 def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
     """The step time with the change; None if it breaks a rule or does not fit."""
-    known = e.scenario.catalogue
+    catalogue = e.scenario.catalogue
     try:
-        sources = laid_out(known, without_own_layout(_changed(e, change)))
-        chosen = plan(known, (*TARGETS, *known.constraints), sources)
+        sources = laid_out(catalogue, without_own_layout(_changed(e, change)))
+        chosen = plan(catalogue, (*TARGETS, *catalogue.constraints), sources)
         results = run(chosen, sources.given)
     except AmpedError:
         return None
@@ -128,13 +128,13 @@ def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
 
 def _changed(e: Estimation, change: Change) -> Sources:
     """The sources with the change, on the same number of accelerators."""
-    own, known = e.scenario.sources, e.scenario.catalogue
-    dropped = {name for changed in change for name in known[changed].replaces}
+    sources, catalogue = e.scenario.sources, e.scenario.catalogue
+    dropped = {name for changed in change for name in catalogue[changed].replaces}
     if any(name.endswith("_parallel_degree") for name in change):
-        dropped |= {n for n in own.given if n.endswith("data_parallel_degree")}
-    numbers = {name: value for name, value in change.items() if not isinstance(value, str)}
-    given = {name: value for name, value in own.given.items() if name not in dropped}
+        dropped |= {n for n in sources.given if n.endswith("data_parallel_degree")}
+    given = {name: value for name, value in sources.given.items() if name not in dropped}
     if "number_of_nodes" not in given:
         given["number_of_accelerators"] = e["number_of_accelerators"]
-    choices = own.choices | {name: value for name, value in change.items() if isinstance(value, str)}
-    return replace(own, given=given | numbers, choices=choices)
+    choices = {name: value for name, value in change.items() if isinstance(value, str)}
+    numbers = {name: value for name, value in change.items() if name not in choices}
+    return replace(sources, given=given | numbers, choices=sources.choices | choices)

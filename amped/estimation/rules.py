@@ -46,9 +46,8 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
             continue  # another rule reports what does not divide
         listed = ", ".join(f"{argument} = {value:.10g}" for argument, value in values.items())
         adjusted = _adjusted(formula, scenario)
-        told = f"{listed}: {formula.text['summary']}"
         advice = _advice(scenario, results, name, adjusted) + _even_layout(formula, results)
-        yield Problem(told, _where(scenario, adjusted, formula), advice)
+        yield Problem(f"{listed}: {formula.text['summary']}", _where(scenario, adjusted, formula), advice)
 
 
 def _adjusted(formula: Formula, scenario: Scenario) -> str:
@@ -86,12 +85,12 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
     if not value < LARGEST_WHOLE:
         return f"rule {rule}; {adjusted} is absurdly large"
     whole = _near(scenario.catalogue[adjusted].mark, value)
-    for wanted in (rules, [rule]):
-        keeps = _keeping(scenario, wanted, adjusted, whole)
-        near = (*keeps[keeps < value][-1:], *keeps[keeps > value][:1])
+    for kept in (rules, [rule]):
+        keeping = _keeping(scenario, kept, adjusted, whole)
+        near = (*keeping[keeping < value][-1:], *keeping[keeping > value][:1])
         if near:
-            told = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
-            return told if wanted == rules or len(rules) == 1 else f"{told} (another rule stays broken)"
+            advice = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
+            return advice if len(kept) == len(rules) else f"{advice} (another rule stays broken)"
     return f"rule {rule}; no {adjusted} near it keeps it"
 
 
@@ -99,7 +98,7 @@ def _even_layout(formula: Formula, results: Results) -> str:
     """For a rule about a listed layout: the most even layout with all stages and layers, as a text."""
     if not any(argument.startswith("number_of_listed_") for argument in formula.arguments):
         return ""
-    stages, layers = (int(results.number(name)) for name in ("pipeline_parallel_degree", "layers"))
+    stages, layers = int(results.number("pipeline_parallel_degree")), int(results.number("layers"))
     least, more = divmod(layers, stages)
     even = as_runs([least] * (stages - more) + [least + 1] * more)
     return f"; of {stages} stages with {layers} layers: pipeline_layout = {even}" if least else ""

@@ -10,8 +10,6 @@ from amped.estimation.estimation import Estimation
 from amped.theory.nouns.stage_records import Stage, had
 
 MODULES = "multi_token_prediction"
-
-
 # What is told of a stage, by the records that say it.
 RECORDS = ("pipeline_stages", "stage_parameters", "stage_states", "stage_activations", "stage_working")
 
@@ -83,21 +81,22 @@ def _line(
     times: tuple[float, float],
 ) -> StageLine:
     whole = parameters.whole(e.results.records("parameter_classes"), e.results.records("parameter_groups"))
-    first = place == 0
-    copies = had(stage.has_output_head, e["tied_embedding_parameters"]) * (not first)
-    temporary = working.bytes + e["weight_buffer_bytes"]
-    kept = float(states.weight), float(states.gradient), float(states.optimizer_state)
-    ends, (busy, idle) = tuple(_ends(stage)), times
-    return StageLine(place, _layers(e, stage), ends, float(whole - copies), *kept, float(activations.bytes), float(temporary),
-                     busy, idle)  # fmt: skip
+    copies = had(stage.has_output_head, e["tied_embedding_parameters"]) if place else 0.0
+    busy_time, idle_time = times
+    return StageLine(
+        stage=place, layers=_layers(e, stage), ends=tuple(_ends(stage)), parameters=whole - copies,
+        weight_bytes=states.weight, gradient_bytes=states.gradient, optimizer_state_bytes=states.optimizer_state,
+        activation_bytes=activations.bytes, temporary_bytes=working.bytes + e["weight_buffer_bytes"],
+        busy_time=busy_time, idle_time=idle_time,
+    )  # fmt: skip
 
 
 def _layers(e: Estimation, stage: Any) -> dict[str, float]:
     """The number of layers of each kind, and of modules that predict further tokens if there are any."""
     names = tuple(kind.name for kind in e.results.records("layer_kinds"))
     modules = stage.kinds[-1] if len(stage.kinds) > len(names) else had(stage.has_output_head, e[f"{MODULES}_layers"])
-    found = dict(zip(names, map(float, stage.kinds), strict=False))
-    return found | ({MODULES: float(modules)} if e[f"{MODULES}_layers"] else {})
+    layers = dict(zip(names, map(float, stage.kinds), strict=False))
+    return layers | ({MODULES: float(modules)} if e[f"{MODULES}_layers"] else {})
 
 
 def _ends(stage: Any) -> Iterator[str]:

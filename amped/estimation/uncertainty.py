@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from amped.base.record import dataclass
-from amped.estimation.validated import STEP_TIME, Ground, Validated, error_size, validated
+from amped.estimation.validated import STEP_TIME, Ground, Validated, error_size, validated, well_known
 
 COVERED = 0.8
 # The factor by which each property that no validated run has widens the band. With it, if each source is left out in
@@ -70,13 +70,14 @@ class ErrorLaw:
 
 
 TIME_LAW = ErrorLaw(
-    STEP_TIME, NEAREST, "accelerator", (("experts",), ()), 9, {"accelerator": "no run on {} was validated"},
-    "all validated runs on {} are of one source", least_of_few=True,
+    quantity=STEP_TIME, classes=NEAREST, kin="accelerator", of_new_kin=(("experts",), ()), fewest=9,
+    unknown={"accelerator": "no run on {} was validated"}, one_source="all validated runs on {} are of one source",
+    least_of_few=True,
 )  # fmt: skip
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
 MEMORY_LAW = ErrorLaw(
-    "memory_per_accelerator_bytes", (("software",), ()), "software", ((),), 5,
-    {"software": "no memory was read with {}", "accelerator": "no memory was read on {}"},
+    quantity="memory_per_accelerator_bytes", classes=(("software",), ()), kin="software", of_new_kin=((),), fewest=5,
+    unknown={"software": "no memory was read with {}", "accelerator": "no memory was read on {}"},
 )  # fmt: skip
 ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
 
@@ -115,60 +116,57 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
     Less knowledge never makes a band narrower: for an accelerator without runs it is at least as wide as for any other.
     Each property that no validated run has widens a band.
     """
-    known, doubtful = _by_confidence(runs, law)
-    beyond = tuple(_beyond(ground, known, law))
-    is_new = getattr(ground, law.kin) not in _by_kin(known, law)
-    nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, known, law)
+    runs, doubtful = _by_confidence(runs, law)
+    beyond = tuple(_beyond(ground, runs, law))
+    is_new = not _like(ground, runs, (law.kin,))
+    nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, runs, law)
     if nearest is None:
-        return ErrorBand(math.nan, 0, "no validated run", beyond)
-    size = max(nearest.size, _least_without(ground, known, law)) * WIDENED ** len(beyond)
-    least = _least_of_few(ground, known, nearest, law)
-    band = ErrorBand(math.expm1(max(size, least)), len(nearest.runs), _told(ground, nearest), beyond)
-    return max((band, *_doubted(ground, known, doubtful, law, beyond)), key=lambda other: other.error_fraction)
+        return ErrorBand(math.nan, runs=0, alike="no validated run", beyond=beyond)
+    size = max(nearest.size, _least_without(ground, runs, law)) * WIDENED ** len(beyond)
+    least = _least_of_few(ground, runs, nearest, law)
+    in_common = ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
+    band = ErrorBand(math.expm1(max(size, least)), runs=len(nearest.runs), alike=in_common, beyond=beyond)
+    return max((band, *_doubted(ground, runs, doubtful, law, beyond)), key=lambda other: other.error_fraction)
 
 
-def _told(ground: Ground, nearest: _Class) -> str:
-    """What the runs of a class have in common, in words."""
-    return ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
-
-
-def _least_without(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> float:
+def _least_without(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> float:
     """The size of error of the widest class, where too few runs have one of the properties that the band needs; else zero."""
-    return (_most_of_runs(law, known) or 0.0) if [*_rarely_known(ground, known, law)] else 0.0
+    return (_most_of_runs(law, runs) or 0.0) if any(_rarely_known(ground, runs, law)) else 0.0
 
 
-def _rarely_known(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
+def _rarely_known(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
     """The properties that a band needs and that fewer runs have than a class needs."""
-    yield from (name for name in law.unknown if len(_like(ground, known, (name,))) < law.fewest)
+    yield from (name for name in law.unknown if len(_like(ground, runs, (name,))) < law.fewest)
 
 
-def _least_of_few(ground: Ground, known: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
+def _least_of_few(ground: Ground, runs: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
     """The widest band of kin with enough runs, where the class has none of this kin; else zero."""
     if not law.least_of_few or law.kin in nearest.names:
         return 0.0
     of_network = tuple(name for name in nearest.names if name in NETWORK)
-    return _widest_of_kin(_like(ground, _of_several_sources(known, law), of_network), law)
+    return _widest_of_kin(_like(ground, _of_several_sources(runs, law), of_network), law)
 
 
 def _doubted(
-    ground: Ground, known: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
+    ground: Ground, runs: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
 ) -> Iterator[ErrorBand]:
     """For each property that too few runs have: the band of the runs with badly known inputs that have it.
 
     Their errors are those of today's fit, which has not seen them.
     """
-    for name in _rarely_known(ground, known, law):
+    for name in _rarely_known(ground, runs, law):
         doubts = _like(ground, doubtful, (name,))
         if doubts:
             sizes = [error_size(run.error_fraction) for run in doubts]
-            told = f"{getattr(ground, name)}, inputs known badly"
-            yield ErrorBand(math.expm1(conformal_quantile(sizes) or max(sizes)), len(doubts), told, beyond)
+            fraction = math.expm1(conformal_quantile(sizes) or max(sizes))
+            in_common = f"{getattr(ground, name)}, inputs known badly"
+            yield ErrorBand(fraction, runs=len(doubts), alike=in_common, beyond=beyond)
 
 
 def alike(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> Sequence[Validated]:
     """The runs of the nearest class that has enough of them for an error band."""
-    found = _nearest_class(ground, _by_confidence(runs, law)[0], law.classes, partial(_most_of_runs, law))
-    return found.runs if found else ()
+    nearest = _nearest_class(ground, _by_confidence(runs, law)[0], law.classes, partial(_most_of_runs, law))
+    return nearest.runs if nearest else ()
 
 
 def holds(band: ErrorBand, run: Validated) -> bool:
@@ -193,8 +191,8 @@ def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVER
     Source: Lee, Barber and Willett, arXiv 2306.06342, section 3.
     """
     needed, weight = covered * (len(groups) + 1), 0.0
-    for size, own in sorted((size, 1 / len(group)) for group in groups for size in group):
-        weight += own
+    for size, share in sorted((size, 1 / len(group)) for group in groups for size in group):
+        weight += share
         if weight >= needed - ROUNDING:
             return size
     return None
@@ -202,53 +200,53 @@ def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVER
 
 def _by_confidence(runs: Sequence[Validated] | None, law: ErrorLaw) -> tuple[list[Validated], list[Validated]]:
     """The runs whose inputs are known well, and those whose inputs are known badly."""
-    every = [run for run in (validated() if runs is None else runs) if run.quantity == law.quantity]
-    return [run for run in every if run.confidence != "low"], [run for run in every if run.confidence == "low"]
+    runs = validated() if runs is None else runs
+    doubtful = [run for run in runs if run.quantity == law.quantity and run.confidence == "low"]
+    return well_known(runs, law.quantity), doubtful
 
 
-def _nearest(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
+def _nearest(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
     """The class that the band comes from, for a kin that was validated."""
-    return _nearest_class(ground, _of_several_sources(known, law) or known, law.classes, partial(_most_of_runs, law))
+    return _nearest_class(ground, _of_several_sources(runs, law) or runs, law.classes, partial(_most_of_runs, law))
 
 
-def _nearest_of_new_kin(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> _Class | None:
+def _nearest_of_new_kin(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
     """The class that the band comes from, for a kin without a run: others where each was new.
 
     It is no better known than runs with its software, and less well known than each of the others. Errors where each
     was new need no widening for being new; `error_band` widens by it once.
     """
-    new = _nearest_class(ground, known, law.of_new_kin, partial(_most_of_kin, law))
-    found = new or _nearest_class(ground, known, law.of_new_kin, partial(_most_of_runs, law))
-    if found is None:
+    new = _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_kin, law))
+    nearest = new or _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_runs, law))
+    if nearest is None:
         return None
-    several = _of_several_sources(known, law)
-    same = _most_of_runs(law, _like(ground, several, (*found.names, "software"))) or 0.0
-    least = _widest_of_kin(_like(ground, several, found.names), law) if law.least_of_few else 0.0
-    return found._replace(size=max(found.size / WIDENED if new else found.size, same / WIDENED, least))
+    several = _of_several_sources(runs, law)
+    same = _most_of_runs(law, _like(ground, several, (*nearest.names, "software"))) or 0.0
+    least = _widest_of_kin(_like(ground, several, nearest.names), law) if law.least_of_few else 0.0
+    return nearest._replace(size=max(nearest.size / WIDENED if new else nearest.size, same / WIDENED, least))
 
 
 def _widest_of_kin(like: Sequence[Validated], law: ErrorLaw) -> float:
     """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
-    return max((_most_of_runs(law, own) or 0.0 for own in _by_kin(like, law).values()), default=0.0)
+    return max((_most_of_runs(law, runs) or 0.0 for runs in _by_kin(like, law).values()), default=0.0)
 
 
 def _nearest_class(
-    ground: Ground, known: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
+    ground: Ground, runs: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
 ) -> _Class | None:
     """The nearest class of a configuration that has enough runs; None if none has."""
     for names in classes:
-        like = _like(ground, known, names)
+        like = _like(ground, runs, names)
         size = most(like)
         if size is not None:
             return _Class(names, like, size)
     return None
 
 
-def _like(ground: Ground, known: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
+def _like(ground: Ground, runs: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
     """The runs that have these properties of a configuration."""
     properties = attrgetter(*names) if names else lambda _: None
-    own = properties(ground)
-    return [run for run in known if properties(run.ground) == own]
+    return [run for run in runs if properties(run.ground) == properties(ground)]
 
 
 def _most_of_runs(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
@@ -258,42 +256,41 @@ def _most_of_runs(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
 
 def _most_of_kin(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
     """The size of error that most runs of a new kin keep; None if there are too few kin."""
-    return quantile_of_groups([[run.size_without_accelerator for run in own] for own in _by_kin(like, law).values()])
+    return quantile_of_groups([[run.size_without_accelerator for run in runs] for runs in _by_kin(like, law).values()])
 
 
-def _of_several_sources(known: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
+def _of_several_sources(runs: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
     """The runs of kin that a fit without a run's source still knows from another source."""
-    by_kin = _by_kin(known, law)
-    return [run for own in by_kin.values() if not _is_of_one_source(own, law) for run in own]
+    kin = _by_kin(runs, law).values()
+    return [run for of_kin in kin if not _is_of_one_source(of_kin, law) for run in of_kin]
 
 
-def _is_of_one_source(own: Sequence[Validated], law: ErrorLaw) -> bool:
+def _is_of_one_source(runs: Sequence[Validated], law: ErrorLaw) -> bool:
     """Whether a fit without one source has seen none of these runs."""
-    return bool(law.one_source) and len({run.source for run in own}) == 1
+    return bool(law.one_source) and len({run.source for run in runs}) == 1
 
 
 def _by_kin(runs: Sequence[Validated], law: ErrorLaw) -> dict[str, list[Validated]]:
     """The runs of each kin."""
-    found: dict[str, list[Validated]] = {}
+    by_kin: dict[str, list[Validated]] = {}
     for run in runs:
-        found.setdefault(getattr(run.ground, law.kin), []).append(run)
-    return found
+        by_kin.setdefault(getattr(run.ground, law.kin), []).append(run)
+    return by_kin
 
 
-def _beyond(ground: Ground, known: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
+def _beyond(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
     """The properties that no validated run has, among those of the kin (as: on the same accelerator), else among all."""
-    own = getattr(ground, law.kin)
-    like = _by_kin(known, law).get(own, [])
+    like = _like(ground, runs, (law.kin,))
     if _is_of_one_source(like, law):
-        yield law.one_source.format(own)
-    for name, told in law.unknown.items():
-        if not _like(ground, known, (name,)):
-            yield told.format(getattr(ground, name) or f"this {name}")
-    kin = [run.ground for run in like or known]
-    for name, told in (("experts", "network"), ("precision", "precision"), ("software", "software")):
-        own = getattr(ground, name)
-        if name not in law.unknown and own and own not in {getattr(g, name) for g in kin}:
-            yield f"no {told} like this one ({own})"
+        yield law.one_source.format(getattr(ground, law.kin))
+    for name, sentence in law.unknown.items():
+        if not _like(ground, runs, (name,)):
+            yield sentence.format(getattr(ground, name) or f"this {name}")
+    kin = [run.ground for run in like or runs]
+    for name, noun in (("experts", "network"), ("precision", "precision"), ("software", "software")):
+        value = getattr(ground, name)
+        if name not in law.unknown and value and value not in {getattr(g, name) for g in kin}:
+            yield f"no {noun} like this one ({value})"
     for name in ("number_of_accelerators", "number_of_parameters", "context"):
         most = max((getattr(g, name) for g in kin), default=0.0)
         if getattr(ground, name) > most:

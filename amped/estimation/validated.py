@@ -29,6 +29,7 @@ CAUSAL_UTILIZATION = "model_flops_utilization_counting_causal_scores"
 # What a run has in words; and its errors in fits that have not seen something.
 TEXTS = ("id", "source", "quantity", "confidence")
 WITHOUT = ("without_source", "without_accelerator")
+ERRORS = ("error_fraction", *WITHOUT)
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,15 @@ def best_utilization(ground: Ground) -> tuple[float, str]:
 
     It is that of its accelerator, or of all if none was validated on it; causal scores count. Infinity if there is no run.
     """
-    runs = [r for r in validated() if r.quantity == STEP_TIME and r.confidence != "low"]
-    alike = [r for r in runs if r.ground.precision == ground.precision]
+    alike = [r for r in well_known(validated()) if r.ground.precision == ground.precision]
     on_it = [r for r in alike if r.ground.accelerator == ground.accelerator]
     where = ground.accelerator if on_it else "any accelerator"
     return max((r.utilization for r in on_it or alike), default=math.inf), where
+
+
+def well_known(runs: Sequence[Validated], quantity: str = STEP_TIME) -> list[Validated]:
+    """The runs with an error of a quantity whose inputs are known well."""
+    return [run for run in runs if run.quantity == quantity and run.confidence != "low"]
 
 
 def error_size(error_fraction: float) -> float:
@@ -147,21 +152,15 @@ def validated() -> tuple[Validated, ...]:
 
 
 def _run(line: dict[str, str]) -> Validated:
-    without_source, without_accelerator = (float(line[name]) if line[name] else None for name in WITHOUT)
-    return Validated(
-        line["id"], line["source"], line["confidence"], float(line["error_fraction"]), ground_from(line), line["quantity"],
-        without_source, without_accelerator, float(line["utilization"] or 0.0),
-    )  # fmt: skip
+    texts: dict[str, Any] = {name: line[name] for name in TEXTS}
+    errors: dict[str, Any] = {name: float(line[name]) if line[name] else None for name in ERRORS}
+    return Validated(ground=ground_from(line), utilization=float(line["utilization"] or 0.0), **texts, **errors)
 
 
 def as_file(runs: Sequence[Validated]) -> str:
     """The runs as the file that `validated` reads."""
     stream = io.StringIO()
-    writer = csv.DictWriter(
-        stream,
-        [*TEXTS, "error_fraction", *WITHOUT, "utilization", *(f.name for f in fields(Ground))],
-        lineterminator="\n",
-    )
+    writer = csv.DictWriter(stream, [*TEXTS, *ERRORS, "utilization", *READING], lineterminator="\n")
     writer.writeheader()
     for run in runs:
         writer.writerow({name: getattr(run, name) for name in TEXTS} | _numbers(run))
@@ -169,7 +168,9 @@ def as_file(runs: Sequence[Validated]) -> str:
 
 
 def _numbers(run: Validated) -> dict[str, Any]:
-    errors = {name: getattr(run, name) for name in ("error_fraction", *WITHOUT)}
-    told: dict[str, Any] = {name: "" if error is None else f"{error:.5f}" for name, error in errors.items()}
-    told["utilization"] = f"{run.utilization:.4f}" if run.utilization else ""
-    return told | {name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()}
+    errors = {name: getattr(run, name) for name in ERRORS}
+    return {
+        **{name: "" if error is None else f"{error:.5f}" for name, error in errors.items()},
+        "utilization": f"{run.utilization:.4f}" if run.utilization else "",
+        **{name: f"{v:.12g}" if isinstance(v, float) else v for name, v in asdict(run.ground).items()},
+    }

@@ -205,7 +205,7 @@ def estimates_of(
             scenarios[config] = m.scenario(lookup_tables)
         except AmpedError as error:
             estimates[config] = error
-    estimates.update(zip(scenarios, estimated_each([*scenarios.values()], Estimation), strict=True))
+    estimates.update(zip(scenarios, estimated_each([*scenarios.values()]), strict=True))
     return [_residuals_of_row(m, estimates[config]) for config, m in zip(configs, rows, strict=True)]
 
 

@@ -64,7 +64,7 @@ class Desk:
     def choices(self, _: Json) -> Json:
         """The rows of tables with a few words on each, the controls, and the formats that are written."""
         rows = {name: self._rows(of) for name, of in zip(controls.ROWS, TOLD, strict=True)}
-        formats = {name: each.title for name, each in TARGETS.items()}
+        formats = {name: form.title for name, form in TARGETS.items()}
         return {"rows": rows, "controls": controls.described(), "formats": formats, "first": self.first,
                 "mapping": controls.SEARCHED_ANEW}  # fmt: skip
 
@@ -74,20 +74,20 @@ class Desk:
 
     # --- what follows a slider ------------------------------------------------------------------------------------
 
-    def estimate(self, asked: Json) -> Json:
+    def estimate(self, question: Json) -> Json:
         """Every number, the parts of a step and the memory by stage; beside a pinned state, what differs."""
-        said, own = state.state_of(asked.get("state")), state.own_of(asked)
-        e = self.estimation(said) if asked.get("held") else self._around(said, own)
+        said, of_user = state.state_of(question.get("state")), state.own_of(question)
+        e = self.estimation(said) if question.get("held") else self._around(said, of_user)
         what, how = answer.heading(e)
-        every = [answer.answer(e, NOT_YET), step.parts(e), memory.memory(e, NOT_YET), answer.all_numbers(e)]
-        found = {"what": what, "how": how, "sections": [section(each) for each in every], **self._beside(asked, e)}
-        held = {**own, **controls.held(e)}
-        return found | {
-            "state": held, "chosen": [name for name in held if name not in own], "shown": controls.shown(e), "places": controls.places(e), "fits": bool(e["fits_in_memory"]),
+        sections = [answer.answer(e, NOT_YET), step.parts(e), memory.memory(e, NOT_YET), answer.all_numbers(e)]
+        held = {**of_user, **controls.held(e)}
+        return {
+            "what": what, "how": how, "sections": [section(part) for part in sections], **self._beside(question, e),
+            "state": held, "chosen": [name for name in held if name not in of_user], "shown": controls.shown(e), "places": controls.places(e), "fits": bool(e["fits_in_memory"]),
             "command": words("estimate", held), "replicas": human.digits(e["data_parallel_degree"]), "rows": _rows_of(e), "available": human.value(e["available_memory_bytes"], "byte"),
         }  # fmt: skip
 
-    def _around(self, said: State, own: State) -> Estimation:
+    def _around(self, said: State, of_user: State) -> Estimation:
         """The estimate of a state; where that cannot run or does not fit, what the page chose in it is chosen anew.
 
         Raises:
@@ -96,102 +96,103 @@ class Desk:
         try:
             e = self.estimation(said)
         except AmpedError:
-            if own == said:
+            if of_user == said:
                 raise
-            return self.estimation(own)
-        if own == said or e["fits_in_memory"]:
+            return self.estimation(of_user)
+        if of_user == said or e["fits_in_memory"]:
             return e
-        anew = self.estimation(own)
+        anew = self.estimation(of_user)
         return anew if anew["fits_in_memory"] else e
 
-    def _beside(self, asked: Json, e: Estimation) -> Json:
-        if not asked.get("pinned"):
+    def _beside(self, question: Json, e: Estimation) -> Json:
+        if not question.get("pinned"):
             return {}
         try:
-            pinned = self.estimation(state.state_of(asked["pinned"]))
+            pinned = self.estimation(state.state_of(question["pinned"]))
         except AmpedError as error:
             return {"beside": section(Section("beside", "Beside what you pinned", [("", str(error))]))}
-        found = beside([pinned, e])
+        both = beside([pinned, e])
         lines = [("", f"A is what you pinned, and B is what you see now. {_change_in_words(pinned, e)}")]
-        shown = section(Section(found.id, "Beside what you pinned", lines, (), found.pictures, found.tables))
+        shown = section(Section(both.id, "Beside what you pinned", lines, pictures=both.pictures, tables=both.tables))
         return {"beside": shown, "reference": {name: n.told for name, n in numbers(pinned).items() if name in HEADLINE}}
 
-    def after(self, asked: Json) -> Json:
+    def after(self, question: Json) -> Json:
         """What takes too long to follow a slider: the passes on each stage, and when nothing moves what would make it fit."""
-        e = self.estimation(state.state_of(asked.get("state")))
-        found = [step.timeline(e, SPANS)]
-        if asked.get("settled") and not e["fits_in_memory"]:
+        e = self.estimation(state.state_of(question.get("state")))
+        sections = [step.timeline(e, SPANS)]
+        if question.get("settled") and not e["fits_in_memory"]:
             change = smallest_change(e)
-            found += [answer.answer(e, change), memory.memory(e, change)]
-        return {"sections": [section(each) for each in found]}
+            sections += [answer.answer(e, change), memory.memory(e, change)]
+        return {"sections": [section(part) for part in sections]}
 
     # --- what a button asks ---------------------------------------------------------------------------------------
 
-    def why(self, asked: Json) -> Json:
+    def why(self, question: Json) -> Json:
         """What a step waits for, and the single changes that make it faster, each with the state that it leads to."""
-        said = state.state_of(asked.get("state"))
+        said = state.state_of(question.get("state"))
         e = self.estimation(said)
-        found = improvements(e.scenario, e)
+        changes = improvements(e.scenario, e)
         lines = [("", why.bottleneck(e)), ("", why.at_the_peak(e))]
-        if not found:
+        if not changes:
             lines.append(("", why.NONE))
-        rows = [(f"{each.name} = {controls.written(each.value)}", each.step_time, each.gain, each.bytes, why.remark(e, each)) for each in found]  # fmt: skip
+        rows = [(f"{change.name} = {controls.written(change.value)}", change.step_time, change.gain, change.bytes, why.remark(e, change)) for change in changes]  # fmt: skip
         columns = ("change", "step_time|time of a step|s", "gain|less|share", "bytes|memory|byte", "remark| ")
         tables = [table("Single changes that make a step faster", columns, rows)] if rows else []
-        states = [changed(said, (), {each.name: controls.written(each.value)}) for each in found]
+        states = [changed(said, (), {change.name: controls.written(change.value)}) for change in changes]
         return {
             "sections": [section(Section("why", f"Why so slow: {screen.what_is_trained(e)}", lines, tables=tables))],
             "states": states,
         }
 
-    def best(self, asked: Json) -> Json:
+    def best(self, question: Json) -> Json:
         """The best mappings that `amped explore` finds, each with the state that it leads to."""
-        said = changed(state.state_of(asked.get("state")), controls.SEARCHED_ANEW, {})
+        said = changed(state.state_of(question.get("state")), controls.SEARCHED_ANEW, {})
         scenario, sweeps = asking(said, self.lookup_tables).searched({})
-        found = explored(scenario, Options(BEST, SPACE), sweeps)
-        states = [changed(said, (), _of_row(found, row, said)) for row in found.best]
+        ranking = explored(scenario, Options(BEST, SPACE), sweeps)
+        states = [changed(said, (), _of_row(ranking, row, said)) for row in ranking.best]
         what = screen.what_is_trained(self.estimation(states[0] if states else said))
         command = words("explore", said, "--top", str(BEST))
-        lines = [("", _search_in_words(found)), ("", f"The same on the command line: {command}")]
-        return {"sections": [section(Section("best", f"The best mappings: {what}", lines, tables=[ranked.best(found)]))],
-                "states": states, "feasible": found.feasible}  # fmt: skip
+        lines = [("", _search_in_words(ranking)), ("", f"The same on the command line: {command}")]
+        return {"sections": [section(Section("best", f"The best mappings: {what}", lines, tables=[ranked.best(ranking)]))],
+                "states": states, "feasible": ranking.feasible}  # fmt: skip
 
     # --- what leaves the page -------------------------------------------------------------------------------------
 
-    def export(self, asked: Json) -> Json:
+    def export(self, question: Json) -> Json:
         """The config of a state, or the launch line of a framework."""
-        form = str(asked.get("form"))
-        e = self.estimation(state.state_of(asked.get("state")))
+        form = str(question.get("form"))
+        e = self.estimation(state.state_of(question.get("state")))
         if form == "config":
             return {"text": as_json(whole_config(e)), "file": "amped-config.json"}
         chosen = target(form)
         return {"text": chosen.write(e), "file": f"amped-{form.replace('@', '-')}{chosen.suffix}"}
 
-    def report(self, asked: Json) -> Json:
+    def report(self, question: Json) -> Json:
         """The page that `amped report` writes."""
-        said = state.state_of(asked.get("state"))
-        every = [asked_of(asking(said, self.lookup_tables))]
-        return {"text": as_html(headings(every), topics(every), words("report", said)), "file": "amped-report.html"}
+        said = state.state_of(question.get("state"))
+        questions = [asked_of(asking(said, self.lookup_tables))]
+        return {
+            "text": as_html(headings(questions), topics(questions), words("report", said)),
+            "file": "amped-report.html",
+        }
 
-    def network(self, asked: Json) -> Json:
+    def network(self, question: Json) -> Json:
         """What a config.json that is dropped on the page says."""
-        found = state.network(str(asked.get("text", "")))
-        told = [
-            f"{len(found.report.used)} keys used",
-            *(f"amped cannot express {line}" for line in found.report.unsupported),
+        imported = state.network(str(question.get("text", "")))
+        sentences = [
+            f"{len(imported.report.used)} keys used",
+            *(f"amped cannot express {line}" for line in imported.report.unsupported),
         ]
-        return {"name": found.name, "told": "; ".join(told)}
+        return {"name": imported.name, "told": "; ".join(sentences)}
 
 
 def _change_in_words(one: Estimation, other: Estimation) -> str:
     """How much more or less time, money and memory the other one takes."""
-    said = {
-        "step_time": "a step takes",
-        "cost": "training costs",
-        "memory_per_accelerator_bytes": "an accelerator holds",
-    }
-    known = {name: told for name, told in said.items() if not any(e.plan.lacking.get(name) for e in (one, other))}
-    return f"In B {', '.join(f'{told} {_more(other[name] / one[name] - 1)}' for name, told in known.items())}."
+    verbs = {
+        "step_time": "a step takes", "cost": "training costs", "memory_per_accelerator_bytes": "an accelerator holds",
+    }  # fmt: skip
+    names = [name for name in verbs if not any(e.plan.lacking.get(name) for e in (one, other))]
+    return f"In B {', '.join(f'{verbs[name]} {_more(other[name] / one[name] - 1)}' for name in names)}."
 
 
 def _more(change: float) -> str:
@@ -201,11 +202,8 @@ def _more(change: float) -> str:
 
 def _rows_of(e: Estimation) -> dict[str, str]:
     """The names of the model, the system and the software of an estimate."""
-    found = {
-        name: e.scenario.sources.rows.get(of)
-        for name, of in zip(controls.ROWS, (NETWORK, SYSTEM, MAPPING), strict=True)
-    }
-    return {name: row.name if row else "" for name, row in found.items()}
+    rows = map(e.scenario.sources.rows.get, (NETWORK, SYSTEM, MAPPING))
+    return {name: row.name if row else "" for name, row in zip(controls.ROWS, rows, strict=True)}
 
 
 def _row_in_words(of: str, name: str, tables: Tables) -> str:
@@ -214,19 +212,19 @@ def _row_in_words(of: str, name: str, tables: Tables) -> str:
         columns = tables.row(of, name).columns
     except AmpedError:
         return ""
-    return ", ".join(f"{columns[each]}{more}" for each, more in TOLD[of].items() if columns.get(each))
+    return ", ".join(f"{columns[column]}{more}" for column, more in TOLD[of].items() if columns.get(column))
 
 
-def _of_row(found: Exploration, row: Row, said: State) -> dict[str, str]:
+def _of_row(ranking: Exploration, row: Row, said: State) -> dict[str, str]:
     """The mapping of a row; what follows from it, and the batch that amped chooses again, stay open."""
-    own = settings(found.search, row) if found.search else {}
-    kept = {name: value for name, value in own.items() if name not in ("data_parallel_degree", "batch_size", *said)}
+    mapping = settings(ranking.search, row) if ranking.search else {}
+    kept = {name: value for name, value in mapping.items() if name not in ("data_parallel_degree", "batch_size", *said)}
     return {name: controls.written(value) for name, value in kept.items()}
 
 
-def _search_in_words(found: Exploration) -> str:
+def _search_in_words(ranking: Exploration) -> str:
     """How many mappings were tried, how many fit, and how long the best of them takes."""
-    if found.feasible:
-        first = human.duration(found.best[0]["step_time"])
-        return f"{ranked.tried(found)} The best takes {first} a step; it is on the sliders now."
-    return f"{ranked.tried(found)} Else take more accelerators, fewer bits or shorter sequences."
+    if ranking.feasible:
+        first = human.duration(ranking.best[0]["step_time"])
+        return f"{ranked.tried(ranking)} The best takes {first} a step; it is on the sliders now."
+    return f"{ranked.tried(ranking)} Else take more accelerators, fewer bits or shorter sequences."

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from amped.base.aliases import aliases
+from amped.base.files import shipped_json
 from amped.base.numbers import settable
 from amped.drafting.chooser import MAPPED
 from amped.estimation.estimation import Estimation
@@ -17,8 +18,7 @@ from amped.theory.nouns.conditions import OFFLOADS
 from amped.theory.nouns.divisors import divisors
 from amped.theory.nouns.shardings import SHARDINGS
 
-SLIDER, CHOICE, SHARE, TEXT = "slider", "choice", "share", "words"
-MACHINE, SPLITTING, TRAINING, MEMORY = "Machine", "How the work is divided", "Training", "Memory"
+CHOICE, TEXT = "choice", "words"
 
 
 class Control(NamedTuple):
@@ -36,7 +36,7 @@ class Control(NamedTuple):
     label: str
     kind: str
     group: str
-    hint: str = ""
+    hint: str
 
     @property
     def canonical(self) -> str:
@@ -44,24 +44,9 @@ class Control(NamedTuple):
         return aliases().canonical(self.name)
 
 
-CONTROLS = (
-    Control("gpus", "accelerators", SLIDER, MACHINE, "GPUs or TPUs that train together"),
-    Control("precision", "precision", CHOICE, TRAINING, "format of matrix products"),
-    Control("gbs", "global batch", SLIDER, TRAINING, "sequences of one step; empty: amped chooses"),
-    Control("seq", "sequence", SLIDER, TRAINING, "tokens"),
-    Control("tokens_to_train", "tokens of the training", TEXT, TRAINING, "such as 2 trillion; empty: amped chooses"),
-    Control("tp", "tensor parallel", SLIDER, SPLITTING, "share every matrix"),
-    Control("pp", "pipeline parallel", SLIDER, SPLITTING, "stages of layers"),
-    Control("cp", "context parallel", SLIDER, SPLITTING, "share each sequence"),
-    Control("ep", "expert parallel", SLIDER, SPLITTING, "share the experts of a mixture"),
-    Control("mbs", "micro-batch", SLIDER, SPLITTING, "sequences that go through together"),
-    Control("vp", "virtual stages", SLIDER, SPLITTING, "chunks of layers on each stage"),
-    Control("recompute", "recomputation", CHOICE, MEMORY, "activations computed again, not kept"),
-    Control("zero", "ZeRO", CHOICE, MEMORY, "states that replicas share"),
-    Control("headroom", "memory headroom", TEXT, MEMORY, "left free, such as 10% or 8 GB; empty: amped chooses"),
-    Control("optimizer_offload", "optimizer offload", SHARE, MEMORY, "states on the host"),
-    Control("activation_offload", "activation offload", SHARE, MEMORY, "activations on the host"),
-    Control("weight_offload", "weight offload", SHARE, MEMORY, "weights on the host"),
+# The controls below their headings.
+CONTROLS = tuple(
+    Control(group=group, **row) for group, rows in shipped_json("web", "page/controls.json").items() for row in rows
 )
 BY_CANONICAL = {control.canonical: control.name for control in CONTROLS}
 # What a field for a number shows as a share.
@@ -81,9 +66,8 @@ SHORTEST, LONGEST, MOST_CHUNKS = 9, 20, 16
 
 def shown(e: Estimation) -> dict[str, str]:
     """What every control shows for an estimate."""
-    found = {control.name: _shown(e, control) for control in CONTROLS}
-    found["precision"] = e.precision
-    return {name: value for name, value in found.items() if value is not None}
+    values = {control.name: _shown(e, control) for control in CONTROLS} | {"precision": e.precision}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _shown(e: Estimation, control: Control) -> str | None:
@@ -104,9 +88,9 @@ def written(value: Any) -> str:
 
 def held(e: Estimation) -> dict[str, str]:
     """What a search found for an estimate, by the names of the page, and the number of chunks of a stage, even if it is 1."""
-    overrides = e.scenario.question.overrides
-    found = {BY_CANONICAL.get(n, n): written(v) for n, v in overrides.items() if BY_CANONICAL.get(n, n) in SEARCHED}
-    return {"vp": written(e["virtual_pipeline_stages"]), **found} if found else found
+    overrides = {BY_CANONICAL.get(name, name): value for name, value in e.scenario.question.overrides.items()}
+    mapping = {name: written(value) for name, value in overrides.items() if name in SEARCHED}
+    return {"vp": written(e["virtual_pipeline_stages"]), **mapping} if mapping else {}
 
 
 def places(e: Estimation) -> dict[str, list[int]]:
@@ -125,7 +109,7 @@ def places(e: Estimation) -> dict[str, list[int]]:
 
 
 def _divisors(number: int, most: int) -> list[int]:
-    return [each for each in divisors(number) if 0 < each <= most]
+    return [divisor for divisor in divisors(number) if 0 < divisor <= most]
 
 
 def _doublings(first: int, last: int) -> list[int]:
@@ -156,8 +140,9 @@ def _options(control: Control) -> list[str]:
 
 def concerned(text: str) -> list[str]:
     """The controls that a sentence names, by their options or their parameters, in its order."""
-    names: Mapping[str, Iterable[str]] = {c.name: (f"--{c.name} ", c.canonical) for c in CONTROLS}
-    names = {**names, "model": ("transformer_network_parameters", "--model "), "system": ("system_specifications", "--system "),
-             "software": ("software_specifications",)}  # fmt: skip
+    names: Mapping[str, Iterable[str]] = {
+        **{c.name: (f"--{c.name} ", c.canonical) for c in CONTROLS}, "model": ("transformer_network_parameters", "--model "),
+        "system": ("system_specifications", "--system "), "software": ("software_specifications",),
+    }  # fmt: skip
     first = {name: min((text.find(w) for w in words if w in f"{text} "), default=-1) for name, words in names.items()}
     return sorted((name for name, place in first.items() if place >= 0), key=first.__getitem__)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from amped.report.page.content import Cell, Number, Section, Table
+from amped.report.page.content import Cell, Section, Table
 
 
 def section(of: Section) -> dict[str, Any]:
     """All that stands in a section."""
     return {
-        "id": of.id, "title": of.title, "lines": list(of.lines), "numbers": [_number(each) for each in of.numbers],
+        "id": of.id, "title": of.title, "lines": list(of.lines),
+        "numbers": [{"name": n.name, "label": n.label, "told": n.told, "exact": n.exact} for n in of.numbers],
         "pictures": [picture.data | {"table": _table(picture.table)} for picture in of.pictures],
-        "tables": [_table(each) for each in of.tables], "blocks": dict(of.blocks),
+        "tables": [_table(table) for table in of.tables], "blocks": dict(of.blocks),
     }  # fmt: skip
-
-
-def _number(of: Number) -> dict[str, Any]:
-    return {"name": of.name, "label": of.label, "told": of.told, "exact": of.exact}
 
 
 def _table(of: Table) -> dict[str, Any]:

@@ -64,20 +64,18 @@ def listening(port: int) -> socket.socket:
     Raises:
         ConfigError: for a port that is not free, or that this user may not take.
     """
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listens = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if os.name == "posix":  # a port is free again as soon as its server has ended
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOSTS[0], port))
-        made.listen()
+            listens.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listens.bind((HOSTS[0], port))
+        listens.listen()
     except OSError as error:
-        made.close()
-        why = {errno.EADDRINUSE: "another program uses it", errno.EACCES: "this user may not take it"}
-        told = why.get(error.errno or 0, str(error))
-        raise ConfigError(
-            f"--port {port} cannot be had: {told}", "take another, or --port 0 for any that is free"
-        ) from None
-    return made
+        listens.close()
+        reasons = {errno.EADDRINUSE: "another program uses it", errno.EACCES: "this user may not take it"}
+        what = f"--port {port} cannot be had: {reasons.get(error.errno or 0, str(error))}"
+        raise ConfigError(what, "take another, or --port 0 for any that is free") from None
+    return listens
 
 
 def address(port: int, token: str, said: State) -> str:
@@ -89,6 +87,5 @@ def _end() -> None:
     """Ends a search that still runs for a page that is gone: its thread would keep this process."""
     sys.stdout.flush()
     sys.stderr.flush()
-    rest = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
-    if rest:
+    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
         os._exit(0)

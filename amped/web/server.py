@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -20,6 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from amped.base.errors import AmpedError, Problem, WrongResultError
+from amped.base.words import is_unicode
 from amped.report.page.writing import shipped
 from amped.web.answers import Desk
 from amped.web.controls import concerned
@@ -49,11 +50,11 @@ QUESTIONS = ("choices", "estimate", "after", "why", "best", "export", "report", 
 
 def application(desk: Desk, token: str) -> Starlette:
     """The page and the answers to its questions, below a path that is the token."""
-    asked = [Route(f"/{name}", partial(_answer, getattr(desk, name)), methods=["POST"]) for name in QUESTIONS]
+    questions = [Route(f"/{name}", partial(_answer, getattr(desk, name)), methods=["POST"]) for name in QUESTIONS]
     files = [Route(f"/{name if name != 'index.html' else ''}", partial(_file, text_of(name), TYPES[name.rpartition(".")[2]]))
              for name in (*OWN, *OF_REPORTS)]  # fmt: skip
     gates = [Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False), Middleware(Gate, token=token)]
-    return Starlette(routes=[Mount(f"/{token}", routes=[*asked, *files])], middleware=gates)
+    return Starlette(routes=[Mount(f"/{token}", routes=[*questions, *files])], middleware=gates)
 
 
 def text_of(name: str) -> str:
@@ -73,23 +74,19 @@ class Gate:
         """Refuses, or hands the request on."""
         if scope["type"] != "http":
             return
-        first = scope["path"].split("/", 2)[1:2]  # `OPTIONS *` has none
-        request = Request(scope)
-        sender = request.headers.get("origin")
-        if not hmac.compare_digest("".join(first).encode(), self.token):
-            await PlainTextResponse(WRONG_TOKEN, 403)(scope, receive, self._with_headers(send))
-        elif sender not in (None, f"http://{request.headers.get('host')}"):
-            await PlainTextResponse("403: another page may not ask\n", 403)(scope, receive, self._with_headers(send))
-        else:
-            await self.app(scope, receive, self._with_headers(send))
+        token = "".join(scope["path"].split("/", 2)[1:2])  # `OPTIONS *` has none
+        headers, app = Request(scope).headers, self.app
+        if not hmac.compare_digest(token.encode(), self.token):
+            app = PlainTextResponse(WRONG_TOKEN, 403)
+        elif headers.get("origin") not in (None, f"http://{headers.get('host')}"):
+            app = PlainTextResponse("403: another page may not ask\n", 403)
+        await app(scope, receive, self._with_headers(send))
 
     def _with_headers(self, send: Send) -> Send:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    *((k.lower().encode(), v.encode()) for k, v in HEADERS.items()),
-                ]
+                headers = ((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
+                message["headers"] = [*message["headers"], *headers]
             await send(message)
 
         return sent
@@ -102,15 +99,15 @@ async def _file(text: str, kind: str, _: Request) -> Response:
 
 async def _answer(answer: Callable[[dict[str, Any]], Any], request: Request) -> Response:
     """The answer to a question, or what is wrong with it in the words of the command line."""
-    asked = await _question(request)
+    question = await _question(request)
     try:
-        found = await run_in_threadpool(answer, asked)
+        content = await run_in_threadpool(answer, question)
     except AmpedError as error:
-        found = {"problems": [_problem(each, error) for each in error.problems]}
+        content = {"problems": [_problem(problem, error) for problem in error.problems]}
     except WrongResultError as error:
-        told = f"this result is wrong, and not by your mistake: {error}. Please report it with the command below"
-        found = {"problems": [{"text": told, "controls": []}]}
-    return JSONResponse(found)
+        text = f"this result is wrong, and not by your mistake: {error}. Please report it with the command below"
+        content = {"problems": [{"text": text, "controls": []}]}
+    return JSONResponse(content)
 
 
 async def _question(request: Request) -> dict[str, Any]:
@@ -121,28 +118,24 @@ async def _question(request: Request) -> dict[str, Any]:
         if len(body) > LARGEST:
             raise HTTPException(413, f"a question has at most {LARGEST} bytes")
     try:
-        found = json.loads(body or b"{}")
+        question = json.loads(body or b"{}")
     except (ValueError, RecursionError):
         raise HTTPException(400, "a question is JSON") from None
-    if not isinstance(found, Mapping):
+    if not isinstance(question, dict):
         raise HTTPException(400, "a question is a JSON object")
-    if not _is_unicode(found):
+    if not _is_unicode(question):
         raise HTTPException(400, "a question has text that is no Unicode: half a pair of UTF-16 stands alone")
-    return dict(found)
+    return question
 
 
-def _is_unicode(found: Any) -> bool:
+def _is_unicode(value: Any) -> bool:
     """Whether the keys of a value, and those of all values in it, can be written as UTF-8; other texts are the reader's to judge."""
-    if isinstance(found, Mapping):
-        return all(_is_text(key) and _is_unicode(value) for key, value in found.items())
-    return not isinstance(found, list) or all(map(_is_unicode, found))
+    if isinstance(value, dict):
+        return all(is_unicode(key) and _is_unicode(inner) for key, inner in value.items())
+    return not isinstance(value, list) or all(map(_is_unicode, value))
 
 
-def _is_text(key: str) -> bool:
-    return key.encode("utf-8", "replace") == key.encode("utf-8", "surrogatepass")
-
-
-def _problem(each: Problem, error: AmpedError) -> dict[str, Any]:
+def _problem(problem: Problem, error: AmpedError) -> dict[str, Any]:
     """A problem in words, and the controls that it names."""
-    told = str(each) if len(error.problems) > 1 or not error.file else f"{error.file}: {each}"
-    return {"text": told, "controls": concerned(f"{each.what} {each.where} {each.advice}")}
+    text = str(problem) if len(error.problems) > 1 or not error.file else f"{error.file}: {problem}"
+    return {"text": text, "controls": concerned(f"{problem.what} {problem.where} {problem.advice}")}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from amped.base.aliases import aliases
+from amped.base.commands import command
 from amped.base.errors import ConfigError, FileError, TableError
-from amped.base.files import parse_json
+from amped.base.files import parse_json, shipped_json
 from amped.configuring.kernel_tables import NAME as KERNEL_TABLE
 from amped.configuring.settings import setting
 from amped.drafting.asking import Asking
@@ -37,7 +35,7 @@ def state_of(raw: object) -> dict[str, str]:
     Raises:
         ConfigError: for another form, or more than a page can say.
     """
-    if not isinstance(raw, Mapping) or not all(isinstance(each, str) for pair in raw.items() for each in pair):
+    if not isinstance(raw, Mapping) or not all(isinstance(word, str) for pair in raw.items() for word in pair):
         raise ConfigError("what the page says is not names with texts", "reload the page")
     if len(raw) > MOST_NAMES or any(len(text) > LONGEST for pair in raw.items() for text in pair):
         raise ConfigError("the address of the page is too long", "open the page without what follows #")
@@ -47,20 +45,20 @@ def state_of(raw: object) -> dict[str, str]:
     return {BY_CANONICAL.get(name, name): text for name, text in named.items()}
 
 
-def own_of(asked: Mapping[str, Any]) -> dict[str, str]:
+def own_of(question: Mapping[str, Any]) -> dict[str, str]:
     """What the user said of a state: all of it but the mapping that the page says that it chose.
 
     Raises:
         ConfigError: as of `state_of`.
     """
-    chosen = asked.get("chosen") or ()
+    chosen = question.get("chosen") or ()
     loose = {name for name in SEARCHED_ANEW if isinstance(chosen, list) and name in chosen}
-    return {name: text for name, text in state_of(asked.get("state")).items() if name not in loose}
+    return {name: text for name, text in state_of(question.get("state")).items() if name not in loose}
 
 
 def first() -> dict[str, str]:
     """What the page shows where nobody names anything."""
-    return dict(json.loads(resources.files("amped.web").joinpath("page", "first.json").read_text("utf-8")))
+    return dict(shipped_json("web", "page/first.json"))
 
 
 def asking(state: State, lookup_tables: LookupTables = None) -> Asking:
@@ -107,15 +105,15 @@ def network(text: str) -> Imported:
 
 def words(verb: str, state: State, *more: str) -> str:
     """The command line that asks the same."""
-    found = ["amped", verb]
+    parts = [verb]
     for name, text in state.items():
         if name == DROPPED:
-            found += ["--model", f"./{CONFIG}"]
+            parts += ["--model", f"./{CONFIG}"]
         elif name in ROWS or name in SHORT:
-            found += [f"--{name}", text]
+            parts += [f"--{name}", text]
         else:
-            found += ["--set", f"{name}={text}"]
-    return shlex.join([*found, *more])
+            parts += ["--set", f"{name}={text}"]
+    return command(*parts, *more)
 
 
 def changed(state: State, without: tuple[str, ...], more: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 
 from amped.base.errors import ConfigError
 from amped.configuring.config import shipped_configs
-from amped.configuring.config_schema import _is_sound, config_schema, structure
+from amped.configuring.config_schema import config_schema, structure, structure_problems
 from amped.configuring.scenario import read_scenario
 from amped.theory.language.quantity import MAPPING, NETWORK, SYSTEM
 from tests.helpers.config import KNOWN, OLD_STYLE, config
@@ -43,14 +43,18 @@ class TestSchema:
     @pytest.mark.parametrize(
         "wrong", [None, 1, "x", True, [], ["x"], {}, {"value": 1}, {"x": {}}, {"lookup_table_row": []}]
     )
-    def test_the_quick_look_agrees_with_the_validator(self, wrong):
+    def test_a_config_has_problems_where_the_schema_refuses_it(self, wrong):
         written = json.loads(resources.files("amped.configs").joinpath("llama-3-70b.json").read_text("utf-8"))
         validator = Draft202012Validator(structure())
         seen = {True: 0, False: 0}
         for changed in (wrong, *replaced(written, wrong)):
-            assert _is_sound(changed, structure()) == validator.is_valid(changed)
+            assert (not structure_problems(changed)) == validator.is_valid(changed)
             seen[validator.is_valid(changed)] += 1
         assert seen[False] > 5
+
+    def test_what_is_no_list_is_told(self):
+        (problem,) = structure_problems({"not_modeled": 5})
+        assert str(problem) == "not_modeled: 5 is not a list\n    expected a list"
 
     def test_it_accepts_amped_s_older_config(self):
         assert [error.message for error in self.validator.iter_errors(OLD_STYLE)] == []

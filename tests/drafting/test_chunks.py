@@ -93,7 +93,7 @@ def test_no_layout_in_chunks_is_faster_than_its_bound_or_needs_much_less_memory(
     least, compared = {}, 0
     for group in (fastest._Group(search, *own, with_chunks=True) for own in fastest._by_structure(search)):
         rows = np.arange(len(group.open))
-        found = group._asked("none", rows, ("training_time", fastest.MEMORY), fastest.IN_CHUNKS)
+        found = group._results("none", rows, ("training_time", fastest.MEMORY), fastest.IN_CHUNKS)
         bounds = fastest.least_time_in_chunks(found, group.columns[fastest.STAGES])
         for row in rows.tolist():
             mapping = tuple(group.columns[name][row] for name in names)

@@ -46,13 +46,13 @@ def test_it_is_the_optimum_of_the_space(question):
 
 
 def test_most_candidates_are_not_timed(monkeypatch):
-    number, asking = [], module._Group._asked
+    number, asking = [], module._Group._results
 
     def counted(group, mode, rest, names, more=()):
         number.append(len(rest) * (module.TIME in names))
         return asking(group, mode, rest, names, more)
 
-    monkeypatch.setattr(module._Group, "_asked", counted)
+    monkeypatch.setattr(module._Group, "_results", counted)
     found = fastest(asked(QUESTIONS["fits"]))
     assert 0 < sum(number) < 0.6 * found.candidates
 
@@ -60,11 +60,11 @@ def test_most_candidates_are_not_timed(monkeypatch):
 @pytest.mark.parametrize("name", ["fits", "tight", "mixture", "two kinds of layers", "without fused attention"])
 def test_the_bound_of_more_recomputation_is_never_above_its_time(name):
     search = searched(asked(QUESTIONS[name]), Options(1, "quick"), {AGAIN: RECOMPUTATION[:1]})
-    for group in (module._Group(search, *own) for own in module._by_structure(search)):
+    for group in (module._Group(search, *own, with_chunks=False) for own in module._by_structure(search)):
         every = np.arange(len(group.open))
-        group._bound(group._asked("none", every, (module.TIME, *module.BOUNDING)))
+        group._bound(group._results("none", every, (module.TIME, *module.BOUNDING)))
         for mode in RECOMPUTATION[1:]:
-            times = group._asked(mode, every, (module.TIME,))[module.TIME]
+            times = group._results(mode, every, (module.TIME,))[module.TIME]
             assert np.all(group.least[mode] <= times * (1 + 1e-12))
             assert np.all(group.least[""] <= times)
 

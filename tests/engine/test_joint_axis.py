@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amped
-from amped.engine.axes import JointAxis, gathered
-from amped.engine.evaluate import Results, run
+from amped.engine.axes import JointAxis
+from amped.engine.evaluate import Results, gathered, run
 from amped.engine.resolve import Plan
 from amped.estimation.estimation import RESULTS
 from amped.theory.language.catalogue import catalogue

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amped.base.errors import EvaluationError
-from amped.engine.axes import WORTHWHILE, JointAxis, JointBlock, gathered
-from amped.engine.evaluate import Results, run, run_in_blocks
+from amped.engine.axes import WORTHWHILE, JointAxis, JointBlock
+from amped.engine.evaluate import Results, gathered, run, run_in_blocks
 from amped.estimation.estimation import RESULTS
 from amped.exploration import mappings, search
 from amped.theory.language.catalogue import Catalogue, catalogue

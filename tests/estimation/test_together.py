@@ -23,7 +23,7 @@ def quantities(answer):
 
 
 def test_each_is_bit_for_bit_what_it_is_alone(scenarios):
-    together = estimated_each(scenarios, Estimation)
+    together = estimated_each(scenarios)
     for place, scenario in enumerate(scenarios):
         if place == 2:
             assert isinstance(together[2], AmpedError)
@@ -36,7 +36,7 @@ def test_where_one_cannot_be_computed_the_others_are(scenarios, monkeypatch):
     def failing(*_):
         raise EvaluationError("a formula failed")
 
-    before = [answer for answer in estimated_each(scenarios, Estimation) if isinstance(answer, Estimation)]
+    before = [answer for answer in estimated_each(scenarios) if isinstance(answer, Estimation)]
     monkeypatch.setattr(estimation, "run_each", failing)
-    after = [answer for answer in estimated_each(scenarios, Estimation) if isinstance(answer, Estimation)]
+    after = [answer for answer in estimated_each(scenarios) if isinstance(answer, Estimation)]
     assert [quantities(answer) for answer in after] == [quantities(answer) for answer in before]

@@ -87,7 +87,7 @@ def round_trips(there: Sequence[Estimation], form: str) -> list[RoundTrip]:
     """Writes configurations in a format, reads each text as a user would, and compares every field that the format has."""
     with TemporaryDirectory() as folder:
         trips = [_there_and_back(each, form, Path(folder)) for each in there]
-    again = estimated_each([scenario for _, scenario in trips], Estimation)
+    again = estimated_each([scenario for _, scenario in trips])
     return [_compared(each, out, back, form) for each, (out, _), back in zip(there, trips, again, strict=True)]
 
 
@@ -165,7 +165,7 @@ def drawn_estimates(number: int, seed: str) -> tuple[Estimation, ...]:
         rows, values, mixture = drawn._structure(random)
         chunks = [1, 2, 4] if values["pipeline_schedule"] == "1f1b" else [1]
         configs = [values | drawn._mapping(random, chunks, mixture) for _ in range(OF_A_STRUCTURE)]
-        each = estimated_each([read_scenario(sectioned(config, rows)) for config in configs], Estimation)
+        each = estimated_each([read_scenario(sectioned(config, rows)) for config in configs])
         found += [one for one in each if isinstance(one, Estimation)]
     return tuple(found[:number])
 
