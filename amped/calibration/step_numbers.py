@@ -54,7 +54,7 @@ class Drawn:
     """What each of n numbers is drawn to: shares (n times n) of the other ones, and constants (n).
 
     Attributes:
-        widths: the standard deviations of the distances.
+        widths: the standard deviations of the distances from what the numbers are drawn to.
         low, high: the bounds of the numbers themselves.
     """
 
@@ -65,7 +65,11 @@ class Drawn:
     high: Array
 
     def parents(self, values: Array) -> Array:
-        """The values that the numbers are drawn to, of one setting or of many."""
+        """The values that the numbers are drawn to.
+
+        Args:
+            values: the values of the numbers, of one setting or of many (a row for each).
+        """
         return values @ self.shares.T + self.constants
 
     def without_steps(self) -> Array:
@@ -77,7 +81,7 @@ class Drawn:
         return np.clip(values.astype(np.float64), self.low, self.high)
 
     def distances(self, values: Array) -> Array:
-        """The distance of each number from what it is drawn to, in widths."""
+        """The distance of each number from the value that it is drawn to, in widths."""
         return np.asarray((values - self.parents(values)) / self.widths)
 
 
@@ -88,9 +92,12 @@ def owner(tables: Tables, row: Row, column: str) -> Row:
 
 
 def fitted_key(tables: Tables, row: Row, column: str) -> Key | None:
-    """The number behind a column of a row, if it is one that is fitted and that has bounds.
+    """The key of the number behind a column of a row; None if the number is not fitted or has no bounds.
 
-    The row may come from other tables, which have other values.
+    Args:
+        tables: the tables that say which numbers are fitted.
+        row: the row, which may come from other tables with other values.
+        column: the column.
     """
     if row.table not in TABLES or column not in OF_ALL_ROWS:
         return None
@@ -99,12 +106,12 @@ def fitted_key(tables: Tables, row: Row, column: str) -> Key | None:
 
 
 def number(tables: Tables, key: Key) -> Number:
-    """A number with its value in the tables."""
+    """The number at a key, with its bounds and its value in the tables."""
     return Number(key, OF_ALL_ROWS[key.column], _value(tables.row(key.table, key.row), key.column))
 
 
 def drawn(tables: Tables, numbers: Sequence[Number]) -> Drawn:
-    """What each number is drawn to, how narrowly, and between which bounds."""
+    """What each number is drawn to, its width, and its bounds."""
     places = {number.key: place for place, number in enumerate(numbers)}
     shares, constants = np.zeros((len(numbers), len(numbers))), np.zeros(len(numbers))
     for place, number in enumerate(numbers):
@@ -131,10 +138,11 @@ def _kin(tables: Tables, key: Key) -> list[Row]:
         if row.columns.get(key.column) is not None:
             return [row]
     rows = [tables.row(key.table, name) for name in tables.names(key.table) if name != key.row]
-    roots = [row for row in rows if {row.name} >= {*row.ancestors} and row.columns.get(key.column) is not None]
-    sure = [row for row in roots if key.column not in row.unverified]
-    return sure or [tables.row(key.table, UNKNOWN)]
+    roots = [row for row in rows if {*row.ancestors} <= {row.name} and row.columns.get(key.column) is not None]
+    undoubted = [row for row in roots if key.column not in row.unverified]
+    return undoubted or [tables.row(key.table, UNKNOWN)]
 
 
 def _value(row: Row, column: str) -> float:
+    """The value of a row's column in the canonical unit."""
     return float(read_value(catalogue()[column], row.columns[column]))
