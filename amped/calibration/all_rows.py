@@ -88,7 +88,7 @@ def fitted_to_all(table: Path | None, lookup_tables: LookupTables = None, tell: 
         ConfigError: if scipy is not installed, or if no row depends on such a number; AmpedError: for an unreadable
             table.
     """
-    optimizer()  # what is missing is reported before anything is read
+    optimizer()  # a missing scipy is reported before anything is read
     tables = user_tables(lookup_tables)
     steps = steps_of(read_measurements(table, lookup_tables), tables, lookup_tables)
     numbers, reasons = chosen(steps, tables)

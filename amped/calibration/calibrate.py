@@ -217,25 +217,20 @@ def fitted_to(
     tell(f"{row.name}: {len(coefficients)} coefficients to {len(observations)} rows")
     start = np.array([_start(observations, c.name) for c in coefficients])
     networks = len({o.group for o in observations})
-    parts = [o.group if networks > 1 else o.name for o in observations]
-    groups = list(dict.fromkeys(parts))
-    weights = np.concatenate([np.ones((1, len(parts))), np.array(groups)[:, None] != np.array(parts)])
+    groups = [o.group if networks > 1 else o.name for o in observations]
+    different_groups = list(dict.fromkeys(groups))
+    weights = np.concatenate([np.ones((1, len(groups))), np.array(different_groups)[:, None] != np.array(groups)])
     task = Task(coefficients, start, observations, weights)
     values = rounded(fitted(task, tell), DIGITS)
-    (before,), (after, *without) = (np.exp(task.errors((x - start) / task.doubts)) for x in (start[None], values))
-    unseen = np.array(without)[[groups.index(part) for part in parts], range(len(parts))]
+    (before,), (after, *without) = (
+        np.exp(task.errors((settings - start) / task.doubts)) for settings in (start[None], values)
+    )
+    unseen = np.array(without)[[different_groups.index(group) for group in groups], range(len(groups))]
+    measured = np.array([o.measured_time for o in observations])
+    predicted = [(measured * ratios).tolist() for ratios in (before, after, unseen)]
     runs = tuple(
-        FittedRun(
-            o.name,
-            time := o.measured_time,
-            before=time * ratio_before,
-            after=time * ratio_after,
-            without=time * ratio_unseen,
-            ground=o.ground,
-        )
-        for o, ratio_before, ratio_after, ratio_unseen in zip(
-            observations, *(ratios.tolist() for ratios in (before, after, unseen)), strict=True
-        )
+        FittedRun(o.name, o.measured_time, before=time_before, after=time_after, without=time_unseen, ground=o.ground)
+        for o, time_before, time_after, time_unseen in zip(observations, *predicted, strict=True)
     )
     names = [c.name for c in coefficients]
     return Calibration(

@@ -106,12 +106,11 @@ def fitted(task: Task, tell: Tell = lambda _: None) -> Array:
         return _linearized(task, np.frombuffer(moved).reshape(fits, coefficients))
 
     def tell_step(intermediate_result: Any) -> None:
+        """Tells the mean error and the largest move of the first fit."""
         moved = intermediate_result.x
         mean_error = np.exp(np.mean(np.abs(NOISE * linearized(moved.tobytes())[0][:observations]))) - 1
-        largest_move = np.max(np.abs(moved[:coefficients]))
-        tell(
-            f"step {intermediate_result.nit}: mean error {mean_error:.1%}, moved by {largest_move:.2g} of what is doubted"
-        )
+        distance = np.max(np.abs(moved[:coefficients]))
+        tell(f"step {intermediate_result.nit}: mean error {mean_error:.1%}, moved by {distance:.2g} of what is doubted")
 
     solution = optimize.least_squares(
         lambda moved: linearized(moved.tobytes())[0], np.zeros(fits * coefficients), lambda moved: linearized(moved.tobytes())[1],

@@ -99,7 +99,9 @@ class Frozen:
         """Takes the steps, the numbers that may change, and their widths and bounds."""
         self.steps, self.numbers, self.drawn = list(steps), list(numbers), drawn
         places = {number.key: place for place, number in enumerate(numbers)}
-        self.places_of_leaves = [{n: places[key] for n, key in step.keys.items() if key in places} for step in steps]
+        self.places_of_leaves = [
+            {leaf: places[key] for leaf, key in step.keys.items() if key in places} for step in steps
+        ]
         self.touched = [sorted(set(leaves.values())) for leaves in self.places_of_leaves]
         self.measured = np.array([step.measured_time for step in steps])
 

@@ -93,8 +93,8 @@ class KernelFit:
     @property
     def told(self) -> str:
         """The fit in words: the number and the kind of its rows, and the errors."""
-        kept = f"{self.error_kept_out:.1%} of those kept out"
-        return f"{self.rows} {self.family}, mean error {self.error_seen:.1%} of those seen, {kept}"
+        error = f"mean error {self.error_seen:.1%} of those seen, {self.error_kept_out:.1%} of those kept out"
+        return f"{self.rows} {self.family}, {error}"
 
 
 def share_of_peak(name: str) -> tuple[float, float, float]:

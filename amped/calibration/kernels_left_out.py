@@ -30,12 +30,17 @@ def kernels_left_out(
 ) -> list[KernelErrors]:
     """The errors of the kernels of each accelerator, predicted without any of them.
 
+    Args:
+        kernels: the measured kernels of all accelerators.
+        lookup_tables: the user's own tables.
+        tell: takes lines of progress.
+
     Raises:
         ConfigError: if no two accelerators have enough kernels, or if scipy is not installed.
     """
     tables = user_tables(lookup_tables)
     fits = fitted_each(kernels, tables, lookup_tables, tell)
-    errors = [e for family in FAMILIES for e in _Family(family, kernels, fits, tables, lookup_tables).errors()]
+    errors = [error for family in FAMILIES for error in _Family(family, kernels, fits, tables, lookup_tables).errors()]
     if not errors:
         raise ConfigError("there are no two accelerators with enough kernels to leave one out",
                           "kernels of several accelerators are needed, or leave out --leave-out")  # fmt: skip

@@ -162,7 +162,10 @@ def errors_without(rows: Sequence[Residual], by: Left, lookup_tables: LookupTabl
 
 
 def _moved(tables: Tables, by: Left, name: str) -> Iterator[tuple[Number, float]]:
-    """The numbers that move if a source or an accelerator is left out, and the value of each in the fit without it."""
+    """The numbers that move if a source or an accelerator is left out, and the value of each in the fit without it.
+
+    The value is that of the tables, changed by the share by which the number moved in `numbers_fitted_to_steps.csv`.
+    """
     for shipped in shipped_numbers():
         value = getattr(shipped, f"without_{by}").get(name)
         if value is not None:

@@ -79,9 +79,9 @@ def linear_fit(errors: Array, slopes: Array, weight: Array, drawn: Drawn, start:
         """The loss of each square and its first two derivatives: robust for errors, the plain square for distances."""
         root = np.sqrt(1 + squares[:steps])
         ones = np.ones(len(squares) - steps)
-        of_errors = (weight * robust(squares[:steps]), weight / root, -weight / (2 * root**3))
+        error_losses = (weight * robust(squares[:steps]), weight / root, -weight / (2 * root**3))
         return np.stack(
-            [np.concatenate([*parts]) for parts in zip(of_errors, (squares[steps:], ones, 0 * ones), strict=True)]
+            [np.concatenate([*parts]) for parts in zip(error_losses, (squares[steps:], ones, 0 * ones), strict=True)]
         )
 
     solution = optimizer().least_squares(
@@ -104,8 +104,8 @@ def fitted_steps(frozen: Frozen, start: Array, weight: Array, most_steps: int, t
     values = start
     for step in range(most_steps):
         errors, slopes = frozen.linearized(values)
-        fits = zip(errors, slopes, weight, values, strict=True)
-        aims = np.stack([linear_fit(e, s, w, frozen.drawn, x) for e, s, w, x in fits])
+        fits = range(len(values))
+        aims = np.stack([linear_fit(errors[i], slopes[i], weight[i], frozen.drawn, values[i]) for i in fits])
         best, costs = _best_points(frozen, values, aims, errors, weight)
         moved = float(np.max(np.abs(best - values) / frozen.drawn.widths, initial=0.0))
         tell(f"step {step + 1}: mean cost {np.mean(costs):.3f}, moved by {moved:.2g} widths")

@@ -90,10 +90,14 @@ def _kernels(
     """The records of one kernel, pass and format (`dtype`, by torch's name) as measured kernels."""
     name, dimensions, constants = TABLES[kernel, direction]
     precision, count = PRECISION_OF_DTYPE.get(dtype, dtype), len(records)
-    times = np.array([float(r["time_s"]["min" if content["device"]["kind"] == "cpu" else "median"]) for r in records])
-    columns: dict[str, Any] = {c: np.array([_size(r["params"], d) for r in records]) for c, d in dimensions.items()}
-    columns |= {c: np.full(count, value) for c, value in {**constants, "precision": precision}.items()}
-    columns |= {"kernel": np.array([r["impl"] for r in records]), "time_us": times / MICRO}
+    statistic = "min" if content["device"]["kind"] == "cpu" else "median"
+    times = np.array([float(record["time_s"][statistic]) for record in records])
+    columns: dict[str, Any] = {
+        column: np.array([_size(record["params"], dimension) for record in records])
+        for column, dimension in dimensions.items()
+    }
+    columns |= {column: np.full(count, value) for column, value in {**constants, "precision": precision}.items()}
+    columns |= {"kernel": np.array([record["impl"] for record in records]), "time_us": times / MICRO}
     return MeasuredKernels(KINDS[name], accelerator_name(content), precision, library=f"torch {kernel}", columns=columns,
                            times=times, kept_out=np.zeros(count, dtype=np.bool_))  # fmt: skip
 

@@ -107,7 +107,7 @@ GROUPS, ALLOWED, LOW_LATENCY, POWER_LAW = 8, 4, "min_latency", "power_law"
 
 @lru_cache
 def moved_visits(visits: int) -> tuple[float, ...]:
-    """The visits of a token, on average, that a router with few allowed groups moves to experts of each group.
+    """How many visits of a token, on average, a router with few allowed groups moves to the experts of each group.
 
     The experts that a benchmark wants lie in any groups, and have equal scores; all other scores are equal, too. The
     groups with the largest sums of their two largest scores are allowed. Of equal groups, and of equal experts, the
@@ -117,10 +117,10 @@ def moved_visits(visits: int) -> tuple[float, ...]:
     """
     moved = [0.0] * GROUPS
     for groups in combinations_with_replacement(range(GROUPS), visits):
-        counts = [groups.count(group) for group in range(GROUPS)]
-        allowed = sorted(range(GROUPS), key=lambda group: (-min(counts[group], 2), group))[:ALLOWED]
-        ways = factorial(visits) / prod(map(factorial, counts)) / GROUPS**visits
-        moved[min(allowed)] += ways * (visits - sum(counts[group] for group in allowed))
+        visits_of_groups = [groups.count(group) for group in range(GROUPS)]
+        allowed = sorted(range(GROUPS), key=lambda group: (-min(visits_of_groups[group], 2), group))[:ALLOWED]
+        ways = factorial(visits) / prod(map(factorial, visits_of_groups)) / GROUPS**visits
+        moved[min(allowed)] += ways * (visits - sum(visits_of_groups[group] for group in allowed))
     return tuple(moved)
 
 
@@ -158,22 +158,15 @@ def experts_time(columns: Columns, machine: Predictor) -> Any:
     sorts, and applies the activation, in its products: it converts tokens, and moves rows in its narrow format.
     """
     local, shares = floats(columns["number_of_experts"]) / columns["expert_degree"], fullest_shares(columns)
-    is_low_latency = LOW_LATENCY in str(columns["kernel"][0])
-    load = (
-        limited_load(columns, shares)
-        if is_low_latency
-        else spread_load(columns, floats(columns["experts_per_token"]), shares, local)
-    )
-    width, inner = (
-        floats(columns["dimensionality"]),
-        floats(columns["expert_feedforward_dimension"]) / columns["tensor_degree"],
-    )
+    width = floats(columns["dimensionality"])
+    inner = floats(columns["expert_feedforward_dimension"]) / columns["tensor_degree"]
     branches = np.where(np.char.endswith(texts(columns["kernel"]), "nongated"), 1.0, 2.0)
-    moved = (
-        converted_bytes(load, width, inner, machine.entry)
-        if is_low_latency
-        else passed_bytes(load, width, inner, branches)
-    )
+    if LOW_LATENCY in str(columns["kernel"][0]):
+        load = limited_load(columns, shares)
+        moved = converted_bytes(load, width, inner, machine.entry)
+    else:
+        load = spread_load(columns, floats(columns["experts_per_token"]), shares, local)
+        moved = passed_bytes(load, width, inner, branches)
     weights = load.groups * width * inner * (branches + 1) * machine.entry
     bandwidth, gathered = machine.rates.streams.bandwidth, machine.core_bandwidth
     share = share_of_traffic(weights + moved, machine.cache, bandwidth, gathered)

@@ -88,9 +88,9 @@ def _file_in_any_form(path: Path) -> FileRead:
     """
     reader = _reader(path)
     if isinstance(reader, str):
-        return FileRead(str(path), NOT_READ, (), {reader: 1})
+        return FileRead(str(path), NOT_READ, kernels=(), left={reader: 1})
     if reader is None:
-        return FileRead(str(path), OWN, tuple(read_table(path)), {}, own=True)
+        return FileRead(str(path), OWN, kernels=tuple(read_table(path)), left={}, own=True)
     rows = reader()
     return FileRead(str(path), rows.tool, kernels=tuple(rows.kernels()), left=+rows.left)
 

@@ -292,8 +292,8 @@ KINDS = {
     "experts_forward": KernelKind(
         ("tokens", "dimensionality", "expert_feedforward_dimension", "experts_per_token", "number_of_experts", "tensor_degree",
          "expert_degree", "distribution"), experts_time),
-    "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, ("collective", "nccl"),
-                              ("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
+    "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),
+                              measured=("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
 }  # fmt: skip
 # The names of kinds, by identity: a kind holds functions, and is no key.
 NAME_OF_KIND = {id(kind): name for name, kind in KINDS.items()}
