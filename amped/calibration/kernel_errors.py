@@ -46,7 +46,8 @@ class KernelErrors:
         rows, kept_out: the number of measurements, and how many of them no fit has seen.
         scale, fixed_time: the factor on the law's time that the library needs, and its fixed time in seconds.
         fixed_time_is_least: whether the fixed time is the least time of a call; else it is added to the work.
-        mean_absolute_error_fraction, mean_signed_error_fraction: errors of the rows kept out, with both.
+        mean_absolute_error_fraction, mean_signed_error_fraction: errors of the rows kept out, with scale
+            and fixed time.
         law_alone_error_fraction: mean absolute error of the rows kept out, without scale and fixed time.
         scored: whether the library counts in means; a fallback does not.
         reason: why there is no prediction, or none but that of the law alone.
@@ -160,11 +161,11 @@ def machine(
         accelerator: the name in the tables of kernels.
         precision: the format of the factors, by its name in the tables of kernels.
         tables: the lookup tables.
-        lookup_tables: the folder of the user's own tables.
+        lookup_tables: the user's own tables as paths.
         coefficients: values that replace those of the tables, in their canonical units.
 
     Raises:
-        AmpedError: for an accelerator without a row, or a precision that it cannot multiply in.
+        AmpedError: for an accelerator without a row, or a precision in which the accelerator cannot multiply.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")

@@ -140,7 +140,7 @@ def _is_in_fit(k: MeasuredKernels, family: KernelFamily) -> bool:
 
 @dataclass(frozen=True)
 class _Task:
-    """One family of kernels on accelerators that share its coefficients."""
+    """A fit: one family of kernels on accelerators that share its coefficients."""
 
     family: KernelFamily
     kernels: Sequence[MeasuredKernels]

@@ -1,4 +1,4 @@
-"""What is predicted without having been seen: each source, accelerator or software stack is left out of the fit in turn.
+"""Predictions of rows that no fit has seen: each source, accelerator or software stack is left out of the fit in turn.
 
 Rows of other sources that repeat a configuration of what is left out are left out of the fit, too. The numbers of an
 accelerator or a stack that no other row tells become those that they are drawn to. Each fit starts from the fit to
@@ -43,11 +43,11 @@ class Left(enum.StrEnum):
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What was left out, and how well it is predicted without it.
+    """A source, an accelerator or a stack that was left out, and the predictions of its rows.
 
     Attributes:
         name: the source, the accelerator or the stack.
-        values: the numbers of the fit without it.
+        values: the values of the numbers in the fit without its rows.
         rows: its rows, with the predictions of that fit.
         inside: for each row that is a training step, whether its error lies in the 80 % band that the other rows give.
     """

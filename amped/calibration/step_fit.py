@@ -1,12 +1,12 @@
-"""The equations of the fit to all steps: what it makes small, and how it goes there.
+"""The equations of the fit to all steps: the cost that the fit makes small, and its steps.
 
-It makes small, over all steps i and all numbers x_j:
+The cost, over all steps i and all numbers x_j, is
 
     sum_i w_i 2 (sqrt(1 + (e_i / NOISE)^2) - 1)  +  sum_j ((x_j - parent_j(x)) / width_j)^2
 
 with e_i the logarithm of predicted over measured time and w_i one over the repeats of the configuration. Far errors
-count linearly, so that one odd row does not take the numbers along. Each step of Gauss and Newton makes the sum small for times
-that are linear in the numbers, within the bounds; of the whole step, its half and its quarter the best one is taken.
+count linearly, so that one odd row does not take the numbers along. Each step of Gauss and Newton makes the cost small for
+times that are linear in the numbers, within the bounds; the best of the whole step, its half and its quarter is taken.
 Source: scipy.optimize.least_squares, loss soft_l1 (the first sum); Nocedal and Wright, Numerical Optimization (2006),
 section 10.3 (Gauss-Newton with a line search); Gelman et al., Bayesian Data Analysis (2013), chapter 5 (the second sum).
 """

@@ -27,7 +27,7 @@ TABLES, UNKNOWN = (KERNELS, SOFTWARE), "default"
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """Where a number stands: its table, its row and its column."""
+    """The place of a number in the tables: its table, its row and its column."""
 
     table: str
     row: str
@@ -51,10 +51,12 @@ class Number:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What each of n numbers is drawn to: shares (n times n) of the other ones, and constants (n).
+    """The values that numbers are drawn to: sums of other numbers times shares, and of constants.
 
     Attributes:
-        widths: the standard deviations of the distances from what the numbers are drawn to.
+        shares: for each number (row), the share of each other number (column) in the value that it is drawn to.
+        constants: for each number, the rest of the value that it is drawn to.
+        widths: the standard deviations of the distances between numbers and the values they are drawn to.
         low, high: the bounds of the numbers themselves.
     """
 
@@ -73,7 +75,7 @@ class Drawn:
         return values @ self.shares.T + self.constants
 
     def without_steps(self) -> Array:
-        """The values of the numbers if no step tells them: each is what it is drawn to, within its bounds.
+        """The values of the numbers if no step tells them: each has the value that it is drawn to, within its bounds.
 
         Source: definition; the sum of the squared distances is the least.
         """
@@ -111,7 +113,7 @@ def number(tables: Tables, key: Key) -> Number:
 
 
 def drawn(tables: Tables, numbers: Sequence[Number]) -> Drawn:
-    """What each number is drawn to, its width, and its bounds."""
+    """The values that numbers are drawn to, with their widths and bounds."""
     places = {number.key: place for place, number in enumerate(numbers)}
     shares, constants = np.zeros((len(numbers), len(numbers))), np.zeros(len(numbers))
     for place, number in enumerate(numbers):
@@ -130,8 +132,8 @@ def drawn(tables: Tables, numbers: Sequence[Number]) -> Drawn:
 def _kin(tables: Tables, key: Key) -> list[Row]:
     """The rows whose mean a number is drawn to.
 
-    That is the nearest other row that its row extends and that has the column; else the other rows that stand on no other
-    one, if their value of the column is not in doubt; else the row for what is unknown.
+    These are the nearest other row that its row extends and that has the column; else the other rows that extend no
+    other row, if their value of the column is not in doubt; else the row for what is unknown.
     """
     ancestors = [name for name in tables.row(key.table, key.row).ancestors if name != key.row]
     for row in (tables.row(key.table, name) for name in ancestors):

@@ -23,18 +23,18 @@ BETWEEN, IS = "; ", " = "
 
 @dataclass(frozen=True)
 class Behind:
-    """A number that is fitted to steps, and what is behind it.
+    """A number that is fitted to steps, and the rows that it is known from.
 
     Attributes:
-        table, row, column: where it stands.
-        value: its value in the tables, in the canonical unit.
-        fitted: the value that the fit to all rows gives it.
-        parent: the value that it is drawn to.
-        rows, groups: how many rows, and how many different configurations, depend on it.
+        table, row, column: the place of the number.
+        value: the value in the tables, in the canonical unit.
+        fitted: the value from the fit to all rows.
+        parent: the value that the number is drawn to.
+        rows, groups: how many rows, and how many different configurations, depend on the number.
         error_fraction: the mean absolute error of these rows with the fitted numbers.
-        error_fraction_without: the same with the parent's value in place of this number.
-        without_source, without_accelerator: its value in the fit without each of the sources, and without each of the
-            accelerators, whose rows depend on it.
+        error_fraction_without: their mean absolute error with `parent` in place of this number.
+        without_source, without_accelerator: the value in the fit without each of the sources, and without each of the
+            accelerators, whose rows depend on the number.
     """
 
     table: str
@@ -52,7 +52,7 @@ class Behind:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources whose rows depend on it."""
+        """The sources whose rows depend on the number."""
         return tuple(self.without_source)
 
 

@@ -35,7 +35,7 @@ def power_moment(power: float, exponent: float, largest: Any) -> Any:
 
 
 def largest_normal(number: Any) -> Any:
-    """The mean of the largest of some normal variables, in standard deviations.
+    """The mean of the largest of `number` normal variables, in standard deviations.
 
     Source: Blom (1958), section 6.9.
     """

@@ -1,4 +1,4 @@
-"""What a reader of another tool's file found: rows in the columns of amped's tables, and what it left out, with why."""
+"""The kernels that a file holds: rows in the columns of amped's tables, and the numbers of rows left out, by the reason."""
 
 from __future__ import annotations
 

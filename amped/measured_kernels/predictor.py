@@ -1,4 +1,4 @@
-"""What the kinds of measured kernels share: what predicts them, and their time by the law."""
+"""The rates that predict measured kernels of all kinds, and the time of an operator with these rates."""
 
 from __future__ import annotations
 
