@@ -1,4 +1,4 @@
-"""The kernels that a file holds: rows in the columns of amped's tables, and the numbers of rows left out, by the reason."""
+"""Kernels that a file holds: rows in the columns of amped's tables, and how many rows are left out, by the reason."""
 
 from __future__ import annotations
 
