@@ -215,4 +215,4 @@ def _grouped(rows: Any, n: Any, k: Any, groups: Any, share: Any, machine: Predic
     entries = (rows * k + k * n) * groups * machine.entry
     work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * BYTES_16_BIT)
     grouped = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
-    return operator_time(grouped.with_held((1 - share) * grouped.bytes), machine)
+    return operator_time(grouped.having(held=(1 - share) * grouped.bytes), machine)

@@ -94,7 +94,7 @@ def product_operator(columns: Columns, entry: float, cache: float = 0.0) -> Oper
     m, n, k = (floats(columns[name]) for name in "mnk")
     work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, BYTES_16_BIT))
     bytes_found = found_again(columns, work, k * n * entry, cache) * (work.read + work.written)
-    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).with_held(bytes_found)
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).having(held=bytes_found)
 
 
 # How many copies of the weight a benchmark uses in turn, from the weight's bytes and those of the shared cache; all copies

@@ -8,10 +8,10 @@ are few large messages.
 import numpy as np
 
 from amped.theory.language.quantity import ACCELERATOR, family, quantity, records
-from amped.theory.nouns.conditions import OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
+from amped.theory.nouns.conditions import CLOSED_FORM, OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import CONTRACTIONS, Collective, Duration, total
+from amped.theory.nouns.records import CONTRACTIONS, Collective, total
 from amped.theory.nouns.shardings import shares
 
 # --- computation -----------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def nonlinear_bit_slices(activation_precision, nonlinear_unit_width):
     return np.ceil(activation_precision / nonlinear_unit_width)
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_accumulate, matrix_efficiency):
     """The time of one multiply-accumulate, which AMPeD calls C_MAC.
 
@@ -103,7 +103,7 @@ def multiply_accumulate_time__amped(matrix_peak_flop_rate, flops_per_multiply_ac
     return flops_per_multiply_accumulate / (matrix_peak_flop_rate * matrix_efficiency)
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def nonlinear_operation_time__amped(nonlinear_operation_rate):
     """The time of one nonlinear operation, which AMPeD calls C_nonlin. Source: AMPeD, nonlinear operations."""
     return 1 / nonlinear_operation_rate
@@ -178,7 +178,7 @@ def layer_products(
     PART=("layer", "embedding", "output_head"),
     OPERATORS=("layer_products", "embedding_operators", "output_head_operators"),
 )
-@records(choice="performance_model", value="amped")
+@records(**CLOSED_FORM)
 def PART_durations__amped(
     OPERATORS,
     multiply_accumulate_time,
@@ -195,10 +195,7 @@ def PART_durations__amped(
     times = (
         one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS) for o in OPERATORS
     )
-    return tuple(
-        Duration(o.name, o.kind, o.phase, o.flops * time, o.kernels, o.count)
-        for o, time in zip(OPERATORS, times, strict=True)
-    )
+    return tuple(o.lasting(o.flops * time) for o, time in zip(OPERATORS, times, strict=True))
 
 
 @quantity("s")
@@ -212,7 +209,7 @@ def layer_nonlinear_time(
     return (softmax_operations + activation_function_operations) * nonlinear_operation_time * nonlinear_bit_slices
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def layer_forward_time__amped(
     layer_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices, layer_nonlinear_time
 ):
@@ -228,7 +225,7 @@ def layer_forward_time__amped(
     return layer_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices + layer_nonlinear_time
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def compute_forward_time__amped(
     layer_forward_time, output_head_multiply_accumulates, multiply_accumulate_time, multiply_accumulate_bit_slices
 ):
@@ -242,7 +239,7 @@ def compute_forward_time__amped(
     )
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def compute_backward_time__amped(
     layer_multiply_accumulates,
     output_head_multiply_accumulates,
@@ -260,7 +257,7 @@ def compute_backward_time__amped(
     return products * multiply_accumulate_time * gradient_multiply_accumulate_bit_slices + layer_nonlinear_time
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def weight_update_time__amped(
     layer_multiply_accumulates,
     output_head_multiply_accumulates,
@@ -294,7 +291,7 @@ def attention_core_forward_time(
     return core + softmax_operations * nonlinear_operation_time * nonlinear_bit_slices
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def recomputation_time__amped(
     layer_forward_time,
     attention_core_forward_time,
@@ -328,7 +325,7 @@ def recomputation_time__amped(
     ),
     EXPERT_=("", "expert_"),
 )
-@quantity("byte", choice="performance_model", value="amped")
+@quantity("byte", **CLOSED_FORM)
 def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     weight_precision,
     gradient_precision,
@@ -347,7 +344,7 @@ def optimizer_traffic_bytes_per_EXPERT_parameter__amped(
     return weight / EXPERT_weight_shards + gradient + states / EXPERT_optimizer_state_shards
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def optimizer_time__amped(
     non_expert_parameters_per_accelerator,
     expert_parameters_per_accelerator,
@@ -427,7 +424,7 @@ TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "sen
     LINK=tuple(LINKS.values()),
     WHERE=("inside the node", "across nodes"),
 )
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passes, communication_rounds, *, place):
     """The time of tensor-parallel communication WHERE, in a step.
 
@@ -439,7 +436,7 @@ def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passe
     return once * layer_passes * communication_rounds
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def exposed_tensor_communication_time__amped(
     intra_node_tensor_communication_time, inter_node_tensor_communication_time
 ):
@@ -450,7 +447,7 @@ def exposed_tensor_communication_time__amped(
     return intra_node_tensor_communication_time + inter_node_tensor_communication_time
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def exposed_pipeline_communication_time__amped(
     pipeline_collectives, inter_accelerator_link, inter_node_link, number_of_microbatches_per_minibatch
 ):
@@ -471,7 +468,7 @@ def exposed_pipeline_communication_time__amped(
     ),
     KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"),
 )
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_link, inter_node_link, layer_passes):
     """The KIND-parallel communication time of a step: inside the node and across nodes, one after the other.
 
@@ -550,13 +547,13 @@ def STATE_collectives(
     LINK=tuple(LINKS.values()),
     WHERE=("inside the node", "across nodes"),
 )
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def PLACE_gradient_communication_time__amped(gradient_collectives, LINK, *, place):
     """The time of the gradient all-reduce WHERE, in a step. Source: AMPeD, gradient all-reduce."""
     return total(c.count * ring_time(c, place, LINK[0], steps=0) for c in gradient_collectives)
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def weight_gathering_time__amped(
     weight_collectives,
     inter_accelerator_link,
@@ -573,7 +570,7 @@ def weight_gathering_time__amped(
     return once * number_of_microbatches_per_minibatch * communication_rounds
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def exposed_data_communication_time__amped(
     intra_node_gradient_communication_time, inter_node_gradient_communication_time, weight_gathering_time
 ):
@@ -631,7 +628,7 @@ def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, w
     return np.maximum(input_gradient / 2, input_gradient - weight_update_time)
 
 
-@quantity("s", choice="performance_model", value="amped")
+@quantity("s", **CLOSED_FORM)
 def pipeline_bubble_time__amped(
     exposed_bubble_fraction,
     pipeline_parallel_degree,
@@ -655,13 +652,13 @@ def pipeline_bubble_time__amped(
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-@quantity("boolean", constrains="performance_model", choice="performance_model", value="amped")
+@quantity("boolean", constrains="performance_model", **CLOSED_FORM)
 def the_closed_form_has_one_dimension__amped(tensor_parallel_columns, activations_on_a_grid):
     """The closed form has tensor parallelism in one dimension only. Source: AMPeD, tensor-parallel communication."""
     return (tensor_parallel_columns == 1) & (activations_on_a_grid == 0)
 
 
-@quantity("boolean", constrains="optimizer_offload", choice="performance_model", value="amped", **OFFLOADED)
+@quantity("boolean", constrains="optimizer_offload", **CLOSED_FORM, **OFFLOADED)
 def the_closed_form_offloads_nothing__amped(optimizer_offload, activation_offload, weight_offload):
     """The closed form has no offload to the host: offload needs the performance_model operators. Source: definition."""
     return optimizer_offload + activation_offload + weight_offload == 0

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 
 import pytest
 
-from amped.base.record import dataclass
+from amped.base.record import dataclass, record
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Theirs:
     inner: tuple = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slotted:
     """A record with slots and one field."""
 
@@ -67,6 +67,9 @@ def test_a_record_is_frozen_replaced_pickled_and_taken_apart():
 
 
 def test_slots_and_own_methods_are_kept():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Slotted(1).only = 2
+    assert not hasattr(Slotted(1), "__dict__")
     assert (Slotted(1), hash(Slotted(1)), repr(Slotted(1))) == (Slotted(1), hash(Slotted(1)), "Slotted(only=1)")
     assert not hasattr(Slotted(1), "__dict__")
     assert (repr(Open()), Open(1) == Open(1)) == ("mine", True)

@@ -9,6 +9,7 @@ from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.execution import executed_step
 from amped.estimation.stages import stage_lines
 from tests.helpers.cli import amped as command
+from tests.helpers.schedules import most_held
 
 MIXTURE = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 512, "tensor_parallel_degree": 1,
            "expert_parallel_degree": 32, "batch_size": 4096, "tokens_to_train": 1e12}  # fmt: skip
@@ -207,7 +208,7 @@ def test_a_listed_stage_holds_what_the_executed_order_holds(schedule, chunks):
         return
     e = of(DENSE, pipeline_parallel_degree=4, virtual_pipeline_stages=chunks, pipeline_schedule=schedule)
     step = executed_step(e)
-    held = [step.timeline.most_held(stage, step.sizes[stage]) for stage in range(4)]
+    held = [most_held(step.timeline, stage, step.sizes[stage]) for stage in range(4)]
     told = [float(each.bytes) for each in e.results.records("stage_activations")]
     assert e["number_of_microbatches_per_minibatch"] == 32
     assert told == pytest.approx(held, rel=1e-12)

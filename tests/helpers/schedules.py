@@ -1,5 +1,6 @@
 """Random pipelines, each executed pass by pass and computed by the closed forms through the catalogue."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import plan
 from amped.theory.language.catalogue import catalogue
-from amped.theory.schedules.timeline import Timeline, Work, executed
+from amped.theory.schedules.timeline import COMPUTE, Timeline, Work, executed
 from tests.helpers.layers import GIVEN_PASSES, given_passes
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage", "stage_microbatches_in_flight")
@@ -114,3 +115,14 @@ def _drawn_of(random: Random, kind: str) -> Pipeline:
     if kind == "interleaved":
         return drawn(random, "1f1b", random.choice([2, 3, 4]))
     return drawn(random, kind, 2 if kind == "zero_bubble_v" else 1)
+
+
+def idle_times(line: Timeline) -> list[float]:
+    """The seconds in which each stage of a simulated step does not compute."""
+    busy = [sum(span.end - span.start for span in line.of_stage(stage, COMPUTE)) for stage in range(line.pipe.stages)]
+    return [line.makespan - seconds for seconds in busy]
+
+
+def most_held(line: Timeline, stage: int, sizes: Sequence[float]) -> float:
+    """The largest amount that a stage of a simulated step holds at any time, with the given size of each chunk."""
+    return max(amount for _, amount in line.held(stage, sizes))

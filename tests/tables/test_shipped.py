@@ -13,10 +13,11 @@ from amped.engine.resolve import plan
 from amped.library import estimate
 from amped.tables.table_files import ABOUT, ACCELERATORS, KERNELS, MODELS, SHIPPED, SYSTEMS, shipped
 from amped.tables.tables import Tables
-from amped.theory.language.catalogue import catalogue, unit_of_name
+from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import NETWORK
 from tests.helpers.culprits import for_each
 from tests.helpers.tables import layered
+from tests.helpers.units import unit_of_name
 
 KNOWN = catalogue()
 ROWS = [(table, name) for table in SHIPPED for name in shipped(table)]

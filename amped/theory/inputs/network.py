@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
+from amped.theory.nouns.conditions import MULTI_LATENT
 from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
 
 
@@ -12,7 +13,7 @@ def head_dimension(dimensionality, attention_heads):
     return dimensionality / attention_heads
 
 
-@quantity("count", choice="attention_kind", value="multi_latent")
+@quantity("count", **MULTI_LATENT)
 def query_key_width__multi_latent(
     head_dimension, absorbed_latent_attention, key_value_latent_dimension, rotary_head_dimension
 ):
@@ -25,7 +26,7 @@ def query_key_width__multi_latent(
     return np.where(absorbed_latent_attention > 0, latent, head_dimension)
 
 
-@quantity("count", choice="attention_kind", value="multi_latent")
+@quantity("count", **MULTI_LATENT)
 def value_width__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
     """The width of the vectors that attention scores weight.
 
@@ -134,9 +135,8 @@ def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     Source: arXiv 2401.06066, section 4.1 (dense layers first).
     """
     average = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
-    rows = [(row, blocks_of(row, average, shared_expert_fraction)) for row in KINDS[choice]]
-    split = average[DENSE] + average[MIXTURE] * shared_expert_fraction
-    average |= {SPLIT_NETWORK: split}
+    average = with_split_network(average, shared_expert_fraction)
+    rows = [(row, with_split_network(dict.fromkeys(row.blocks, 1.0), shared_expert_fraction)) for row in KINDS[choice]]
     unlike = [name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK]
     return tuple(
         LayerKind(
@@ -150,9 +150,8 @@ def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     )
 
 
-def blocks_of(row, blocks, shared_expert_fraction):
-    """How many of each block a layer of one kind has; what it lacks is not listed. Source: definition."""
-    numbers = {name: 1.0 for name in blocks if name in row.blocks}
+def with_split_network(numbers, shared_expert_fraction):
+    """How many of each block a layer has, with the networks that tensor parallelism splits. Source: definition."""
     split = numbers.get(DENSE, 0.0) + numbers.get(MIXTURE, 0.0) * shared_expert_fraction
     return numbers | {SPLIT_NETWORK: split}
 
@@ -186,7 +185,7 @@ def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
     return np.mod(attention_heads, key_value_heads) == 0
 
 
-@quantity("boolean", constrains="rotary_head_dimension", choice="attention_kind", value="multi_latent")
+@quantity("boolean", constrains="rotary_head_dimension", **MULTI_LATENT)
 def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension):
     """The part of a head that carries the position is no wider than the head.
 

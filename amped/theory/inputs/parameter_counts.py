@@ -102,7 +102,7 @@ def non_expert_layer_parameters(
 
     Source: definition.
     """
-    blocks = total(count * each for count, each in zip(COUNTS, PARAMETERS, strict=True))
+    blocks = total(count * parameters for count, parameters in zip(COUNTS, PARAMETERS, strict=True))
     return blocks + layers * norm_parameters + cross_attention_parameters + relative_position_parameters
 
 
@@ -236,7 +236,7 @@ def parameter_classes(weight_precision):
 
     Source: arXiv 1910.02054, section 3.1.
     """
-    return tuple(parameters.at(weight_precision) for parameters in CLASSES)
+    return tuple(parameters.having(precision=weight_precision) for parameters in CLASSES)
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------
@@ -281,10 +281,10 @@ def multi_token_prediction_parameters(
     Source: arXiv 2412.19437, eq. 21–23.
     """
     norms = 3 * norm_vectors * dimensionality
-    each = 2 * dimensionality * dimensionality + norms + attention_parameters + norm_parameters
+    shared = 2 * dimensionality * dimensionality + norms + attention_parameters + norm_parameters
     mixtures = multi_token_prediction_MoE_layers * router_and_shared_expert_parameters
     return (
-        multi_token_prediction_layers * each + multi_token_prediction_dense_layers * feedforward_parameters + mixtures
+        multi_token_prediction_layers * shared + multi_token_prediction_dense_layers * feedforward_parameters + mixtures
     )
 
 

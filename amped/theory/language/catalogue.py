@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache, cached_property, lru_cache
@@ -153,7 +152,7 @@ class Quantity:
         return best[1] if best[0] >= 0 else None
 
 
-class Catalogue(Mapping[str, Quantity]):
+class Catalogue(dict[str, Quantity]):
     """All quantities by name."""
 
     def __init__(self, formulas: Iterable[Formula], checked: bool = True) -> None:
@@ -165,23 +164,23 @@ class Catalogue(Mapping[str, Quantity]):
         by_name: dict[str, list[Formula]] = {}
         for formula in _with_all_choices(list(formulas)):
             by_name.setdefault(formula.name, []).append(formula)
-        self._quantities = {name: Quantity(name, tuple(group)) for name, group in by_name.items()}
+        super().__init__((name, Quantity(name, tuple(group))) for name, group in by_name.items())
         self.selectors = tuple(name for name, group in by_name.items() if group[0].mark.unit == "choice")
         ruling = [name for name, group in by_name.items() if any(formula.mark.constrains for formula in group)]
-        self.constraints = tuple(name for name in ruling if self._quantities[name].mark.constrains)
-        self._plain = self._quantities.keys() - {*self.selectors}
-        if problems := [p for q in self._quantities.values() if checked for p in self._problems(q)]:
+        self.constraints = tuple(name for name in ruling if self[name].mark.constrains)
+        self._plain = self.keys() - {*self.selectors}
+        if problems := [p for q in self.values() if checked for p in self._problems(q)]:
             raise WiringError(problems)
 
     @cached_property
     def public(self) -> tuple[str, ...]:
         """The names that others than the formulas of their chapter may use, without rules: nobody sets these."""
-        return tuple(name for name, q in self._quantities.items() if q.is_public and not q.mark.constrains)
+        return tuple(name for name, q in self.items() if q.is_public and not q.mark.constrains)
 
     @cached_property
     def inside(self) -> frozenset[str]:
         """The names that only formulas of their chapter may use, without rules."""
-        return frozenset(filter(self.is_inside, self._quantities))
+        return frozenset(filter(self.is_inside, self))
 
     def is_inside(self, name: str) -> bool:
         """Whether only formulas of its chapter may use a name, and it is no rule."""
@@ -190,27 +189,13 @@ class Catalogue(Mapping[str, Quantity]):
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """The public names that have one value, so no records."""
-        return tuple(name for name in self.public if self._quantities[name].mark.kind != "records")
-
-    def __getitem__(self, name: str) -> Quantity:
-        """The quantity of a name."""
-        return self._quantities[name]
-
-    def __contains__(self, name: object) -> bool:
-        """Whether a quantity has exactly this name."""
-        return name in self._quantities
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._quantities)
-
-    def __len__(self) -> int:
-        return len(self._quantities)
+        return tuple(name for name in self.public if self[name].mark.kind != "records")
 
     def __eq__(self, other: object) -> bool:
         """A catalogue is equal only to itself, so that results which depend on it can be cached."""
         return self is other
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
 
     def _problems(self, quantity: Quantity) -> Iterator[Problem]:
@@ -253,28 +238,28 @@ def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
 
 def collect(module: ModuleType) -> list[Formula]:
     """The marked functions of a page: the rows of its table, then its formulas in the order of the file."""
-    found = []
-    own = [f for f in vars(module).values() if mark_of(f) is not None and f.__module__ == module.__name__]
-    for function in (*rows_of(module), *(member for each in own for member in members_of(each))):
+    formulas = []
+    functions = [f for f in vars(module).values() if mark_of(f) is not None and f.__module__ == module.__name__]
+    for function in (*rows_of(module), *(member for f in functions for member in members_of(f))):
         if (mark := mark_of(function)) is not None:
             name, _, variant = function.__name__.partition("__")
             code = function.__code__
             named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             arguments = getattr(function, "__amped_arguments__", named)
             page = module.__name__.removeprefix(f"{BOOK}.").replace(".", "/")
-            found.append(Formula(name, variant, function, arguments, mark, page))
-    return found
+            formulas.append(Formula(name, variant, function=function, arguments=arguments, mark=mark, page=page))
+    return formulas
 
 
 def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
     """All pages of the book in their order; a folder lists its pages in `PAGES`."""
     for name in names or CHAPTERS:
         module = importlib.import_module(f"{BOOK}.{folder}{name}")
-        own = getattr(module, "PAGES", None)
-        if own is None:
+        pages_of_folder = getattr(module, "PAGES", None)
+        if pages_of_folder is None:
             yield module
         else:
-            yield from pages(f"{folder}{name}.", own)
+            yield from pages(f"{folder}{name}.", pages_of_folder)
 
 
 @cache
@@ -301,18 +286,18 @@ def _own_catalogue() -> Catalogue:
 @lru_cache(maxsize=8)
 def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
     """The catalogue, which is built once."""
-    found: dict[tuple[str, str], Formula] = {}
+    formulas: dict[tuple[str, str], Formula] = {}
     for page in (*pages(), *extra):
-        users = page in extra
-        own = collect(page)
-        for name in {f.name for f in own if users and not f.variant}:  # a plain formula of a user replaces all of ours
-            found = {key: f for key, f in found.items() if key[0] != name}
-        for formula in own:
+        of_page = collect(page)
+        if page in extra:  # a plain formula of a user replaces all of ours
+            plain = {formula.name for formula in of_page if not formula.variant}
+            formulas = {key: formula for key, formula in formulas.items() if formula.name not in plain}
+        for formula in of_page:
             key = (formula.name, formula.variant)
-            if key in found and not users:
-                raise WiringError(f"'{_title(formula)}' stands on two pages: {found[key].page} and {formula.page}")
-            found[key] = formula
-    return Catalogue(found.values(), checked=bool(extra))
+            if key in formulas and page not in extra:
+                raise WiringError(f"'{_title(formula)}' stands on two pages: {formulas[key].page} and {formula.page}")
+            formulas[key] = formula
+    return Catalogue(formulas.values(), checked=bool(extra))
 
 
 def _title(formula: Formula) -> str:
@@ -332,27 +317,3 @@ def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
             if one.specificity(given, choices) == other.specificity(given, choices) == rank:
                 return True
     return False
-
-
-def unit_of_name(name: str) -> str | None:
-    """The unit that the last word of a name promises, or None. Words after `_per_` or `_between_` do not count."""
-    stem = re.split(r"_per_|_between_", name)[0]
-    words = {
-        "time": "s",
-        "latency": "s",
-        "bytes": "byte",
-        "flops": "flop",
-        "flop_rate": "flop/s",
-        "bandwidth": "byte/s",
-        "energy": "J",
-        "power": "W",
-        "cost": "dollar",
-        "efficiency": "1",
-        "fraction": "1",
-        "utilization": "1",
-        "degree": "count",
-        "size": "count",
-    }
-    if name.startswith("number_of_") or stem.startswith("number_of_"):
-        return "count"
-    return next((unit for word, unit in words.items() if stem == word or stem.endswith("_" + word)), None)

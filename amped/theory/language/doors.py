@@ -15,28 +15,28 @@ from amped.theory.language.catalogue import Catalogue
 MOST_NEAR = 3
 
 
-def inside(name: str, known: Catalogue, where: str = "") -> Problem:
+def inside(name: str, quantities: Catalogue, where: str = "") -> Problem:
     """The problem of a name that is inside its chapter: what it leads to, and where to look at it."""
-    leads = ", ".join(near(name, known))
-    told = f"it leads to {leads}; " if leads else ""
-    what = f"'{name}' is inside chapter {known[name].chapter}, and only formulas of this chapter use it"
-    return Problem(what, where, f"{told}`amped explain {name}` shows it")
+    leads = ", ".join(near(name, quantities))
+    leading = f"it leads to {leads}; " if leads else ""
+    what = f"'{name}' is inside chapter {quantities[name].chapter}, and only formulas of this chapter use it"
+    return Problem(what, where, f"{leading}`amped explain {name}` shows it")
 
 
-def near(name: str, known: Catalogue) -> list[str]:
+def near(name: str, quantities: Catalogue) -> list[str]:
     """The public names that a name inside leads to, over the fewest formulas."""
     seen, level = {name}, {name}
     while level:
-        level = {user for one in level for user in _users(one, known)} - seen
+        level = {user for inner in level for user in _users(inner, quantities)} - seen
         seen |= level
-        public = [user for user in known if user in level and known[user].is_public]
+        public = [user for user in quantities if user in level and quantities[user].is_public]
         if public:
             return public[:MOST_NEAR]
     return []
 
 
-def _users(name: str, known: Catalogue) -> Iterator[str]:
+def _users(name: str, quantities: Catalogue) -> Iterator[str]:
     """The quantities with a formula that takes a name."""
-    for user, quantity in known.items():
+    for user, quantity in quantities.items():
         if any(name in formula.arguments for formula in quantity.formulas):
             yield user

@@ -78,34 +78,21 @@ def _listed(members: list[str] | str) -> Sequence[str]:
     return getattr(parallelisms, members) if isinstance(members, str) else members
 
 
-def _function(page: str, name: str, row: Mapping[str, Any], place: tuple[Path, str]) -> Callable[..., Any]:
+def _function(page: str, name: str, row: Mapping[str, Any], place: tuple[Path, str]) -> Any:
     """The marked function for a row; its place is the file of the table, and the key of the row there."""
     given: Any = row.get("value", row.get("default"))
     given = tuple(given) if isinstance(given, list) else given
     is_name = isinstance(given, str) and "choices" not in row
-    function = _taking(given) if is_name else _constant(given)
+    function: Any = (lambda value: value) if is_name else (lambda: given)
+    if is_name:
+        function.__amped_arguments__ = (given,)
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = page, _document(row)
     body = "" if given is None else f"return {given if is_name else repr(given)}"
-    function.__amped_body__, function.__amped_row__ = body, place  # type: ignore[attr-defined]
+    function.__amped_body__, function.__amped_row__ = body, place
     kind = "quantity" if is_name or "value" in row else "parameter"
     kind = kind if {"unit", "choices"} & row.keys() else "records"
     return marked(_mark(row, kind))(function)
-
-
-def _constant(value: Any) -> Callable[..., Any]:
-    def function() -> Any:
-        return value
-
-    return function
-
-
-def _taking(name: str) -> Callable[..., Any]:
-    def function(value: Any) -> Any:
-        return value
-
-    function.__amped_arguments__ = (name,)  # type: ignore[attr-defined]
-    return function
 
 
 def _document(row: Mapping[str, Any]) -> str:

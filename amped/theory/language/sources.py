@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,18 @@ def place_of(function: Callable[..., Any]) -> str:
 def _in_its_table(function: Any) -> tuple[Path, int] | None:
     """The table of a row and the line of its key; None for a function that is written as code."""
     path, key = getattr(function, "__amped_row__", (None, ""))
-    return None if path is None else (path, _first(_lines(path), lambda line: line.lstrip().startswith(f'"{key}":')))
+    if path is None:
+        return None
+    return path, _first(path.read_text("utf-8").splitlines(), lambda line: line.lstrip().startswith(f'"{key}":'))
 
 
 def _in_its_file(function: Any) -> tuple[Path, int]:
     """The file of a function and the line of its `def`, which stands below its marks."""
     code = function.__code__
     path, before = Path(code.co_filename), code.co_firstlineno - 1
-    return path, before + _first(iter(linecache.getlines(code.co_filename)[before:]), DEFINITION.match)
+    return path, before + _first(linecache.getlines(code.co_filename)[before:], DEFINITION.match)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    yield from path.read_text("utf-8").splitlines()
-
-
-def _first(lines: Iterator[str], is_it: Callable[[str], object]) -> int:
+def _first(lines: Iterable[str], is_it: Callable[[str], object]) -> int:
     """The number of the first line for which something is true, from 1 on; 1 if there is none."""
     return next((number for number, line in enumerate(lines, 1) if is_it(line)), 1)

@@ -10,13 +10,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePart, Messages
 from amped.theory.nouns.parallelisms import OF_TOKENS
-from amped.theory.nouns.records import total
-
-
-def time_of(durations):
-    """The time of all calls of some messages; zero of none. Source: definition."""
-    return total([0.0, *(d.time * d.count for d in durations)])
-
+from amped.theory.nouns.records import time_of, total
 
 # --- tensor parallelism ----------------------------------------------------------------------------------------------
 
@@ -59,13 +53,15 @@ def tensor_messages(
         once, gradients = time_of(sent), gathers * gathered_gradient_layouts
         reduced = beside * weight_gradients_hide_reductions
         backward = (
-            MessagePart("inputs", gathers, "every", 1.0, beside),
-            MessagePart("gradients", gradients * chunks, "products", 1.0, in_chunks),
-            MessagePart("reductions", once - gathers, "weight_gradients", 1.0, reduced, needed_first=True),
+            MessagePart("inputs", gathers, window="every", share=1.0, overlap=beside),
+            MessagePart("gradients", gradients * chunks, window="products", share=1.0, overlap=in_chunks),
+            MessagePart(
+                "reductions", once - gathers, window="weight_gradients", share=1.0, overlap=reduced, needed_first=True
+            ),
         )
-        part = MessagePart("chunks", (gathers + scatters) * chunks, "products", 1.0, in_chunks)
+        part = MessagePart("chunks", (gathers + scatters) * chunks, window="products", share=1.0, overlap=in_chunks)
         forward, again = Messages("tensor", once, (part,)), Messages("tensor", once + gradients, backward)
-        layers.append(LayerMessages(kind.name, forward, forward, again))
+        layers.append(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=again))
     return tuple(layers)
 
 
@@ -85,12 +81,12 @@ def tensor_messages__2d_summa(
 
     def panels(phase, window):
         time = overlapped_panel_time(phase, tensor_durations, layer_durations, summa_panels)
-        return MessagePart("panels", time, window, 1.0, overlap_tensor_communication)
+        return MessagePart("panels", time, window, share=1.0, overlap=overlap_tensor_communication)
 
     forward = Messages("tensor", once, (panels("forward", "every"),))
     gradients = panels("input_gradient", "every"), panels("weight_gradient", "weight_gradients")
     backward = Messages("tensor", 2 * once - sums, gradients)
-    return tuple(LayerMessages(kind.name, forward, forward, backward) for kind in layer_kinds)
+    return tuple(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=backward) for kind in layer_kinds)
 
 
 def overlapped_panel_time(phase, messages, kernels, panels):
@@ -98,20 +94,16 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
         time = sum over the products: (P − 1)·min(panel time, time of the product / P)·calls.
 
-    A product has P panels. While one panel is multiplied, the next one is sent, so all panels but one can overlap.
+    A product has P panels of each operand. While one pair is multiplied, the next one is sent, so all but one overlap.
     Source: arXiv 2410.00273, section 3. Differs: the code of the paper waits for one panel more.
     """
-    named = {d.name for d in messages}
-    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in named]
-    sent = {k.name: panel_time(k.name, messages) for k in products}
-    hidden = ((panels - 1) * np.minimum(sent[k.name], k.time / panels) * k.count for k in products)
-    return total([0.0, *hidden])
-
-
-def panel_time(name, messages):
-    """The time to send one panel (a part of both operands) of a SUMMA product. Source: arXiv 2410.00273, section 3."""
     times = {d.name: d.time for d in messages}
-    return total(times[sent] for sent in (f"{name}_inputs", f"{name}_weights") if sent in times)
+    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in times]
+    panel_times = [times[f"{k.name}_inputs"] + times[f"{k.name}_weights"] for k in products]
+    return total(
+        (panels - 1) * np.minimum(time, k.time / panels) * k.count
+        for k, time in zip(products, panel_times, strict=True)
+    )
 
 
 # --- parallelisms that split the tokens of a sequence ----------------------------------------------------------------
@@ -144,7 +136,7 @@ def KIND_messages(
     windows = ("attention_core", share, overlap_KIND_communication)
     forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
     backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
-    return (LayerMessages(kind, forward, forward, backward),)
+    return (LayerMessages(kind, forward=forward, repeated=forward, gradient=backward),)
 
 
 # --- grids and experts -----------------------------------------------------------------------------------------------
@@ -163,7 +155,7 @@ def grid_column_gather_time_per_layer__STRATEGY(grid_column_durations):
 
     Attention waits for this gather. Source: arXiv 2410.00273, section 3.
     """
-    return total(d.time * d.count for d in grid_column_durations)
+    return time_of(grid_column_durations)
 
 
 @records(choice="feedforward_kind", value="mixture")

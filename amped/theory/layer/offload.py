@@ -92,7 +92,7 @@ def offloaded_STATE_bytes_per_layer(
     kept = {record.name: record for record in model_states}[state]
     places = [place for place, c in enumerate(parameter_classes) if not c.routed]
     shared = latest(total(held.counts[place] * kept.bytes[place] for place in places) for held in stage_parameters)
-    (expert,) = [each for c, each in zip(parameter_classes, kept.bytes, strict=True) if c.routed]
+    (expert,) = [size for c, size in zip(parameter_classes, kept.bytes, strict=True) if c.routed]
     return (shared + expert_parameters_per_accelerator * expert) * kept.offload / largest_stage_layers
 
 
@@ -164,25 +164,32 @@ def layer_copies__offloaded(
 ):
     """The time of the copies from and to the host in a layer of each kind, and of those beside computation.
 
-    In a forward pass weights are copied from the host, and activations to the host. In a backward pass weights and
-    activations are copied from the host, and gradients to the host, which adds up those of several micro-batches.
+    A forward pass copies weights from the host, and activations to it. A backward pass copies weights and activations
+    from the host, and gradients to the host, which adds up those of several micro-batches.
 
     Source: arXiv 2101.06840, section 4.1; arXiv 2104.07857, sections 4.1 and 6.2. Differs: DeepSpeed adds gradients on
     the accelerator; it copies the sum from the host and back.
     """
-    (path,), layers = host_paths, []
+    layers, (path,), overlap = [], host_paths, overlap_offload_communication
     for passes, times, held in zip(layer_pass_times, layer_computation, offloaded_layers, strict=True):
         forward, backward = copies_of(held, path, number_of_microbatches_per_minibatch)
-        free = passes.backward.resident - path.in_use(passes.backward)
+        free = path.free(passes.backward)
         inputs = free - times.weight_gradient
-        window = np.where(copies_run_beside_weight_gradients, free, inputs)
-        there = beside(forward, passes.forward.resident - path.in_use(passes.forward), overlap_offload_communication)
-        back = beside(backward, window, overlap_offload_communication)
-        more = beside(backward, inputs + passes.hiding, overlap_offload_communication)
-        interference = np.minimum(held.moved / achieved_memory_bandwidth, there + back)
-        waiting = (copies_keep_gradients_waiting * forward, copies_keep_gradients_waiting * backward)
-        copies = (forward, backward, there, back, interference, np.maximum(more - back, 0), *waiting)
-        layers.append(LayerCopies(passes.name, *copies))
+        there = beside(forward, path.free(passes.forward), overlap)
+        back = beside(backward, np.where(copies_run_beside_weight_gradients, free, inputs), overlap)
+        with_messages = beside(backward, inputs + passes.hiding, overlap)
+        copies = LayerCopies(
+            passes.name,
+            forward=forward,
+            backward=backward,
+            overlapped_forward=there,
+            overlapped_backward=back,
+            interference=np.minimum(held.moved / achieved_memory_bandwidth, there + back),
+            beside_messages=np.maximum(with_messages - back, 0),
+            forward_link=copies_keep_gradients_waiting * forward,
+            backward_link=copies_keep_gradients_waiting * backward,
+        )
+        layers.append(copies)
     return tuple(layers)
 
 
@@ -218,8 +225,14 @@ def host_paths(
     """
     tensor = network_cards_share_host_link * (inter_node_tensor_parallel_degree > 1)
     leaving = product(inter_node_OTHER_parallel_degree) > 1
-    bandwidths = host_link_bandwidth_per_accelerator, host_memory_bandwidth_per_accelerator
-    return (HostPath("host", *bandwidths, tensor, network_cards_share_host_link * leaving),)
+    path = HostPath(
+        "host",
+        link=host_link_bandwidth_per_accelerator,
+        memory=host_memory_bandwidth_per_accelerator,
+        tensor=tensor,
+        others=network_cards_share_host_link * leaving,
+    )
+    return (path,)
 
 
 @quantity("boolean")

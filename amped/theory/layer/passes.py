@@ -14,13 +14,13 @@ from amped.theory.nouns.layer_records import (
     PassKernels,
     ProductShares,
 )
-from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
+from amped.theory.nouns.records import STREAMING, WEIGHTED, latest, of_phase, total
 from amped.theory.nouns.resources import beside
 
 
 def launches_of(phase, durations):
     """The number of kernels that the host launches in one pass. Source: definition."""
-    return total([0.0, *(d.kernels * d.count for d in durations if d.phase == phase)])
+    return total(d.kernels * d.count for d in durations if d.phase == phase)
 
 
 def launching_time(phase, durations, rates):
@@ -47,10 +47,16 @@ def kind_durations(layer_kinds, layer_durations):
 
 def recorded(layers, is_recorded):
     """The operators of each kind of layer, of which some are recorded in a CUDA graph. Source: definition."""
-    graphs = [tuple(d.recorded() for d in layer.durations if is_recorded(d.part)) for layer in layers]
-    others = [tuple(d for d in layer.durations if not is_recorded(d.part)) for layer in layers]
-    parts = zip(layers, graphs, others, strict=True)
-    return tuple(LayerDurations(layer.name, graph + launched) for layer, graph, launched in parts)
+    return tuple(
+        LayerDurations(
+            layer.name,
+            (
+                *(d.having(kernels=0 * d.kernels) for d in layer.durations if is_recorded(d.part)),
+                *(d for d in layer.durations if not is_recorded(d.part)),
+            ),
+        )
+        for layer in layers
+    )
 
 
 @records(choice="cuda_graph_scope", value="router")
@@ -167,9 +173,10 @@ def layer_kernels(kind_durations, recomputation_stops_early):
     layers = []
     for layer in kind_durations:
         forward, gradient = (pass_kernels(phase, layer.durations) for phase in ("forward", "input_gradient"))
-        last = recomputation_stops_early * last_product_time(layer.durations)
-        again = PassKernels("repeated", forward.every - last, forward.products - last, forward.attention_core)
-        layers.append(LayerKernels(layer.name, forward, again, gradient))
+        last = [d for d in layer.durations if d.part.last and d.kind in WEIGHTED]
+        skipped = recomputation_stops_early * of_phase("forward", last)
+        again = forward.having(name="repeated", every=forward.every - skipped, products=forward.products - skipped)
+        layers.append(LayerKernels(layer.name, forward=forward, repeated=again, gradient=gradient))
     return tuple(layers)
 
 
@@ -178,27 +185,12 @@ def pass_kernels(phase, durations):
 
     Source: definition.
     """
-    products = of_phase(phase, [d for d in durations if d.kind in WEIGHTED])
-    attention = of_phase(phase, [d for d in durations if d.part.core])
-    return PassKernels(phase, of_phase(phase, durations), products, attention)
-
-
-def last_product_time(durations):
-    """The forward time of the last product of a dense layer, the down projection.
-
-    No backward pass needs its output, so recomputation can leave it out.
-
-    Source: definition.
-    """
-    return of_phase("forward", [d for d in durations if d.part.last and d.kind in WEIGHTED])
-
-
-def with_host(launched, hosts, kinds, waits):
-    """For each kind of layer: its operators, the host's time, and the share of this time that kernels do not hide.
-
-    Source: definition.
-    """
-    return [(layer, host, waits * kind.mixtures) for layer, host, kind in zip(launched, hosts, kinds, strict=True)]
+    return PassKernels(
+        phase,
+        every=of_phase(phase, durations),
+        products=of_phase(phase, [d for d in durations if d.kind in WEIGHTED]),
+        attention_core=of_phase(phase, [d for d in durations if d.part.core]),
+    )
 
 
 def ahead_time(phase, durations, rates, host, waits):
@@ -225,17 +217,20 @@ def layer_repeats(
 
     Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
     """
-    layers = []
-    every = zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
-    for launched, layer, kernels, host in every:
+    layers, kinds = [], zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
+    for launches, layer, kernels, host in kinds:
         attention = [d for d in layer.durations if d.part.core]
         streaming = [d for d in layer.durations if d.kind in STREAMING and not d.part.core]
         repeats = LayerRepeats(
             layer.name,
-            whole=repeated_time(kernels.repeated.every, launched.durations, kernel_rates, host.time),
+            whole=latest(
+                (kernels.repeated.every, launching_time("forward", launches.durations, kernel_rates), host.time)
+            ),
             attention_core=pass_time("forward", attention, kernel_rates),
             streaming=pass_time("forward", streaming, kernel_rates),
-            products=recomputed_products_time(launched.durations, recomputed_product_shares, kernel_rates),
+            products=total(
+                repeated_products_time(launches.durations, shares, kernel_rates) for shares in recomputed_product_shares
+            ),
         )
         layers.append(repeats)
     return tuple(layers)
@@ -261,8 +256,9 @@ def layer_computation(
 
     Source: arXiv 2410.00273, section 3; arXiv 2205.05198, section 5 (recomputation).
     """
-    layers, passes = [], with_host(launched_durations, layer_host_times, layer_kinds, host_waits_fraction)
-    for (layer, host, waits), repeats in zip(passes, layer_repeats, strict=True):
+    layers, kinds = [], zip(launched_durations, layer_host_times, layer_kinds, layer_repeats, strict=True)
+    for layer, host, kind, repeats in kinds:
+        waits = host_waits_fraction * kind.mixtures
         again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
         computation = LayerComputation(
             layer.name,
@@ -275,14 +271,6 @@ def layer_computation(
     return tuple(layers)
 
 
-def repeated_time(kernels, launched, rates, host):
-    """The time to run the forward pass of a layer again: the longer of its kernels and of the host.
-
-    Source: arXiv 2205.05198, section 5.
-    """
-    return np.maximum(kernels, np.maximum(launching_time("forward", launched, rates), host))
-
-
 @records(choice="activation_recomputation", value="alternate_products")
 def recomputed_product_shares__alternate_products(recomputed_projection_fraction, gated_mlp):
     """The shares of products that run again, if every second product of a layer is recomputed.
@@ -292,7 +280,14 @@ def recomputed_product_shares__alternate_products(recomputed_projection_fraction
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
-    return (ProductShares("alternate", 1.0, gated_mlp / (1 + gated_mlp), recomputed_projection_fraction),)
+    return (
+        ProductShares(
+            "alternate",
+            attention_output=1.0,
+            up=gated_mlp / (1 + gated_mlp),
+            projections=recomputed_projection_fraction,
+        ),
+    )
 
 
 @records(choice="activation_recomputation", value="kept_products")
@@ -304,12 +299,14 @@ def recomputed_product_shares__kept_products(kept_query_key_value, kept_attentio
 
     Source: JAX, checkpoint_policies.save_only_these_names; OpenXLA, dead code elimination (what nobody reads).
     """
-    return (ProductShares("kept", 1 - kept_attention_output, 1 - kept_feedforward_up, 1 - kept_query_key_value),)
-
-
-def recomputed_products_time(durations, shares, rates):
-    """The time to run shares of the products with weights again; zero without shares. Source: definition."""
-    return total([0.0, *(repeated_products_time(durations, each, rates) for each in shares)])
+    return (
+        ProductShares(
+            "kept",
+            attention_output=1 - kept_attention_output,
+            up=1 - kept_feedforward_up,
+            projections=1 - kept_query_key_value,
+        ),
+    )
 
 
 def repeated_products_time(durations, shares, rates):
@@ -317,11 +314,13 @@ def repeated_products_time(durations, shares, rates):
 
     Source: definition.
     """
-    named = shares_of_products(shares.attention_output, shares.up)
-    products = [d for d in durations if d.phase == "forward" and d.kind in WEIGHTED]
-    calls = [(d, d.count * named.get(d.name, shares.projections)) for d in products]
-    launches = total([0.0, *(d.kernels * count for d, count in calls)])
-    return np.maximum(total([0.0, *(d.time * count for d, count in calls)]), launches * rates[0].launch_time)
+    shares_by_name = shares_of_products(shares.attention_output, shares.up)
+    products = [
+        d.having(count=d.count * shares_by_name.get(d.name, shares.projections))
+        for d in durations
+        if d.phase == "forward" and d.kind in WEIGHTED
+    ]
+    return pass_time("forward", products, rates)
 
 
 @quantity("s")

@@ -28,7 +28,15 @@ def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copi
         computing = computation.forward + computation.input_gradient + computation.weight_gradient
         whole, forward = computing + computation.recomputation + waits, passes.forward.resident + copies.forward_wait
         weights = computation.weight_gradient - passes.hiding + copies.beside_messages
-        layers.append(LayerTimes(passes.name, forward, whole - forward - weights, weights, whole))
+        layers.append(
+            LayerTimes(
+                passes.name,
+                forward=forward,
+                input_gradient=whole - forward - weights,
+                weight_gradient=weights,
+                whole=whole,
+            )
+        )
     return tuple(layers)
 
 

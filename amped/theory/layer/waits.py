@@ -14,7 +14,7 @@ from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.layer_records import Exposure, Exposures, LayerPasses, LayerWaits, PassTime, PassWaits, Wait
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import least, total
-from amped.theory.nouns.resources import beside, waited
+from amped.theory.nouns.resources import beside, remaining
 
 # --- the queue -------------------------------------------------------------------------------------------------------
 
@@ -71,13 +71,14 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
     """
     idle, taken, waits, reductions = computing - kernels.every, 0.0, [], 0.0
     for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
-        overlapped = total([0.0, *parts])
+        overlapped = total(parts)
         queued = message.time - overlapped * (1 - slowdown)
-        waits.append(Wait(message.name, message.time, overlapped, queued, waited(queued, waited(idle, taken))))
+        exposed = remaining(queued, remaining(idle, taken))
+        waits.append(Wait(message.name, time=message.time, overlapped=overlapped, queued=queued, exposed=exposed))
         first = [time for part, time in zip(message.parts, parts, strict=True) if part.needed_first]
         taken, reductions = taken + queued, total([reductions, *first])
-    added = waited(exchange, waited(idle, taken))
-    return PassWaits(kernels.name, idle, tuple(waits), added, reductions)
+    added = remaining(exchange, remaining(idle, taken))
+    return PassWaits(kernels.name, idle=idle, messages=tuple(waits), exchange=added, reductions=reductions)
 
 
 @each_of(KIND=OF_TOKENS)
@@ -106,7 +107,7 @@ def layer_waits(
         again = pass_waits([m.repeated for m in sent], kernels.repeated, repeats.whole, *how)
         gradients = [m.gradient for m in sent]
         back = pass_waits(gradients, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
-        layers.append(LayerWaits(kernels.name, forward, again, back))
+        layers.append(LayerWaits(kernels.name, forward=forward, repeated=again, gradient=back))
     return tuple(layers)
 
 
@@ -156,13 +157,21 @@ def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
     """
     parts, added, sent = [w.exposed for w in waits.messages], waits.exchange, [w.time for w in waits.messages]
     for repeated, share in again:
-        parts = [own + w.exposed * share for own, w in zip(parts, repeated.messages, strict=True)]
-        sent = [own + w.time * share for own, w in zip(sent, repeated.messages, strict=True)]
+        parts = [exposed + w.exposed * share for exposed, w in zip(parts, repeated.messages, strict=True)]
+        sent = [time + w.time * share for time, w in zip(sent, repeated.messages, strict=True)]
         added = added + repeated.exchange * share
     link, serial = total([*sent, exchange]), computing + total(parts) + added
     exchanged = beside(added, serial - link, overlap)
-    exposed = added - exchanged * (1 - slowdown)
-    return PassTime(name, tuple(parts), link, sent[0], added, exchanged, exposed, serial)
+    return PassTime(
+        name,
+        exposed=tuple(parts),
+        link=link,
+        tensor_link=sent[0],
+        exchange=added,
+        exchanged=exchanged,
+        exposed_exchange=added - exchanged * (1 - slowdown),
+        serial=serial,
+    )
 
 
 @records()
@@ -186,7 +195,7 @@ def layer_pass_times(
         forward = pass_time("forward", times.forward, waits.forward, (), once, *how)
         backward = pass_time("backward", times.backward, waits.gradient, again, exchange.time - once, *how)
         hiding = hiding_time(times, waits.gradient, backward, once, overlap_slowdown_fraction, *how)
-        layers.append(LayerPasses(times.name, forward, backward, hiding))
+        layers.append(LayerPasses(times.name, forward=forward, backward=backward, hiding=hiding))
     return tuple(layers)
 
 
@@ -229,7 +238,7 @@ def layer_exposures(
     layers = []
     for passes, waits, exchange in zip(layer_pass_times, layer_waits, exchange_times, strict=True):
         there, back = passes.forward, passes.backward
-        tensor, *others = (own + other for own, other in zip(there.exposed, back.exposed, strict=True))
+        tensor, *others = (forward + backward for forward, backward in zip(there.exposed, back.exposed, strict=True))
         exchanges = there.exposed_exchange + back.exposed_exchange
         slowed = exchange_slowdown_fraction * (there.exchanged + back.exchanged)
         gathered = tensor + grid_column_gather_time_per_layer

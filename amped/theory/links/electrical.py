@@ -99,8 +99,8 @@ def switch_time(c, passes, links):
 
 RING = Algorithm("ring", ring_time)
 ALGORITHMS = {
-    each.name: each
-    for each in (
+    algorithm.name: algorithm
+    for algorithm in (
         RING,
         Algorithm("tree", tree_time, gathers=False),
         Algorithm("hierarchical", tiered_time),
@@ -121,7 +121,7 @@ def gather_time(c, links):
 
     Source: NCCL src/graph/tuning.cc.
     """
-    gathering = {each.name: each for each in (RING, *links.algorithms) if each.gathers}
+    gathering = {a.name: a for a in (RING, *links.algorithms) if a.gathers}
     return links.fastest(c, 1, gathering.values())
 
 
@@ -181,7 +181,7 @@ def all_reduce_algorithms__automatic(in_switch_reduction):
 
     Source: NCCL src/graph/tuning.cc.
     """
-    in_switch = ALGORITHMS["in_switch"].where(in_switch_reduction)
+    in_switch = ALGORITHMS["in_switch"].having(allowed=in_switch_reduction)
     return tuple((ALGORITHMS | {"in_switch": in_switch}).values())
 
 
@@ -274,8 +274,8 @@ def network__electrical(
         times=TIMES,
         algorithms=all_reduce_algorithms,
         overhead=collective_overhead_time,
-        inside=inter_accelerator_link[0].losing(inter_accelerator_ramp_bytes),
-        across=inter_node_link[0].losing(inter_node_ramp_bytes),
+        inside=inter_accelerator_link[0].having(ramp=inter_accelerator_ramp_bytes),
+        across=inter_node_link[0].having(ramp=inter_node_ramp_bytes),
         tree=tree_bandwidth_fraction,
         switch=in_switch_efficiency / inter_accelerator_efficiency,
     )

@@ -97,8 +97,8 @@ def k_nomial_time(c, passes, net):
 
 
 ALGORITHMS = {
-    each.name: each
-    for each in (
+    algorithm.name: algorithm
+    for algorithm in (
         Algorithm("ring", ring_time),
         Algorithm("halving_doubling", halving_and_doubling_time),
         Algorithm("k_nomial", k_nomial_time),
@@ -127,7 +127,7 @@ def in_tiers(c, passes, net):
     """
     inside, across = tiers(c, net)
     near = net.inside.time((inside - 1) / inside * c.volume, inside - 1)
-    left = c.of(Group("joined by circuits", intra=1, inter=across), c.volume / inside)
+    left = c.having(group=Group("joined by circuits", intra=1, inter=across), volume=c.volume / inside)
     return passes * near * (inside > 1) + net.fastest(left, passes, net.algorithms) * (across > 1)
 
 
@@ -315,7 +315,7 @@ def network__circuits(
         times=TIMES,
         algorithms=circuit_algorithms,
         overhead=collective_overhead_time,
-        inside=inter_accelerator_link[0].losing(inter_accelerator_ramp_bytes),
+        inside=inter_accelerator_link[0].having(ramp=inter_accelerator_ramp_bytes),
         wavelength=wavelength_link[0],
         wavelengths=number_of_wavelengths,
         circuits=number_of_circuits_per_accelerator,

@@ -19,33 +19,6 @@ def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_p
     return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
 
 
-def destinations_at_random(places, experts_per_token):
-    """The expected number of nodes, or of accelerators, to which a token is sent if its experts are random.
-
-        G · (1 − (1 − 1/G)^k)
-
-    The experts are spread evenly over G nodes or accelerators, and a token has k experts. Assumes independent draws.
-
-    Source: elementary probability.
-    """
-    return places * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(places, 1 + 1e-9))))
-
-
-def destinations_in_turn(places, experts_per_token, number_of_experts):
-    """The average number of nodes, or of accelerators, to which a token with k consecutive experts is sent.
-
-        min(1 + (k − gcd(k, E)) / E, places)
-
-    `places` is the number of nodes or of accelerators, and each has E experts. The first expert of a token is a
-    multiple of k.
-
-    Source: elementary counting.
-    """
-    experts = np.maximum(number_of_experts / places, 1)
-    shared = np.gcd(np.rint(experts_per_token).astype(np.int64), np.rint(experts).astype(np.int64))
-    return np.minimum(1 + (experts_per_token - shared) / experts, places)
-
-
 @family(
     named=(
         "destination_accelerators_per_token",
@@ -58,9 +31,13 @@ def destinations_in_turn(places, experts_per_token, number_of_experts):
 def destination_PLACES_per_token(DEGREE, experts_per_token):
     """The expected number of PLACES that have an expert of a token, if each expert is equally likely.
 
-    Source: elementary probability (independent draws).
+        G · (1 − (1 − 1/G)^k)
+
+    The experts are spread evenly over G PLACES, and a token has k experts. Assumes independent draws.
+
+    Source: elementary probability.
     """
-    return destinations_at_random(DEGREE, experts_per_token)
+    return DEGREE * (1 - np.exp(experts_per_token * np.log1p(-1 / np.maximum(DEGREE, 1 + 1e-9))))
 
 
 @family(
@@ -75,9 +52,15 @@ def destination_PLACES_per_token(DEGREE, experts_per_token):
 def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_experts):
     """The average number of PLACES that have an expert of a token, if the tokens take the experts in turn.
 
-    Source: NVIDIA NeMo AutoModel, FakeBalancedGate.
+        min(1 + (k − gcd(k, E)) / E, G)
+
+    Each of G PLACES has E experts. A token has k consecutive experts, of which the first is a multiple of k.
+
+    Source: elementary counting; NVIDIA NeMo AutoModel, FakeBalancedGate.
     """
-    return destinations_in_turn(DEGREE, experts_per_token, number_of_experts)
+    experts = np.maximum(number_of_experts / DEGREE, 1)
+    shared = np.gcd(np.rint(experts_per_token).astype(np.int64), np.rint(experts).astype(np.int64))
+    return np.minimum(1 + (experts_per_token - shared) / experts, DEGREE)
 
 
 @quantity("1")

@@ -30,8 +30,8 @@ def logits_gradient_bytes(
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
     gradient = np.maximum(activation_precision, cross_entropy_copies * logits_precision)
-    each = activation_precision + gradient
-    return microbatch_tokens * loss_vocabulary * each * (1 - fused_cross_entropy)
+    logit_bytes = activation_precision + gradient
+    return microbatch_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
 
 
 @quantity("byte")
@@ -41,8 +41,10 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
     Source: arXiv 2205.05198, eq. 1.
     """
     others = [o for o in layer_operators if o.part.block not in (DENSE, MIXTURE) and o.phase == "forward"]
-    dense = total([0.0, *(o.stash * (o.count > 0) for o in feedforward_operators if o.phase == "forward")])
-    mixture = total([0.0, *(o.stash * (o.count > 0) for o in expert_operators if o.phase == "forward")])
+    dense, mixture = (
+        total(o.stash * (o.count > 0) for o in operators if o.phase == "forward")
+        for operators in (feedforward_operators, expert_operators)
+    )
     whole = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
     return whole + np.maximum(dense, mixture)
 
@@ -185,7 +187,7 @@ def placeholder_gradient_bytes(product_operators, activation_precision, placehol
     Differs: in the source two weights of the same shape share an empty gradient; here they count as two.
     """
     weights = [o for o in product_operators if o.phase == "weight_gradient" and o.kind == "contraction"]
-    entries = total([0.0, *(o.m * o.n * (o.count > 0) for o in weights)])
+    entries = total(o.m * o.n * (o.count > 0) for o in weights)
     return placeholder_weight_gradients * entries * activation_precision
 
 

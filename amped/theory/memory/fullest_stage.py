@@ -17,18 +17,18 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
         activations.bytes + working.bytes + states.bytes
         for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True)
     ]
-    most, found = needed[0], np.zeros(1)
-    for place, each in enumerate(needed[1:-1], 1):
-        most, found = np.maximum(most, each), np.where(each > most, place, found)
-    return np.where(needed[-1] >= most, len(needed) - 1, found)
+    most, fullest = needed[0], np.zeros(1)
+    for place, bytes_of_stage in enumerate(needed[1:-1], 1):
+        most, fullest = np.maximum(most, bytes_of_stage), np.where(bytes_of_stage > most, place, fullest)
+    return np.where(needed[-1] >= most, len(needed) - 1, fullest)
 
 
 def at(index, values):
     """The value of the stage with the given index, from the values of all stages. Source: definition."""
-    found, *others = values
+    chosen, *others = values
     for place, value in enumerate(others, 1):
-        found = np.where(index == place, value, found)
-    return found
+        chosen = np.where(index == place, value, chosen)
+    return chosen
 
 
 @quantity("count")

@@ -1,42 +1,29 @@
 """The bytes of one pipeline stage, from the formulas for all stages."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
-from amped.theory.memory.stages import stage_activations, stage_states, working_bytes
+from amped.theory.memory.stages import stage_activations, stage_states, stage_working
+from amped.theory.nouns.records import total
 from amped.theory.stages.parameters import stage_parameters
 
 
 def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float:
-    """The bytes of a stage that has one layer of the given kind, or no layer if the kind is None.
-
-    The stage keeps its embedding and its output head, if it has them. `values` are the values of an estimate, and
-    `place` is the index of the stage.
-    """
+    """The bytes of a stage that has one layer of the given kind, or no layer if the kind is None."""
     stage = values["pipeline_stages"][place]
-    layers = tuple(1.0 * (each == kind) for each in range(len(stage.kinds)))
-    stages = (replace(stage, layers=1.0, kinds=layers),)
-    parameters = stage_parameters(
-        stages,
-        values["parameter_groups"],
-        values["parameter_classes"],
-        values["kind_parameters"],
-        values["embedding_parameters"],
-        values["output_head_stage_parameters"],
-        values["tied_embedding_parameters"],
-        values["output_head_stage_expert_parameters"],
-        values["replicated_embedding"],
-    )
-    held = stage_activations(
-        stages,
-        values["stage_microbatches_in_flight"][place : place + 1],
-        values["kind_activations"],
-        values["embedding_activation_bytes"],
-        values["output_head_activation_bytes"],
-    )
-    states = stage_states(parameters, values["model_states"])[0].bytes
-    working = working_bytes(
-        stage, values["layer_working_bytes"], values["logits_gradient_bytes"], values["output_head_activation_bytes"]
-    )
-    return float(states + held[0].bytes + working + values["weight_buffer_bytes"])
+    layers = tuple(1.0 * (index == kind) for index in range(len(stage.kinds)))
+    values = {
+        **values,
+        "pipeline_stages": (replace(stage, layers=1.0, kinds=layers),),
+        "stage_microbatches_in_flight": values["stage_microbatches_in_flight"][place : place + 1],
+    }
+    values["stage_parameters"] = computed(stage_parameters, values)
+    parts = [computed(formula, values)[0].bytes for formula in (stage_states, stage_activations, stage_working)]
+    return float(total(parts) + values["weight_buffer_bytes"])
+
+
+def computed(formula: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """The value of a formula, which takes its arguments by their names from `values`."""
+    return formula(*(values[name] for name in signature(formula).parameters))

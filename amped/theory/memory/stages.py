@@ -43,7 +43,7 @@ def kind_activations__of_layout(layer_activations):
     Source: arXiv 2412.19437, section 2.2.
     """
     *_, last = layer_activations
-    return (*layer_activations, last.named("prediction"))
+    return (*layer_activations, last.having(name="prediction"))
 
 
 @records()
@@ -64,14 +64,14 @@ def stage_activations(
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
-    found = []
+    stages = []
     for s, held in zip(pipeline_stages, stage_microbatches_in_flight, strict=True):
         layers = on(s.kinds, (kind.bytes for kind in kind_activations)) * held.layers
         embedding = had(s.has_embedding, embedding_activation_bytes)
         head = had(s.has_output_head, output_head_activation_bytes) * held.output_head
         beside_head = embedding * held.embedding_beside_head + head
-        found.append(Held(s.name, layers + np.maximum(embedding * held.embedding, beside_head)))
-    return tuple(found)
+        stages.append(Held(s.name, layers + np.maximum(embedding * held.embedding, beside_head)))
+    return tuple(stages)
 
 
 @records(**LISTED)
@@ -89,14 +89,14 @@ def stage_activations__of_layout(
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
-    kinds, last, found = [kind.bytes for kind in kind_activations], len(pipeline_layout) - 1, []
+    kinds, last, stages = [kind.bytes for kind in kind_activations], len(pipeline_layout) - 1, []
     for place, (share, held) in enumerate(zip(pipeline_layout, stage_chunks_in_flight, strict=True)):
         embedding, head = ends_of(place, last, stage_ends)
         sizes = [on(chunk, kinds) for chunk in share.chunks]
         sizes[0] = sizes[0] + had(embedding, embedding_activation_bytes)
         sizes[-1] = sizes[-1] + had(head, output_head_activation_bytes)
-        found.append(Held(share.name, latest(on(moment, sizes) for moment in held.moments)))
-    return tuple(found)
+        stages.append(Held(share.name, latest(on(moment, sizes) for moment in held.moments)))
+    return tuple(stages)
 
 
 @records()
@@ -110,18 +110,11 @@ def stage_working(pipeline_stages, layer_working_bytes, logits_gradient_bytes, o
 
     Source: arXiv 2205.05198, section 4.3.
     """
-    sizes = layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes
-    return tuple(Held(s.name, working_bytes(s, *sizes)) for s in pipeline_stages)
-
-
-def working_bytes(stage, of_a_layer, of_the_loss, kept_for_the_loss):
-    """The working memory of one stage, from the memory of a layer, of the loss, and of what is kept for the loss.
-
-    Source: arXiv 2205.05198, section 4.3.
-    """
-    return np.maximum(
-        of_a_layer - had(stage.has_output_head, kept_for_the_loss), had(stage.has_output_head, of_the_loss)
-    )
+    stages = []
+    for s in pipeline_stages:
+        layer = layer_working_bytes - had(s.has_output_head, output_head_activation_bytes)
+        stages.append(Held(s.name, np.maximum(layer, had(s.has_output_head, logits_gradient_bytes))))
+    return tuple(stages)
 
 
 @quantity("count")

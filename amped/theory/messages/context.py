@@ -113,20 +113,16 @@ def grid_column_collectives(
 
     Source: arXiv 2410.00273, section 3 (2D context).
     """
-    (group,), sent, gradients = (
-        column_group,
-        local_key_value_bytes * tensor_parallel_columns,
-        gathered_attentions_per_layer,
-    )
-    every = gradients * communication_rounds
+    (group,), sent = column_group, local_key_value_bytes * tensor_parallel_columns
+    calls = gathered_attentions_per_layer * communication_rounds
     return (
-        Collective("grid_column_keys_and_values", "all_gather", volume=sent, group=group, count=every, after=KEYS),
+        Collective("grid_column_keys_and_values", "all_gather", volume=sent, group=group, count=calls, after=KEYS),
         Collective(
             "grid_column_key_and_value_gradients",
             "reduce_scatter",
             volume=sent,
             group=group,
-            count=gradients,
+            count=gathered_attentions_per_layer,
             part=OF_GRADIENTS,
         ),
     )

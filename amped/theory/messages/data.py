@@ -47,7 +47,7 @@ def gathered_weight_bytes_per_accelerator(stage_parameters, parameter_classes, z
         for place, c in enumerate(parameter_classes)
         if not c.routed
     ]
-    return latest(total(held.counts[place] * each for place, each in gathered) for held in stage_parameters)
+    return latest(total(held.counts[place] * size for place, size in gathered) for held in stage_parameters)
 
 
 @records()

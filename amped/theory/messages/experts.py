@@ -73,14 +73,10 @@ def expert_tensor_collectives(
     """
     calls, visits = MoE_fraction * communication_rounds, dispatch_bytes * expert_tensor_parallel_degree
     (shares,), (rows,), whole = expert_tensor_group, row_group, calls * (1 - sequence_parallel)
-    sent, computed, combined = (
-        ("expert_dispatch all_to_all",),
-        ("expert_down_bias", "experts_down"),
-        ("expert_combine all_to_all",),
-    )
+    computed, combined = ("expert_down_bias", "experts_down"), ("expert_combine all_to_all",)
     visit, output = {"volume": visits, "group": shares, "count": calls}, {"volume": microbatch_bytes, "group": rows}
     return (
-        Collective("expert_tensor", "all_gather", **visit, after=sent, part=IN_MIXTURE),
+        Collective("expert_tensor", "all_gather", **visit, after=("expert_dispatch all_to_all",), part=IN_MIXTURE),
         Collective("expert_tensor", "reduce_scatter", **visit, after=computed, part=IN_MIXTURE),
         Collective("expert_output", "all_gather", **output, count=whole, after=combined, part=IN_MIXTURE),
     )

@@ -9,7 +9,8 @@ chain of accelerators a reduction takes as long as a broadcast.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.records import Collective, latest, total
+from amped.theory.nouns.conditions import SUMMA, SUMMA_SCORES
+from amped.theory.nouns.records import Collective, latest, time_of
 
 # What a product, and so the broadcast of its panels, waits for.
 KEYS = ("rotary_positions", "query_key_norm")
@@ -23,7 +24,7 @@ BEFORE = {
 }
 
 
-@records(choice="tensor_parallel_strategy", value="2d_summa")
+@records(**SUMMA)
 def tensor_collectives__2d_summa(
     projection_gemms,
     feedforward_gemms,
@@ -54,8 +55,14 @@ def tensor_collectives__2d_summa(
         for g in projection_gemms + feedforward_gemms
         for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
     )
-    sent, calls, after = norm_statistic_bytes, norms_per_layer, ("embedding_dropout",)
-    sums = Collective("norm_statistics", "all_reduce", volume=sent, group=rows, count=calls, after=after)
+    sums = Collective(
+        "norm_statistics",
+        "all_reduce",
+        volume=norm_statistic_bytes,
+        group=rows,
+        count=norms_per_layer,
+        after=("embedding_dropout",),
+    )
     return (sums, *panels, *score_panels)
 
 
@@ -72,7 +79,7 @@ def panel_messages(g, precision, rows, columns, calls):
     )
 
 
-@records(choice="grid_attention", value="summa")
+@records(**SUMMA_SCORES)
 def score_panels__summa(
     attention_gemms,
     activation_precision,
@@ -98,8 +105,8 @@ def score_panels__summa(
     (rows,), (columns,) = row_group, column_group
     sums = microbatch_tokens * attention_heads * e
     whole = scores.m * context * scores.batch * e / scores.panels
-    own = scores.batch * key_value_heads / attention_heads
-    keys, value_panels = (g.n * g.k * own * e / g.panels for g in (scores, values))
+    key_batch = scores.batch * key_value_heads / attention_heads
+    keys, value_panels = (g.n * g.k * key_batch * e / g.panels for g in (scores, values))
     sent, passed = scores.panels * calls, values.panels * calls
     return (
         Collective("attention_scores_inputs", "reduce", whole, group=rows, count=sent, after=KEYS),
@@ -137,7 +144,7 @@ def output_head_panels(
     return panel_messages(output_head_gemms[0], matrix_operand_precision, rows, columns, has_vocabulary)
 
 
-@quantity("s", choice="tensor_parallel_strategy", value="2d_summa")
+@quantity("s", **SUMMA)
 def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations):
     """Half of the time of SUMMA's collectives for the output head, for a micro-batch.
 
@@ -146,10 +153,10 @@ def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations
 
     Source: arXiv 2410.00273, section 3. Differs: the paper's code has no embedding and no output head.
     """
-    return 1.5 * total(d.time * d.count for d in output_head_panel_durations)
+    return 1.5 * time_of(output_head_panel_durations)
 
 
-@quantity("byte", choice="tensor_parallel_strategy", value="2d_summa")
+@quantity("byte", **SUMMA)
 def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pipeline_parallel_degree):
     """The communication buffers of a micro-batch: four panels, and what a stage exchanges with other stages.
 
@@ -165,7 +172,7 @@ def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pip
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-@quantity("boolean", constrains="summa_panels", choice="tensor_parallel_strategy", value="2d_summa")
+@quantity("boolean", constrains="summa_panels", **SUMMA)
 def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_parallel_rows, tensor_parallel_columns):
     """The number of SUMMA's panels divides the width of the residual stream, and fits the rows and columns of the grid.
 
@@ -180,7 +187,7 @@ def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_paral
     return whole & rows & columns & (np.mod(summa_panels, 1) == 0)
 
 
-@quantity("boolean", constrains="flash_attention", choice="grid_attention", value="summa")
+@quantity("boolean", constrains="flash_attention", **SUMMA_SCORES)
 def scores_in_panels_are_written__summa(flash_attention):
     """Scores in panels are written to memory: where SUMMA computes the scores in parts, attention is not fused.
 
@@ -189,7 +196,7 @@ def scores_in_panels_are_written__summa(flash_attention):
     return flash_attention == 0
 
 
-@quantity("boolean", constrains="grid_attention", choice="grid_attention", value="summa")
+@quantity("boolean", constrains="grid_attention", **SUMMA_SCORES)
 def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_degree):
     """SUMMA computes attention scores only with tensor_parallel_strategy 2d_summa, and without context parallelism.
 
@@ -198,7 +205,7 @@ def scores_in_panels_need_summa__summa(activations_on_a_grid, context_parallel_d
     return (activations_on_a_grid > 0) & (context_parallel_degree == 1)
 
 
-@quantity("boolean", constrains="tensor_parallel_strategy", choice="tensor_parallel_strategy", value="2d_summa")
+@quantity("boolean", constrains="tensor_parallel_strategy", **SUMMA)
 def grids_have_no_experts__2d_summa(number_of_MoE_layers):
     """SUMMA splits only dense feed-forward networks; the other tensor-parallel strategies have experts.
 

@@ -1,4 +1,4 @@
-"""Conditions under which formulas apply, if several pages use them.
+"""Conditions under which formulas apply, if several formulas use them.
 
 A page uses a condition in a mark: `@quantity("byte", **OFFLOADED)`.
 """
@@ -8,8 +8,14 @@ OFFLOADS = ("optimizer_offload", "activation_offload", "weight_offload")
 OFFLOADED = {"when_any_given": OFFLOADS}
 # A layout lists the layers of every pipeline stage.
 LISTED = {"when_given": ("pipeline_layout",)}
+# The two performance models: AMPeD's closed form, and the sum of the times of operators.
+CLOSED_FORM = {"choice": "performance_model", "value": "amped"}
+BY_OPERATORS = {"choice": "performance_model", "value": "operators"}
+# Kinds of layers whose operators differ: latent vectors for keys and values, norms behind the blocks, grids of SUMMA.
+MULTI_LATENT = {"choice": "attention_kind", "value": "multi_latent"}
+POST_NORMS = {"choice": "norm_position", "value": "post"}
+SUMMA = {"choice": "tensor_parallel_strategy", "value": "2d_summa"}
+SUMMA_SCORES = {"choice": "grid_attention", "value": "summa"}
 GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 ZERO_BUBBLE_H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 ZERO_BUBBLE_V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
-# Schedules that separate the gradients of inputs from those of weights.
-ZERO_BUBBLES = (ZERO_BUBBLE_H1["value"], ZERO_BUBBLE_V["value"])

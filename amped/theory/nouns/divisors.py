@@ -43,7 +43,7 @@ def largest_divisor(degree: Any, places: Any) -> Any:
     numbers, which = np.unique(degree, return_inverse=True)
     apart = max(float(np.max(numbers)), float(np.max(places))) + 1
     most = int(min(np.max(places), MOST_PLACES))
-    found = [divisors(int(number), most) if number == int(number) and number >= 1 else (1,) for number in numbers]
-    listed = np.concatenate([place * apart + np.array(own, np.float64) for place, own in enumerate(found)])
+    divisors_of = [divisors(int(number), most) if number == int(number) and number >= 1 else (1,) for number in numbers]
+    listed = np.concatenate([place * apart + np.array(row, np.float64) for place, row in enumerate(divisors_of)])
     start = which.reshape(degree.shape) * apart
     return listed[np.searchsorted(listed, start + places, side="right") - 1] - start

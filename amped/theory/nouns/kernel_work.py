@@ -10,7 +10,7 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import ANY_PART, WEIGHTED, Gemm, Operator, Part, Record
 
 
@@ -72,11 +72,11 @@ class Work(NamedTuple):
             precision: the bytes of an entry.
             flop: the number of operations that an addition, multiplication or comparison counts as.
         """
-        forward, backward = (each.of(entries, precision, flop) for each in (self.forward, self.backward))
+        forward, backward = (work.of(entries, precision, flop) for work in (self.forward, self.backward))
         return Work(forward, backward, self.kept * precision * entries)
 
 
-Each = TypeVar("Each", Traffic, Work)
+Amount = TypeVar("Amount", Traffic, Work)
 
 
 # The operations of an entry are those of arXiv 2007.00072, table 3. GELU is counted in its tanh form. A tanh or a
@@ -133,7 +133,7 @@ def fused(*parts: Traffic) -> Traffic:
     return whole._replace(read=parts[0].read, written=parts[-1].written)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EntryCosts(Record):
     """The bytes of an entry of a tensor, and the number of operations that one operation counts as.
 
@@ -153,12 +153,12 @@ class EntryCosts(Record):
     gradient: Any
     frozen: tuple[str, ...] = ()
 
-    def of(self, each: Each, entries: Any, precision: Any = None) -> Each:
+    def of(self, work: Amount, entries: Any, precision: Any = None) -> Amount:
         """The work of a call on the given number of entries.
 
         An entry has `precision` bytes, or as many as an activation if `precision` is not given.
         """
-        return each.of(entries, self.activation if precision is None else precision, self.flop)
+        return work.of(entries, self.activation if precision is None else precision, self.flop)
 
 
 def operator(
@@ -179,9 +179,19 @@ def operator(
     `sides` are m, n, k and batch of `Operator`. `panels` is the number of parts in which the inner dimension k of a
     product arrives; one kernel runs for each part. The other arguments are fields of `Operator`.
     """
-    own = (work.flops, work.read, work.written)
-    more = {"functions": work.functions, "drawn": work.drawn, "after": after, "part": part}
-    return Operator(name, kind, phase, *sides, *own, stash, panels, count, panels, **more)
+    return Operator(
+        name,
+        kind,
+        phase,
+        *sides,
+        **work._asdict(),
+        stash=stash,
+        kernels=panels,
+        count=count,
+        panels=panels,
+        after=after,
+        part=part,
+    )
 
 
 def contraction(
@@ -213,13 +223,13 @@ def contraction(
     else:
         added = right * cost.gradient
         phase, of_right = "weight_gradient", Traffic(flops, (left + out) * entry + added, added)
-    own: dict[str, Any] = {"count": count, "panels": panels, "part": part}
+    calls: dict[str, Any] = {"count": count, "panels": panels, "part": part}
     after, frozen = (f"{gemm.name}_casts", *after), phase == "weight_gradient" and gemm.weights in cost.frozen
     kept = 0.0 * stash if frozen else stash
     passes = (
-        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept, after=after, **own),
-        operator(gemm.name, kind, "input_gradient", (m, k, n, batch), of_left, **own),
-        operator(gemm.name, kind, phase, (k, n, m, batch), of_right, **own),
+        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept, after=after, **calls),
+        operator(gemm.name, kind, "input_gradient", (m, k, n, batch), of_left, **calls),
+        operator(gemm.name, kind, phase, (k, n, m, batch), of_right, **calls),
     )
     return passes[:2] if frozen else passes
 
@@ -247,7 +257,7 @@ def streamed(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ActivationPolicy(Record):
     """What an activation function keeps for the backward pass.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from amped.base.record import dataclass
+from amped.base.record import dataclass, record
 from amped.theory.nouns.records import Duration, Operator, Part, Record, total
 
 
@@ -101,7 +101,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerKind(Record):
     """A kind of layer, described by what it has more or less of than the average layer of the network.
 
@@ -124,7 +124,7 @@ class LayerKind(Record):
     def stash(self, operators: Iterable[Operator]) -> Any:
         """The bytes that a layer of this kind keeps for the backward pass, from the operators of the average layer."""
         forward = (o for o in operators if o.phase == "forward")
-        return total([0.0, *(o.stash * o.count * self.multiple(o.part.block) for o in forward)])
+        return total(o.stash * o.count * self.multiple(o.part.block) for o in forward)
 
     def durations(self, durations: Iterable[Duration]) -> tuple[Duration, ...]:
         """The operators or collectives of a layer of this kind, from those of the average layer."""

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import Duration, Record, total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerDurations(Record):
     """The operators of a layer of one kind, and how long each takes."""
 
     durations: tuple[Duration, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KindTime(Record):
     """The seconds of something in a layer of one kind."""
 
     time: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassKernels(Record):
     """The seconds of the kernels of one pass of a layer, beside which messages may run.
 
@@ -37,7 +37,7 @@ class PassKernels(Record):
     attention_core: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerKernels(Record):
     """The kernels of a layer in its forward pass, in a forward pass that runs again, and in the pass of gradients."""
 
@@ -46,7 +46,7 @@ class LayerKernels(Record):
     gradient: PassKernels
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerComputation(Record):
     """The seconds of each pass of a layer: of its kernels or of the host, which launches them, whichever is longer.
 
@@ -66,7 +66,7 @@ class LayerComputation(Record):
         return self.input_gradient + self.weight_gradient + self.recomputation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerRepeats(Record):
     """The seconds of what may run again in a layer.
 
@@ -83,7 +83,7 @@ class LayerRepeats(Record):
     products: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProductShares(Record):
     """The shares of products with weights that run again, by product.
 
@@ -98,7 +98,7 @@ class ProductShares(Record):
     projections: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessagePart(Record):
     """A part of the messages of a pass, and the kernels beside which it may run.
 
@@ -117,7 +117,7 @@ class MessagePart(Record):
     needed_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Messages(Record):
     """The messages of one parallelism in one pass of a layer.
 
@@ -130,7 +130,7 @@ class Messages(Record):
     parts: tuple[MessagePart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerMessages(Record):
     """The messages of one parallelism in a layer: forward, in a forward pass that runs again, and with gradients."""
 
@@ -139,7 +139,7 @@ class LayerMessages(Record):
     gradient: Messages
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wait(Record):
     """What the messages of one parallelism cost in a pass of a layer.
 
@@ -156,7 +156,7 @@ class Wait(Record):
     exposed: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassWaits(Record):
     """What a pass of a layer waits for.
 
@@ -178,7 +178,7 @@ class PassWaits(Record):
         return total(wait.queued for wait in self.messages)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerWaits(Record):
     """What a layer waits for in its forward pass, in a forward pass that runs again, and in the pass of gradients."""
 
@@ -187,7 +187,7 @@ class LayerWaits(Record):
     gradient: PassWaits
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassTime(Record):
     """A whole pass of a layer with its messages: the forward pass, or the backward pass with all that runs again.
 
@@ -215,7 +215,7 @@ class PassTime(Record):
         return self.serial - self.exchange + self.exposed_exchange
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerPasses(Record):
     """Both passes of a layer with their messages.
 
@@ -229,7 +229,7 @@ class LayerPasses(Record):
     hiding: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostPath(Record):
     """What copies between an accelerator and its host use.
 
@@ -244,12 +244,13 @@ class HostPath(Record):
     tensor: Any
     others: Any
 
-    def in_use(self, whole: PassTime) -> Any:
-        """The seconds of a pass in which messages of the layer use the link to the host."""
-        return self.tensor * whole.tensor_link + self.others * (whole.link - whole.tensor_link)
+    def free(self, whole: PassTime) -> Any:
+        """The seconds of a pass in which no messages of the layer use the link to the host."""
+        in_use = self.tensor * whole.tensor_link + self.others * (whole.link - whole.tensor_link)
+        return whole.resident - in_use
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OffloadedLayer(Record):
     """The bytes of the weights, gradients and activations of a layer that the host holds for an accelerator."""
 
@@ -263,7 +264,7 @@ class OffloadedLayer(Record):
         return 2 * (self.weights + self.activations) + self.gradients
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerCopies(Record):
     """The seconds of copies from and to the host in a layer; zero if nothing is offloaded.
 
@@ -300,7 +301,7 @@ class LayerCopies(Record):
         return self.forward - self.overlapped_forward
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exposure(Record):
     """What the messages of one parallelism cost in both passes of a layer.
 
@@ -313,7 +314,7 @@ class Exposure(Record):
     overlapped: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exposures(Record):
     """What the messages of each parallelism of a layer cost."""
 
@@ -324,7 +325,7 @@ class Exposures(Record):
         return {exposure.name: exposure for exposure in self.exposures}[kind]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerTimes(Record):
     """The seconds of a micro-batch in a layer of one kind.
 
@@ -339,7 +340,7 @@ class LayerTimes(Record):
     whole: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerWindows(Record):
     """The passes of a micro-batch in a layer of one kind, beside which gradients and weights are sent, in seconds.
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from amped.base.record import dataclass
-from amped.theory.nouns.records import Collective, Duration, Record, fastest
+import numpy as np
 
-# A function that computes the time of a collective on a network.
-Equation = Callable[[Any, Any], Any]
+from amped.base.record import record
+from amped.theory.nouns.records import Collective, Duration, Record, least
+
+# The time of an algorithm that is not allowed is multiplied with this number, so that no minimum takes it.
+NEVER = 1e300
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Link(Record):
     """The link of one accelerator to a network.
 
@@ -33,12 +34,8 @@ class Link(Record):
         """The time to send `volume` bytes in `steps` steps. Source: Hockney, 1994 (α–β)."""
         return (volume + self.ramp) / self.bandwidth + steps * self.latency
 
-    def losing(self, ramp: Any) -> Link:
-        """A copy of this link with another `ramp`, the bytes by which a message counts as longer than it is."""
-        return replace(self, ramp=ramp)
 
-
-@dataclass(frozen=True, slots=True)
+@record
 class Algorithm(Record):
     """An algorithm for an all-reduce, which may also serve for an all-gather or a reduce-scatter.
 
@@ -53,12 +50,8 @@ class Algorithm(Record):
     gathers: bool = True
     allowed: Any = 1.0
 
-    def where(self, allowed: Any) -> Algorithm:
-        """This algorithm, which may be used only where `allowed` is 1."""
-        return replace(self, allowed=allowed)
 
-
-@dataclass(frozen=True, slots=True)
+@record
 class Network(Record):
     """A network: all values on which the time of a collective depends, besides its group and its payload.
 
@@ -69,7 +62,7 @@ class Network(Record):
         inside: the link inside the node.
     """
 
-    times: Mapping[str, Equation]
+    times: Mapping[str, Callable[[Any, Any], Any]]
     algorithms: tuple[Algorithm, ...]
     overhead: Any
     inside: Link
@@ -80,22 +73,25 @@ class Network(Record):
         Source: NCCL src/graph/tuning.cc (a base latency for each call).
         """
         return tuple(
-            Duration(c.name, c.kind, "communication", self.time(c), 1.0, c.count, part=c.part) for c in collectives
+            Duration(c.name, c.kind, "communication", time=self.time(c), kernels=1.0, count=c.count, part=c.part)
+            for c in collectives
         )
 
     def time(self, c: Collective) -> Any:
         """The time of one call of the collective `c`; zero if its group has one accelerator or its payload is empty."""
-        return ((c.group.degree > 1) & (c.volume > 0 * c.volume)) * (self.overhead + self.times[c.kind](c, self))
+        zeros = 0 * c.volume  # a processor compares an array with an array faster than with a number
+        sends = (c.group.degree > 1) & (c.volume > zeros)
+        return sends * (self.overhead + self.times[c.kind](c, self))
 
     def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
-        """The time of the collective `c` by the fastest of several algorithms.
+        """The time of the collective `c` by the fastest of several algorithms, at least one of which is allowed.
 
         `passes` is 1 for an all-gather or a reduce-scatter, and 2 for an all-reduce.
         """
-        return fastest(*((each.allowed, each.time(c, passes, self)) for each in algorithms))
+        return least(a.time(c, passes, self) * np.where(a.allowed, 1.0, NEVER) for a in algorithms)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Links(Network):
     """An electrical network: a fast network inside each node, and a slower network across nodes.
 
@@ -110,7 +106,7 @@ class Links(Network):
     switch: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Circuits(Network):
     """A network of optical circuits across nodes, and of electrical links inside each node.
 

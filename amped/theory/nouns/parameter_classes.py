@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import MATRICES, Record, total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParameterClass(Record):
     """A class of parameters: all that are split, kept, sent and trained in the same way.
 
@@ -31,10 +30,6 @@ class ParameterClass(Record):
     def changes(self) -> float:
         """1 if training changes these parameters, else 0."""
         return 1.0 * self.trained
-
-    def at(self, precision: Any) -> ParameterClass:
-        """A copy of this class whose weights have the given number of bytes."""
-        return replace(self, precision=precision)
 
     def among(self, groups: Sequence[ParameterGroup]) -> ParameterGroup:
         """The group of this class, of the groups of all other parameters and of the routed experts."""
@@ -57,7 +52,7 @@ CLASSES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParameterGroup(Record):
     """The parameters that are split and sharded in the same way: the routed experts, or all other parameters.
 
@@ -73,7 +68,7 @@ class ParameterGroup(Record):
     optimizer_state_shards: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameters(Record):
     """The numbers of parameters by class: of a block, of a layer, or of one accelerator of a stage before sharding.
 
@@ -110,7 +105,7 @@ def counted(name: str, classes: Sequence[ParameterClass], counts: Mapping[str, A
     return Parameters(name, tuple(counts.get(c.name, 0.0) for c in classes))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelState(Record):
     """The bytes that are kept for each parameter: of its weight, its gradient, or its optimizer states.
 
@@ -124,4 +119,4 @@ class ModelState(Record):
 
     def of(self, parameters: Parameters) -> Any:
         """The bytes of this state for some parameters, on the accelerator and on the host together."""
-        return total(n * each for n, each in zip(parameters.counts, self.bytes, strict=True))
+        return total(n * size for n, size in zip(parameters.counts, self.bytes, strict=True))

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from amped.base.record import dataclass
+from amped.base.record import dataclass, record
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ ANY_PART = Part()
 STRUCTURE = (str, bool, Mapping, FunctionType, Part)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Record:
     """A record of named values: arrays, or other records of arrays."""
 
     name: str
 
-    def named(self, name: str) -> Self:
-        """A copy of this record with another name."""
-        return replace(self, name=name)
+    def having(self, **fields: Any) -> Self:
+        """A copy of this record with other values in some fields."""
+        return replace(self, **fields)
 
     def mapped(self, function: Callable[[Any], Any]) -> Self:
         """A copy of this record in which `function` is applied to each array."""
@@ -64,7 +64,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(value, Record):
         return value.mapped(function)
     if isinstance(value, tuple):
-        return tuple([_mapped(each, function) for each in value])
+        return tuple([_mapped(element, function) for element in value])
     return value if isinstance(value, STRUCTURE) else function(value)
 
 
@@ -72,7 +72,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 MATRICES = "matrices"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gemm(Record):
     """A matrix product: `batch` times an m × k matrix with a k × n matrix.
 
@@ -97,7 +97,7 @@ class Gemm(Record):
         return self.m * self.n * self.k * self.batch * self.count
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group(Record):
     """Accelerators that communicate with one another: `intra` accelerators in each of `inter` nodes (fast domains)."""
 
@@ -110,7 +110,7 @@ class Group(Record):
         return self.intra * self.inter
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Collective(Record):
     """A communication in a group of accelerators, called `count` times.
 
@@ -143,12 +143,8 @@ class Collective(Record):
         """The number of nodes of the group."""
         return self.group.inter
 
-    def of(self, group: Group, volume: Any) -> Collective:
-        """A copy of this collective with another group and another payload."""
-        return replace(self, group=group, volume=volume)
 
-
-@dataclass(frozen=True, slots=True)
+@record
 class Operator(Record):
     """One operator in one pass of a block, for one micro-batch on one accelerator.
 
@@ -207,22 +203,19 @@ class Operator(Record):
         """The bytes that one call must read from memory and write to it."""
         return self.read + self.written - self.held
 
-    def with_held(self, held: Any) -> Operator:
-        """A copy of this operator that finds these bytes in a shared cache."""
-        return replace(self, held=held)
-
-    def within(self, block: str) -> Operator:
-        """A copy of this operator that belongs to a block of a layer."""
-        return replace(self, part=replace(self.part, block=block))
-
-    def in_core(self) -> Operator:
-        """A copy of this operator that belongs to the attention core."""
-        return replace(self, part=replace(self.part, core=True))
+    def within(self, **part: Any) -> Operator:
+        """A copy of this operator that belongs to another part of a layer: to a block, or to the attention core."""
+        return replace(self, part=replace(self.part, **part))
 
     def again(self, share: Any) -> Operator:
         """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
         name = f"{self.name}_again"
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
+
+    def lasting(self, time: Any, distance: Any = np.inf) -> Duration:
+        """The time of one call of this operator, and the distance of the measured shape that gave it."""
+        # all fields in their order: a run makes more of these records than of others, and names take longer
+        return Duration(self.name, self.kind, self.phase, time, self.kernels, self.count, distance, self.part)
 
     def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:
         """A copy of this fused attention with heads of these widths (keys, values), with this mask and with dropout."""
@@ -230,7 +223,7 @@ class Operator(Record):
         return replace(self, width=narrower, both_widths=both, keys=keys, edges=edges, dropped=dropped)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Duration(Record):
     """The time of one call of an operator or a collective.
 
@@ -252,10 +245,6 @@ class Duration(Record):
     distance: Any = np.inf
     part: Part = ANY_PART
 
-    def recorded(self) -> Duration:
-        """This operator as a part of a CUDA graph, for which the host launches no kernels."""
-        return replace(self, kernels=0 * self.kernels)
-
 
 # The kinds of matrix products with weights.
 WEIGHTED = ("contraction", "grouped_contraction")
@@ -269,7 +258,7 @@ STREAMING = (*FUSED, "single_kernel")
 REDUCING = ("normalization", "loss")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiles(Record):
     """The coefficients that tell how much slower matrix products are because of their shape.
 
@@ -306,7 +295,7 @@ class Tiles(Record):
     edges: Any = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Products(Record):
     """How fast an accelerator multiplies matrices.
 
@@ -335,7 +324,7 @@ class Products(Record):
     activation: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionMask(Record):
     """Which scores of an attention its mask leaves.
 
@@ -348,7 +337,7 @@ class AttentionMask(Record):
     edges: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionRamp(Record):
     """What a pass of a fused attention costs besides the scores that its mask leaves.
 
@@ -365,7 +354,7 @@ class AttentionRamp(Record):
     wide: Any = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FusedAttention(Record):
     """How fast an accelerator runs attention as one kernel.
 
@@ -386,7 +375,7 @@ class FusedAttention(Record):
     waiting_rows: Any = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Streams(Record):
     """How fast an accelerator moves data, and how fast it processes them on the way.
 
@@ -412,7 +401,7 @@ class Streams(Record):
     drawing_time: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernels(Record):
     """How fast an accelerator runs its kernels.
 
@@ -432,9 +421,7 @@ class Kernels(Record):
 
     def durations(self, operators: Iterable[Operator]) -> tuple[Duration, ...]:
         """The time of one call of each operator."""
-        return tuple(
-            Duration(o.name, o.kind, o.phase, self.time(o, self), o.kernels, o.count, part=o.part) for o in operators
-        )
+        return tuple(o.lasting(self.time(o, self)) for o in operators)
 
     def at_full_clock(self, clock: Any) -> Kernels:
         """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""
@@ -446,7 +433,7 @@ class Kernels(Record):
         return replace(self, products=products, attention=replace(a, **rates))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimedKernels(Record):
     """The kernels of one kind whose times were measured in short runs. Each field has a value for each kernel.
 
@@ -482,9 +469,9 @@ class TimedKernels(Record):
 def total(values: Iterable[Any]) -> Any:
     """The sum of values, added from left to right.
 
-    With this order an array gives bit for bit the sums that its elements give alone.
+    With this order an array gives bit for bit the sums that its elements give alone. The sum of no values is zero.
     """
-    return reduce(add, values)
+    return reduce(add, list(values) or [0.0])
 
 
 def product(values: Iterable[Any]) -> Any:
@@ -502,23 +489,16 @@ def least(values: Iterable[Any]) -> Any:
     return reduce(np.minimum, values)
 
 
-# The time of a way that is not allowed is multiplied with this number, so that no minimum takes it; zero stays zero.
-NEVER = 1e300
-
-
-def fastest(*ways: tuple[Any, Any]) -> Any:
-    """The least time of several ways to do the same thing, element by element.
-
-    A way is a pair (allowed, time); only allowed ways count, and at least one must be allowed.
-    """
-    return reduce(np.minimum, (time * np.where(allowed, 1.0, NEVER) for allowed, time in ways))
+def time_of(durations: Iterable[Duration]) -> Any:
+    """The time of all calls of some operators or collectives; zero of none."""
+    return total(d.time * d.count for d in durations)
 
 
 def of_phase(phase: str, durations: Iterable[Duration]) -> Any:
     """The time of all calls of the operators of one phase; zero if there are no such operators."""
-    return total([0.0, *(d.time * d.count for d in durations if d.phase == phase)])
+    return time_of(d for d in durations if d.phase == phase)
 
 
 def stash_of(operators: Iterable[Operator]) -> Any:
     """The bytes that the forward operators keep for the backward pass, in all their calls together."""
-    return total([0.0, *(o.stash * o.count for o in operators if o.phase == "forward")])
+    return total(o.stash * o.count for o in operators if o.phase == "forward")

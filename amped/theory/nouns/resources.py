@@ -33,19 +33,10 @@ def beside(message, window, share=1.0):
     return share * positive(np.minimum(message, window))
 
 
-def waited(queue, idle):
-    """The seconds by which messages lengthen a pass, if they use the queue of kernels.
-
-    `queue` are the seconds of the messages. The accelerator waits `idle` seconds for the host in any case; messages
-    that run then lengthen nothing.
-
-    Source: definition.
-    """
-    return remaining(queue, idle)
-
-
 def remaining(time, meanwhile):
     """What remains of a time after other work that lasts `meanwhile` seconds, or nothing: max(time - meanwhile, 0).
+
+    So messages that run while the accelerator waits for the host in any case lengthen no pass.
 
     Source: definition.
     """

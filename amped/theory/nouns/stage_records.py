@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import add
 from typing import Any
 
-from amped.base.record import dataclass
+from amped.base.record import record
 from amped.theory.nouns.records import Record, total
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Share(Record):
     """What a layout lists for one pipeline stage.
 
@@ -36,7 +37,7 @@ class Share(Record):
 YES, NO = "yes", "no"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ends(Record):
     """Whether a stage has the embedding and the output head, each YES or NO."""
 
@@ -52,14 +53,14 @@ def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
         last: the index of the last stage.
         ends: what the first stage has, and what the last stage has.
     """
-    own = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
+    of_stage = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
     return (
-        YES if any(end.embedding == YES for end in own) else NO,
-        YES if any(end.output_head == YES for end in own) else NO,
+        YES if any(end.embedding == YES for end in of_stage) else NO,
+        YES if any(end.output_head == YES for end in of_stage) else NO,
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage(Record):
     """A pipeline stage, which represents all stages that are equal to it. It has the place of the last of these stages.
 
@@ -87,7 +88,7 @@ class Stage(Record):
     @property
     def kinds_up_to(self) -> tuple[Any, ...]:
         """The number of layers of each kind on the stage and on all stages before it."""
-        return tuple(own + before for own, before in zip(self.kinds, self.kinds_before, strict=True))
+        return tuple(map(add, self.kinds, self.kinds_before))
 
 
 def had(has: Any, value: Any) -> Any:
@@ -103,7 +104,7 @@ def lacked(has: Any, value: Any) -> Any:
     return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InFlight(Record):
     """The numbers of micro-batches whose activations a stage holds at the same time.
 
@@ -120,7 +121,7 @@ class InFlight(Record):
     output_head: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChunksInFlight(Record):
     """The numbers of micro-batches that a stage holds in each chunk, at each moment that may need the most memory."""
 
@@ -132,17 +133,20 @@ def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlig
 
     `count` is the number for the layers and the embedding, and `output_head` the number for the output head.
     """
-    return tuple(InFlight(s.name, count, count, count, output_head) for s in stages)
+    return tuple(
+        InFlight(s.name, layers=count, embedding=count, embedding_beside_head=count, output_head=output_head)
+        for s in stages
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held(Record):
     """The number of bytes that an accelerator of a stage holds."""
 
     bytes: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeldStates(Record):
     """The bytes of the states of parameters that an accelerator of a stage holds, without what the host keeps.
 
@@ -157,7 +161,7 @@ class HeldStates(Record):
     bytes: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SendHold(Record):
     """The seconds of a send for which a stage cannot compute."""
 
@@ -179,7 +183,7 @@ def modules_as_layers(counts: Sequence[Any], kinds: int) -> tuple[Any, ...]:
     return (*counts[: kinds - 1], total(counts[kinds - 1 :]))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bottleneck(Record):
     """The stage that takes longest for a micro-batch.
 
@@ -194,7 +198,7 @@ class Bottleneck(Record):
     time: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LayerShares(Record):
     """The share of a stage's layers that are of each kind; modules of multi-token prediction are of the last kind."""
 
@@ -205,7 +209,7 @@ class LayerShares(Record):
         return values[0] if len(values) == 1 else on(self.shares, values)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassTimes(Record):
     """The seconds of a micro-batch in one kind of pass.
 
@@ -240,7 +244,7 @@ class PassTimes(Record):
         return self.of_layers(stage.kinds_after) + lacked(stage.has_output_head, self.output_head)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChunkTimes(Record):
     """The seconds of a micro-batch in a chunk of layers, forward and backward.
 

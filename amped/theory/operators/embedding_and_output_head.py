@@ -76,9 +76,14 @@ def output_head_operators(
 
     Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8 (the output layer stays out).
     """
-    calls = has_vocabulary * (1 + multi_token_prediction_layers)
-    own = {"stash": residual_bytes, "count": calls, "kind": "output_head_contraction", "after": ("final_norm",)}
-    head = contraction(output_head_gemms[0], entry_costs[0], **own)
+    head = contraction(
+        output_head_gemms[0],
+        entry_costs[0],
+        kind="output_head_contraction",
+        stash=residual_bytes,
+        count=has_vocabulary * (1 + multi_token_prediction_layers),
+        after=("final_norm",),
+    )
     return final_norm_operators + head + cross_entropy_operators + multi_token_prediction_operators
 
 
@@ -123,8 +128,10 @@ def cross_entropy_operators(
     gradient = cost.of(CROSS_ENTROPY.backward, logits)
     backward = gradient._replace(read=3 * wide + fused * narrow, written=2 * wide + narrow)
     work = Work(forward, backward, CROSS_ENTROPY.kept * (wide + fused * narrow))
-    own = {"count": has_vocabulary * (1 + multi_token_prediction_layers), "after": ("output_head",)}
-    return streamed("cross_entropy", "loss", microbatch_tokens, loss_vocabulary, work, **own)
+    calls = has_vocabulary * (1 + multi_token_prediction_layers)
+    return streamed(
+        "cross_entropy", "loss", microbatch_tokens, loss_vocabulary, work, count=calls, after=("output_head",)
+    )
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------
@@ -139,7 +146,7 @@ def multi_token_prediction_gemms(
     Source: arXiv 2412.19437, eq. 21.
     """
     shape = (microbatch_tokens, dimensionality / tensor_parallel_rows, 2 * dimensionality)
-    return (Gemm("multi_token_prediction_projection", *shape, 1.0, multi_token_prediction_layers),)
+    return (Gemm("multi_token_prediction_projection", *shape, count=multi_token_prediction_layers),)
 
 
 @records()

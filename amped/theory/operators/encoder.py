@@ -5,12 +5,13 @@ of activations, the words that move are those of the paper's table.
 """
 
 from amped.theory.language.quantity import records
+from amped.theory.nouns.conditions import POST_NORMS
 from amped.theory.nouns.kernel_work import ACTIVATION, Traffic, Work, streamed
 from amped.theory.nouns.layer_kinds import IN_DENSE
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE, SCORED
 
 
-@records(choice="norm_position", value="post")
+@records(**POST_NORMS)
 def projection_bias_operators__post(
     microbatch_tokens, projection_gemms, query_key_value_bias, attentions_per_layer, entry_costs
 ):
@@ -21,14 +22,20 @@ def projection_bias_operators__post(
     Source: arXiv 2007.00072, table 3.
     """
     (cost,), width = entry_costs, projection_gemms[0].n
-    flops, size, bias = microbatch_tokens * width * cost.flop, microbatch_tokens * width, width * cost.activation
-    tensor = size * cost.activation
-    own = {"count": query_key_value_bias * attentions_per_layer, "after": ("query_key_value",)}
-    forward, backward = Traffic(flops, tensor + bias, tensor), Traffic(flops, tensor, bias)
-    return streamed("projection_bias", "element_wise", microbatch_tokens, width, Work(forward, backward), **own)
+    entries, bias = microbatch_tokens * width, width * cost.activation
+    flops, tensor = entries * cost.flop, entries * cost.activation
+    return streamed(
+        "projection_bias",
+        "element_wise",
+        microbatch_tokens,
+        width,
+        Work(Traffic(flops, tensor + bias, tensor), Traffic(flops, tensor, bias)),
+        count=query_key_value_bias * attentions_per_layer,
+        after=("query_key_value",),
+    )
 
 
-@records(choice="norm_position", value="post")
+@records(**POST_NORMS)
 def softmax_operators__post(
     attention_gemms, dropout, dropout_mask_bytes, dropout_recomputation, unfused_attentions_per_layer, entry_costs
 ):
@@ -37,17 +44,19 @@ def softmax_operators__post(
     Source: arXiv 2007.00072, table 3.
     """
     (scores, _), (cost,), drops = attention_gemms, entry_costs, 1.0 * (dropout > 0)
-    rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
+    rows = scores.m * scores.batch
+    entries = rows * scores.n
     size, mask, flops = entries * cost.activation, entries * dropout_mask_bytes, 6 * entries * cost.flop
     dropped = drops * size
     again = dropout_recomputation * dropped
     forward = Traffic(flops, size, size + dropped + mask, functions=entries, drawn=drops * entries)
     backward = Traffic(flops, 2 * size + mask + again, size + again)
-    work, own = Work(forward, backward, size + dropped - again + mask), {"count": unfused_attentions_per_layer}
-    return streamed("softmax", "normalization", rows, scores.n, work, after=SCORED, **own)
+    work = Work(forward, backward, size + dropped - again + mask)
+    calls = unfused_attentions_per_layer
+    return streamed("softmax", "normalization", rows, scores.n, work, count=calls, after=SCORED)
 
 
-@records(choice="norm_position", value="post")
+@records(**POST_NORMS)
 def activation_function_operators__post(
     feedforward_gemms, activation_policy, dense_fraction, dropout_mask_bytes, output_width_split_degree, entry_costs
 ):
@@ -64,11 +73,19 @@ def activation_function_operators__post(
     kept, bits = entries * policy.kept, entries * policy.mask
     forward = function + Traffic(read=bias, written=kept + mask)
     backward = gradient + function * policy.again + Traffic(read=bits + mask, written=bias)
-    work, own = Work(forward, backward, kept), {"count": dense_fraction, "after": ("feedforward_up",), "part": IN_DENSE}
-    return streamed("activation_function", "element_wise", down.m, up.n, work, **own)
+    return streamed(
+        "activation_function",
+        "element_wise",
+        down.m,
+        up.n,
+        Work(forward, backward, kept),
+        count=dense_fraction,
+        after=("feedforward_up",),
+        part=IN_DENSE,
+    )
 
 
-@records(choice="norm_position", value="post")
+@records(**POST_NORMS)
 def residual_operators__post(
     residual_tokens,
     residual_bytes,
@@ -89,14 +106,14 @@ def residual_operators__post(
     (cost,), size, t = entry_costs, residual_tokens * dimensionality, residual_bytes
     n, rows, flops = dimensionality * cost.activation, residual_tokens * cost.activation, size * cost.flop
     mask = size * dropout_mask_bytes
-    each, kept = residual_tokens * cost.flop, mask + t * (1 - in_place_norm)
-    sums = Traffic(10 * flops + 6 * each, 2 * t + 3 * n, 3 * t + mask + rows, drawn=(dropout > 0) * size)
+    token_flops, kept = residual_tokens * cost.flop, mask + t * (1 - in_place_norm)
+    sums = Traffic(10 * flops + 6 * token_flops, 2 * t + 3 * n, 3 * t + mask + rows, drawn=(dropout > 0) * size)
     norm_again = Traffic(7 * flops, t, t) * norm_recomputation
-    through = Traffic(9 * flops + 4 * each, 2 * t + mask + rows, 2 * t) + norm_again
+    through = Traffic(9 * flops + 4 * token_flops, 2 * t + mask + rows, 2 * t) + norm_again
 
     first = Work(sums, Traffic(6 * flops, 4 * t + n, t + 3 * n), kept)
     second = Work(sums + Traffic(written=t), Traffic(4 * flops, 2 * t + n, t + 2 * n), kept)
-    norm, add = (("normalization", residual_tokens, dimensionality), ("element_wise", residual_tokens, dimensionality))
+    norm, add = ((kind, residual_tokens, dimensionality) for kind in ("normalization", "element_wise"))
     return (
         *streamed("attention_residual", *norm, first, after=ATTENTION_DONE),
         *streamed("attention_residual_norm", *norm, Work(backward=through)),

@@ -29,11 +29,13 @@ def norm_operators(
     weights, norm = norm_vectors * dimensionality * cost.activation, cost.of(NORM, entries)
     again = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
     work = norm + Work(Traffic(read=weights), again, -in_place_norm * norm.kept)
-    own = ("normalization", residual_tokens, dimensionality, work)
+    norms = ("normalization", residual_tokens, dimensionality, work)
     before_attention = ("norm_statistics all_reduce", "embedding_dropout")
     return (
-        *streamed("attention_norm", *own, count=norms_per_layer / 2, after=before_attention),
-        *streamed("feedforward_norm", *own, count=norms_per_layer / 2, after=("attention_residual",), part=ROUTER_NORM),
+        *streamed("attention_norm", *norms, count=norms_per_layer / 2, after=before_attention),
+        *streamed(
+            "feedforward_norm", *norms, count=norms_per_layer / 2, after=("attention_residual",), part=ROUTER_NORM
+        ),
     )
 
 
@@ -79,7 +81,7 @@ def product_operators(projection_operators, attention_output_operators, OPERATOR
 
     Source: arXiv 1706.03762, figure 1.
     """
-    projections = tuple(o.within(ATTENTION) for o in projection_operators + attention_output_operators)
+    projections = tuple(o.within(block=ATTENTION) for o in projection_operators + attention_output_operators)
     return total([projections, *OPERATORS])
 
 
@@ -95,14 +97,14 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
     """
     (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
     read = cost.activation + cost.gradient * kept
-    each = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
+    accumulation = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
     return tuple(
         operator(
             f"{o.name}_accumulation",
             "element_wise",
             o.phase,
             (o.m, o.n, 0.0, o.batch),
-            each * (o.m * o.n * o.batch),
+            accumulation * (o.m * o.n * o.batch),
             count=o.count,
             part=o.part,
         )
@@ -130,7 +132,7 @@ def layer_operators(
     """
     blocks, (cost,) = total([attention_operators, residual_operators, *OPERATORS]), entry_costs
     adapters = (
-        o.within(ATTENTION)
+        o.within(block=ATTENTION)
         for gemm in adapter_gemms
         for o in contraction(
             gemm,

@@ -52,26 +52,21 @@ def quantization_operators__NARROW(
 
     Source: SOURCE.
     """
-    cast = Traffic(entry_costs[0].flop, READINGS[narrow] * entry_costs[0].activation, 2 * NARROW_precision)
-    columns = weight_split_degree / tensor_parallel_rows
-    return casts(product_operators, cast, output_width_split_degree, columns / weight_cast_fraction)
-
-
-def casts(operators, cast, rows, columns):
-    """The operators that cast the inputs and weights of each product, and in the backward pass the output's gradient.
-
-    Source: arXiv 2209.05433, section 2.
-    """
-    products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
+    (cost,), columns = entry_costs, weight_split_degree / tensor_parallel_rows / weight_cast_fraction
+    cast = Traffic(cost.flop, READINGS[narrow] * cost.activation, 2 * NARROW_precision)
     return tuple(
         operator
-        for o in products
+        for o in product_operators
+        if o.kind in WEIGHTED and o.phase == "forward"
         for operator in streamed(
             f"{o.name}_casts",
             "element_wise",
             o.m,
             o.k,
-            Work(cast * ((o.m / rows + o.n / columns) * o.k * o.batch), cast * (o.m * o.n * o.batch)),
+            Work(
+                cast * ((o.m / output_width_split_degree + o.n / columns) * o.k * o.batch),
+                cast * (o.m * o.n * o.batch),
+            ),
             count=o.count,
             part=o.part,
             after=tuple(node for node in o.after if node != f"{o.name}_casts"),

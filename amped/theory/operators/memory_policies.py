@@ -71,8 +71,13 @@ def EXPERT_activation_policy(
 
     Source: arXiv 2210.10246, section on in-place GELU; arXiv 1604.06174, section 4.2.
     """
-    kept, mask = kept_EXPERT_activation_function_input_bytes, EXPERT_activation_function_mask_bytes
-    return (ActivationPolicy("policy", kept, mask, activation_function_recomputation),)
+    policy = ActivationPolicy(
+        "policy",
+        kept=kept_EXPERT_activation_function_input_bytes,
+        mask=EXPERT_activation_function_mask_bytes,
+        again=activation_function_recomputation,
+    )
+    return (policy,)
 
 
 @quantity("boolean", constrains="in_place_norm")

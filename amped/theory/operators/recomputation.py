@@ -59,9 +59,9 @@ def recomputed_share(operators, shares, projection_share):
     Source: definition.
     """
     products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
-    work = [o.m * o.n * o.k * o.batch * o.count for o in products]
-    again = total(shares.get(o.name, projection_share) * each for o, each in zip(products, work, strict=True))
-    return again / total(work)
+    work = [(o.name, o.m * o.n * o.k * o.batch * o.count) for o in products]
+    again = total(shares.get(name, projection_share) * multiply_accumulates for name, multiply_accumulates in work)
+    return again / total(multiply_accumulates for _, multiply_accumulates in work)
 
 
 @quantity("1", choice="activation_recomputation", value="kept_products")

@@ -47,9 +47,16 @@ def entry_costs(
 
     The record also says which weights have no gradients. Source: definition.
     """
-    operations = (flops_per_multiply_accumulate, flops_per_elementary_operation)
-    entries = (activation_precision, matrix_operand_precision, gradient_precision)
-    return (EntryCosts("entry", *operations, *entries, tuple(c.name for c in parameter_classes if not c.trained)),)
+    costs = EntryCosts(
+        "entry",
+        product=flops_per_multiply_accumulate,
+        flop=flops_per_elementary_operation,
+        activation=activation_precision,
+        operand=matrix_operand_precision,
+        gradient=gradient_precision,
+        frozen=tuple(c.name for c in parameter_classes if not c.trained),
+    )
+    return (costs,)
 
 
 @quantity("byte")

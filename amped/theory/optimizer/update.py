@@ -37,8 +37,8 @@ def optimizer_operators(
     )
     sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_states_per_parameter > 0)
     kernels = tuple(
-        operator(name, "element_wise", "update", sides, each * device_updated_parameters, count=used * calls)
-        for name, each, calls in parts
+        operator(name, "element_wise", "update", sides, work * device_updated_parameters, count=used * calls)
+        for name, work, calls in parts
     )
     return kernels + optimizer_products
 

@@ -15,7 +15,7 @@ from amped.theory.nouns.records import FUSED, REDUCING, STREAMING
 TILES = np.array([(256, 128, 0, 1), (128, 256, 0, 1), (128, 128, 1, 1), (128, 64, 2, 1), (64, 128, 2, 1),
                   (64, 64, 3, 1), (128, 128, 1, 2), (128, 128, 1, 4), (128, 128, 1, 8)], dtype=np.float64)  # fmt: skip
 TILE_ROWS, TILE_COLUMNS, TILE_CLASS, PARTS = (np.ascontiguousarray(column) for column in TILES.T)
-IS_LARGE, IS_MEDIUM, IS_SMALL, IS_SMALLEST = (1.0 * (i == TILE_CLASS) for i in range(4))
+TILE_CLASS = TILE_CLASS.astype(np.int64)
 IS_CUT = 1.0 * (PARTS > 1)
 ONE = np.ones(1)
 # Rows of a block of queries (forward) or keys (backward), relative to a forward block. Source: Dao-AILab/
@@ -137,8 +137,8 @@ def share_of_tiles(tiles):
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    smaller = IS_SMALL * each_tile(tiles.small) + IS_SMALLEST * each_tile(tiles.smallest)
-    return IS_LARGE + IS_MEDIUM * each_tile(tiles.medium) + smaller
+    shares = np.broadcast_arrays(ONE, tiles.medium, tiles.small, tiles.smallest)
+    return np.stack(shares, axis=-1)[..., TILE_CLASS]
 
 
 def exposed_traffic_time(o, c):
@@ -181,10 +181,11 @@ def traffic_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); the row of the accelerator in the table kernel_efficiencies.
     """
-    reached = dict.fromkeys(REDUCING, c.streams.normalization).get(o.kind, 1.0)
-    of_phase = {"weight_gradient": 1.0, "update": c.streams.update_factor}
-    factor = of_phase.get(o.phase, dict.fromkeys(FUSED, c.streams.traffic_factor).get(o.kind, 1.0))
-    return (o.bytes * factor + c.streams.ramp) / (c.streams.bandwidth * reached)
+    factors_by_phase = {"weight_gradient": 1.0, "update": c.streams.update_factor}
+    factors_by_kind = dict.fromkeys(FUSED, c.streams.traffic_factor)
+    shares_by_kind = dict.fromkeys(REDUCING, c.streams.normalization)
+    factor = factors_by_phase.get(o.phase, factors_by_kind.get(o.kind, 1.0))
+    return (o.bytes * factor + c.streams.ramp) / (c.streams.bandwidth * shares_by_kind.get(o.kind, 1.0))
 
 
 def vector_time(o, c):
@@ -234,8 +235,8 @@ def grouped_time(o, c):
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    of_phase = {"weight_gradient": c.products.grouped_gradient_time}
-    return product_time(o, c, of_phase.get(o.phase, c.products.grouped_time), c.products.operand)
+    times_by_phase = {"weight_gradient": c.products.grouped_gradient_time}
+    return product_time(o, c, times_by_phase.get(o.phase, c.products.grouped_time), c.products.operand)
 
 
 def beside_time(o, c):

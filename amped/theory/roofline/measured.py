@@ -9,7 +9,6 @@ as a factor on the time of the roofline model (`law`), so that the operator has 
 import numpy as np
 
 from amped.theory.language.quantity import family, records
-from amped.theory.nouns.records import Duration
 from amped.theory.roofline.kernels import kernel_time
 
 # Shapes that are compared with all measured shapes at the same time; more would take too much memory.
@@ -30,23 +29,24 @@ def sides_of(o, share):
     return {"fused_attention": (o.m, o.n, o.both_widths, share)}.get(o.kind, (o.m, o.n, o.k, o.batch))
 
 
-def nearest(own, known):
+def nearest(sides, measured_sides):
     """For each operator, the place of the nearest measured shape, and its distance.
 
         distance = max over sides |ln(side / measured side)|.
 
     Args:
-        own: the sides of operators, arrays that broadcast.
-        known: the sides of the measured shapes, arrays of one length.
+        sides: those of operators, arrays that broadcast.
+        measured_sides: those of the measured shapes, arrays of one length.
 
     Source: definition (a distance of 0.25 means that no side differs by more than 28 %).
     """
-    every = np.stack(np.broadcast_arrays(*own), axis=-1)
-    shapes, place = np.unique(every.reshape(-1, len(own)), axis=0, return_inverse=True)
-    logarithms = np.log(np.stack(np.broadcast_arrays(*known), axis=-1))
+    operators = np.stack(np.broadcast_arrays(*sides), axis=-1)
+    shapes, place = np.unique(operators.reshape(-1, len(sides)), axis=0, return_inverse=True)
+    logarithms = np.log(np.stack(np.broadcast_arrays(*measured_sides), axis=-1))
     parts = [_distances(part, logarithms) for part in np.array_split(shapes, len(shapes) // SHAPES_AT_ONCE + 1)]
-    found = np.concatenate([far.argmin(axis=-1) for far in parts]), np.concatenate([far.min(axis=-1) for far in parts])
-    return tuple(each[place.reshape(every.shape[:-1])] for each in found)
+    place = place.reshape(operators.shape[:-1])
+    nearest_shapes, distances = (np.concatenate([f(part, axis=-1) for part in parts]) for f in (np.argmin, np.min))
+    return nearest_shapes[place], distances[place]
 
 
 def _distances(shapes, logarithms):
@@ -76,37 +76,35 @@ def nearer(one, other):
     return tuple(np.where(one[0] <= other[0], a, b) for a, b in zip(one, other, strict=True))
 
 
-def duration(o, rates, full, every, most, share):
+def duration(o, rates, full, table, most, share):
     """The time of one call of an operator by the roofline model, corrected if a measured shape is near enough.
 
     The correction is the factor between the measured time and the roofline model for the nearest measured shape.
 
     Source: definition.
     """
-    known = [t for t in every if t.kind == o.kind and o.phase in t.phases]
     distance, factor = BY_LAW
-    for timed in known:
+    for timed in (t for t in table if t.kind == o.kind and o.phase in t.phases):
         distance, factor = nearer((distance, factor), looked_up(o, full, timed, share))
     near = distance <= most
     time = kernel_time(o, rates) * np.where(near, factor, 1.0)
-    reached = np.where(near, distance, np.inf)
-    return Duration(o.name, o.kind, o.phase, time, o.kernels, o.count, reached, o.part)
+    return o.lasting(time, np.where(near, distance, np.inf))
 
 
-def serving(every, narrow, wide):
+def serving(table, narrow, wide):
     """The measured kernels that serve a precision.
 
     Args:
-        every: all measured kernels of the accelerator.
+        table: all measured kernels of the accelerator.
         narrow: the format of the factors of products with weights.
         wide: the format of the factors of the output head and of attention, which stay in 16 bits.
 
     Source: NVIDIA Transformer Engine, fp8 recipes (attention and output head in 16 bits).
     """
-    own = [t for t in every if t.precision == narrow and t.kind != "fused_attention"]
-    attention = [t for t in every if t.precision == wide and t.kind == "fused_attention"]
-    heads = [t.of("output_head_contraction") for t in every if t.precision == wide and t.kind == "contraction"]
-    return (*own, *attention, *heads)
+    products = [t for t in table if t.precision == narrow and t.kind != "fused_attention"]
+    attention = [t for t in table if t.precision == wide and t.kind == "fused_attention"]
+    heads = [t.of("output_head_contraction") for t in table if t.precision == wide and t.kind == "contraction"]
+    return (*products, *attention, *heads)
 
 
 @family(

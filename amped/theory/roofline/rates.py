@@ -198,13 +198,15 @@ def attention_ramps(
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
     return (
-        AttentionRamp("forward", attention_ramp_length, attention_edge_length, kernel_head_ramp),
+        AttentionRamp(
+            "forward", length=attention_ramp_length, edge_length=attention_edge_length, width=kernel_head_ramp
+        ),
         AttentionRamp(
             "backward",
-            attention_backward_ramp_length,
-            attention_edge_length,
-            kernel_backward_head_ramp,
-            wide_head_backward_fraction,
+            length=attention_backward_ramp_length,
+            edge_length=attention_edge_length,
+            width=kernel_backward_head_ramp,
+            wide=wide_head_backward_fraction,
         ),
     )
 
@@ -272,8 +274,16 @@ def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_over
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    parts = (product_rates[0], fused_attention_rates[0], stream_rates[0])
-    return (Kernels("kernels", *parts, kernel_overhead_time, kernel_launch_time, kernel_time),)
+    kernels = Kernels(
+        "kernels",
+        products=product_rates[0],
+        attention=fused_attention_rates[0],
+        streams=stream_rates[0],
+        overhead=kernel_overhead_time,
+        launch_time=kernel_launch_time,
+        time=kernel_time,
+    )
+    return (kernels,)
 
 
 # --- attention -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.conditions import LISTED
 from amped.theory.nouns.layer_kinds import KINDS
-from amped.theory.nouns.records import total
+from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.stage_records import Bottleneck, LayerShares, PassTimes, had, modules_as_layers, on
 
@@ -19,7 +19,7 @@ def kind_times__of_layout(layer_times):
     Source: arXiv 2412.19437, section 2.2.
     """
     *_, last = layer_times
-    return (*layer_times, last.named("prediction"))
+    return (*layer_times, last.having(name="prediction"))
 
 
 @records()
@@ -63,8 +63,8 @@ def whole_pass_times__of_layout(pass_times):
 
     Source: definition.
     """
-    kinds = tuple(total(times) for times in zip(*(each.kinds for each in pass_times), strict=True))
-    ends = total(each.embedding for each in pass_times), total(each.output_head for each in pass_times)
+    kinds = tuple(total(times) for times in zip(*(times.kinds for times in pass_times), strict=True))
+    ends = total(times.embedding for times in pass_times), total(times.output_head for times in pass_times)
     return (pass_times[0], PassTimes("all", kinds, *ends))
 
 
@@ -81,11 +81,15 @@ def bottleneck_stage(pipeline_stages, whole_pass_times):
     slowest, *others = (
         (*s.kinds, had(s.has_embedding, 1.0), had(s.has_output_head, 1.0), whole_pass_times[1].of(s)) for s in stages
     )
-    for each in others:
-        slower = each[-1] >= slowest[-1]
-        slowest = tuple(np.where(slower, one, other) for one, other in zip(each, slowest, strict=True))
+    for stage in others:
+        slower = stage[-1] >= slowest[-1]
+        slowest = tuple(np.where(slower, one, other) for one, other in zip(stage, slowest, strict=True))
     *kinds, embedding, output_head, time = slowest
-    return (Bottleneck("bottleneck stage", tuple(kinds), embedding, output_head, time),)
+    return (
+        Bottleneck(
+            "bottleneck stage", kinds=tuple(kinds), has_embedding=embedding, has_output_head=output_head, time=time
+        ),
+    )
 
 
 @quantity("count")
@@ -145,7 +149,7 @@ def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches
 @quantity("s")
 def stage_send_time(pipeline_durations):
     """The time to send a micro-batch to the next stage. Source: arXiv 2104.04473, section 3.2."""
-    return total(d.time * d.count for d in pipeline_durations)
+    return time_of(pipeline_durations)
 
 
 @quantity("s")
@@ -156,8 +160,15 @@ def free_stage_forward_time(bottleneck_stage, layer_windows, embedding_forward_t
 
     Source: definition.
     """
-    (stage,) = bottleneck_stage
-    ends = stage.has_embedding * embedding_forward_time + stage.has_output_head * output_head_forward_time
+    return free_forward_time(bottleneck_stage[0], layer_windows, embedding_forward_time, output_head_forward_time)
+
+
+def free_forward_time(stage, layer_windows, embedding, output_head):
+    """The time of a micro-batch's forward pass on a stage in which the links are free of other messages.
+
+    Source: definition.
+    """
+    ends = had(stage.has_embedding, embedding) + had(stage.has_output_head, output_head)
     layers = modules_as_layers(stage.kinds, len(layer_windows))
     return on(layers, [windows.free_forward for windows in layer_windows]) + ends
 

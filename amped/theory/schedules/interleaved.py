@@ -63,10 +63,10 @@ def bottleneck_stage_chain_idle_time(
 
     Source: Megatron-Core, schedules.py (warm-up).
     """
-    (forward, whole), v, found = whole_pass_times, virtual_pipeline_stages, []
-    chunk, every = whole.in_chunks(v), pipeline_stages[-1].kinds_up_to
-    there_in_others = (v - 1) / v * forward.of_layers(every)
-    back_in_others = (v - 1) / v * whole.of_layers(every) - there_in_others
+    (forward, whole), v, idle_times = whole_pass_times, virtual_pipeline_stages, []
+    chunk, layers = whole.in_chunks(v), pipeline_stages[-1].kinds_up_to
+    there_in_others = (v - 1) / v * forward.of_layers(layers)
+    back_in_others = (v - 1) / v * whole.of_layers(layers) - there_in_others
     for s in pipeline_stages:
         there, work, start = forward.of(s), whole.of(s), had(s.has_embedding, 1.0)
         warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
@@ -75,8 +75,8 @@ def bottleneck_stage_chain_idle_time(
         behind = warm * overlapped_stage_send_time + chunk.after(s)
         before = chunk.before(s) + 2 * s.index * stage_send_time
         slower = microbatches_per_flush * (work - bottleneck_stage[0].time)
-        found.append(remaining(behind, down) + remaining(behind, up) + (before + slower))
-    return latest(found)
+        idle_times.append(remaining(behind, down) + remaining(behind, up) + (before + slower))
+    return latest(idle_times)
 
 
 @records()
@@ -87,14 +87,14 @@ def chunk_times(pipeline_stages, whole_pass_times, virtual_pipeline_stages, pipe
 
     Source: definition.
     """
-    forward, whole = (each.in_chunks(virtual_pipeline_stages) for each in whole_pass_times)
+    forward, whole = (times.in_chunks(virtual_pipeline_stages) for times in whole_pass_times)
     first, inner, last = (stage.kinds for stage in (pipeline_stages[0], pipeline_stages[-2:][0], pipeline_stages[-1]))
     inner = tuple(np.where(pipeline_parallel_degree > 2, *both) for both in zip(inner, first, strict=True))
-    found = []
+    chunks = []
     for name, kinds in (("first", first), ("last but one", inner), ("last", last)):
-        there = forward.of_layers(kinds)
-        found.append(ChunkTimes(name, there, whole.of_layers(kinds) - there))
-    return tuple(found)
+        forward_time = forward.of_layers(kinds)
+        chunks.append(ChunkTimes(name, forward_time, whole.of_layers(kinds) - forward_time))
+    return tuple(chunks)
 
 
 @quantity("s")
@@ -167,23 +167,24 @@ def output_head_chain_idle_time(
     There are p stages with v chunks each, and m micro-batches in R = m / p rounds. H is the time of a round in the
     chunk with the output head, `ramp` the time before the first round there and after the last, and G the time between
     these two. The gap of a stage (the last, the last but one, the first) is the time for its other chunks between two
-    rounds. The detour of a stage (the last but one, the first) is the time of a round in all its chunks. Each pass of
-    a chunk has its blocking send; that of the gaps of all three stages (`away`) is added at once.
+    rounds. The detour of a stage (the last but one, the first) is the time of a round in all its chunks. Each chunk has
+    two blocking sends, forward and back; the gap of a stage before the last has a whole send to it and one back, too.
 
     Source: arXiv 2104.04473, section 2.2.2.
     """
     m, v, p = microbatches_per_flush, virtual_pipeline_stages, pipeline_parallel_degree
-    (first, inner, last), held = (c.forward + c.backward for c in chunk_times), blocking_stage_send_time
-    others, rounds, embedding = (v - 1) * p, m / p, embedding_microbatch_group_time
-    group, gaps = output_head_microbatch_group_time, [(others - 1) * inner, last + (others - 2) * first]
-    detours = [v * p * inner + (p == 2) * embedding, v * p * first + embedding]
-    away = 2 * stage_send_time + 2 * (others - 2) * held
-    stays = latest([*gaps, others * last + (4 * held - 2 * stage_send_time)]) + away
-    leaves = latest(gap + (rounds - 2) * each for gap, each in zip(gaps, detours, strict=True)) + away
-    leaves = leaves + 2 * (rounds - 2) * v * p * held
-    between = np.maximum((rounds - 1) * stays + (rounds - 2) * group, leaves)
+    first, inner, last = (c.forward + c.backward for c in chunk_times)
+    others, rounds, sends = (v - 1) * p, m / p, 2 * blocking_stage_send_time
+    group, embedding = output_head_microbatch_group_time, embedding_microbatch_group_time
+    away = 2 * stage_send_time + (others - 2) * sends
+    inner_gap, first_gap = (others - 1) * inner + away, last + (others - 2) * first + away
+    inner_detour = v * p * (inner + sends) + (p == 2) * embedding
+    first_detour = v * p * (first + sends) + embedding
+    with_gaps = (rounds - 1) * latest([inner_gap, first_gap, others * (last + sends)]) + (rounds - 2) * group
+    with_detours = np.maximum(inner_gap + (rounds - 2) * inner_detour, first_gap + (rounds - 2) * first_detour)
+    between = np.maximum(with_gaps, with_detours)
     whole = chain_ramp_time + group + (rounds > 1) * (between + group)
-    return whole - m * bottleneck_stage[0].time - 2 * m * v * held
+    return whole - m * (bottleneck_stage[0].time + v * sends)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

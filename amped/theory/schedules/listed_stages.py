@@ -25,8 +25,8 @@ NAMES = tuple(SCHEDULES)
     "s",
     choice="pipeline_schedule",
     value="SCHEDULE",
-    when_given=("pipeline_layout",),
     even_with=("virtual_pipeline_stages",),
+    **LISTED,
 )
 def pipeline_idle_time__SCHEDULE_of_layout(
     pipeline_layout,
@@ -64,8 +64,8 @@ def pipeline_idle_time__SCHEDULE_of_layout(
 @records(
     choice="pipeline_schedule",
     value="SCHEDULE",
-    when_given=("pipeline_layout",),
     even_with=("virtual_pipeline_stages",),
+    **LISTED,
 )
 def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per_flush, *, schedule):
     """The number of micro-batches whose activations each stage holds, for each of its chunks, under SCHEDULE.
@@ -87,7 +87,7 @@ def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per
     ),
     SCHEDULE=tuple(name for name in NAMES if not SCHEDULES[name].first_has_the_output_head),
 )
-@quantity("count", choice="pipeline_schedule", value="SCHEDULE", when_given=("pipeline_layout",))
+@quantity("count", choice="pipeline_schedule", value="SCHEDULE", **LISTED)
 def handovers_per_microbatch__SCHEDULE_of_layout(chunks_per_stage, pipeline_parallel_degree, bottleneck_stage):
     """The number of messages that the bottleneck stage sends for a micro-batch.
 
@@ -115,7 +115,7 @@ def layers_divide_by_stages_and_chunks__of_layout(pipeline_stages, pipeline_para
     return total(full) >= np.minimum(pipeline_parallel_degree, len(full))
 
 
-@quantity("boolean", constrains="virtual_pipeline_stages", when_given=("pipeline_layout",))
+@quantity("boolean", constrains="virtual_pipeline_stages", **LISTED)
 def the_layout_lists_every_chunk(pipeline_layout, virtual_pipeline_stages, chunks_per_stage):
     """The layout lists as many chunks of layers for each stage as the user gives, or as many as the schedule has.
 

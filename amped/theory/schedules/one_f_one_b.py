@@ -39,15 +39,17 @@ def non_interleaved_idle_time(
     there = forward.of_layers(first.kinds) + forward.embedding
     behind = whole.of_layers(first.kinds_after) + whole.output_head + ramps
     start = round_trip_idle_time(work, there, behind, first.stages_after, m, blocking_stage_send_time)
-    found = [whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time)]
+    idle_times = [
+        whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time)
+    ]
     rounds, more = (work + behind) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
     start = start + remaining(more * rounds, 2 * more * blocking_stage_send_time)
-    found.append(start + m * (work - bottleneck_stage[0].time))
+    idle_times.append(start + m * (work - bottleneck_stage[0].time))
     for s in between:
-        own = forward.of(s), whole.after(s) + s.stages_after * trips, s.stages_after
-        idle = round_trip_idle_time(whole.of(s), *own, m, blocking_stage_send_time)
-        found.append(idle + (whole.before(s) + s.index * trips + m * (whole.of(s) - bottleneck_stage[0].time)))
-    return latest(found)
+        work, behind = whole.of(s), whole.after(s) + s.stages_after * trips
+        idle = round_trip_idle_time(work, forward.of(s), behind, s.stages_after, m, blocking_stage_send_time)
+        idle_times.append(idle + (whole.before(s) + s.index * trips + m * (work - bottleneck_stage[0].time)))
+    return latest(idle_times)
 
 
 def round_trip_idle_time(work, there, behind, others, m, held):
@@ -82,13 +84,13 @@ def stage_microbatches_in_flight__1f1b(
 
     Source: arXiv 2205.05198, section 4.2.3; arXiv 2104.04473, section 2.2 (interleaved warm-up).
     """
-    v, found = virtual_pipeline_stages, []
+    v, stages = virtual_pipeline_stages, []
     for s in pipeline_stages:
         chunks = 2 * s.most_stages_after + (v - 1) * pipeline_parallel_degree + 1
         held = np.where(v > 1, chunks / v, s.most_stages_after + 1)
         held = np.minimum(held, microbatches_per_flush)
-        found.append(InFlight(s.name, held, held, held, 1.0))
-    return tuple(found)
+        stages.append(InFlight(s.name, layers=held, embedding=held, embedding_beside_head=held, output_head=1.0))
+    return tuple(stages)
 
 
 # --- the order of passes ----------------------------------------------------------------------------------------------

@@ -45,8 +45,20 @@ SCHEDULES = {
     "gpipe": Schedule(gpipe.order, holds_all=True),
     "1f1b": Schedule(one_f_one_b.order, chunks=None),
     "zero_bubble_h1": Schedule(zero_bubble_h1.order),
-    "zero_bubble_v": Schedule(zero_bubble_v.order, zero_bubble_v.turns, 2, lambda stages: 2 * stages - 1, True),
+    "zero_bubble_v": Schedule(
+        zero_bubble_v.order,
+        place=zero_bubble_v.turns,
+        chunks=2,
+        fewest=lambda stages: 2 * stages - 1,
+        first_has_the_output_head=True,
+    ),
 }
+
+
+def homes_of(name: str, pipe: Pipe) -> dict[int, tuple[int, int]]:
+    """The stage and the chunk at each position in the network."""
+    place = SCHEDULES[name].place
+    return {place(pipe, chunk, stage): (stage, chunk) for stage in range(pipe.stages) for chunk in range(pipe.chunks)}
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ import numpy as np
 
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pipe
 from amped.theory.nouns.stage_records import PassTimes, Share
-from amped.theory.schedules.orders import SCHEDULES, order_of, scheduled
+from amped.theory.schedules.orders import SCHEDULES, homes_of, order_of, scheduled
 
 # Seconds by kind of pass, stage and chunk.
 WorkOf = Mapping[str, Sequence[Sequence[Any]]]
@@ -41,54 +41,44 @@ class Step(NamedTuple):
     sends: bool
 
 
-class _Ways:
-    """The ways of messages: from where a pass receives its input, and to where it sends its output.
+def routes(schedule: str, pipe: Pipe) -> Callable[[int, str, int], tuple[tuple[int, int] | None, bool]]:
+    """A function of stage, kind of pass and chunk: from where a pass receives its input, and whether it sends.
 
-    Attributes:
-        places: the position in the network of each chunk of each stage.
-        homes: the stage and the chunk at each position in the network.
-        around: a function of stage, kind of pass and chunk. It returns the stage and chunk that give the input, and
-            whether the output goes to another stage.
+    It returns the stage and the chunk that give the input, and whether the output goes to another stage. At the ends of
+    the network, and for weight gradients, nothing is received or sent.
     """
+    homes = homes_of(schedule, pipe)
+    places = {home: place for place, home in homes.items()}
 
-    def __init__(self, schedule: str, pipe: Pipe) -> None:
-        place = SCHEDULES[schedule].place
-        self.places = [[place(pipe, c, s) for c in range(pipe.chunks)] for s in range(pipe.stages)]
-        self.homes = {at: (s, c) for s, own in enumerate(self.places) for c, at in enumerate(own)}
-        self.around = cache(self._around)
+    @cache
+    def route(stage: int, kind: str, chunk: int) -> tuple[tuple[int, int] | None, bool]:
+        if kind == WEIGHT:
+            return None, False
+        place, ahead = places[stage, chunk], 1 if kind == FORWARD else -1
+        return homes.get(place - ahead), homes.get(place + ahead, (stage, chunk))[0] != stage
 
-    def _around(self, stage: int, kind: str, chunk: int) -> tuple[tuple[int, int] | None, bool]:
-        source, target = (self._beside(stage, kind, chunk, ahead) for ahead in (-1, 1))
-        return source, target is not None and target[0] != stage
-
-    def _beside(self, stage: int, kind: str, chunk: int, ahead: int) -> tuple[int, int] | None:
-        """The stage and the chunk to which a pass sends (ahead = 1) or from which it receives (ahead = -1).
-
-        It is None where no message is sent: at the ends of the network, and for weight gradients.
-        """
-        direction = ahead if kind == FORWARD else -ahead
-        return None if kind == WEIGHT else self.homes.get(self.places[stage][chunk] + direction)
+    return route
 
 
 @lru_cache(maxsize=256)
 def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
     """All passes of a step of a schedule, in an order in which each pass comes after the pass that gives its input."""
-    ways, rest = _Ways(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
-    found: list[Step] = []
+    route, rest = routes(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
+    steps: list[Step] = []
     number: dict[tuple[tuple[int, int], str, int], int] = {}
     left = -1
     while left != (left := sum(map(len, rest))):
         for stage, order in enumerate(rest):
             while order:
                 kind, microbatch, chunk = order[0]
-                source, sends = ways.around(stage, kind, chunk)
+                source, sends = route(stage, kind, chunk)
                 after = number.get((source, kind, microbatch)) if source else -1
                 if after is None:
                     break
                 order.popleft()
-                number[(stage, chunk), kind, microbatch] = len(found)
-                found.append(Step(stage, kind, chunk, after, sends))
-    return tuple(found)
+                number[(stage, chunk), kind, microbatch] = len(steps)
+                steps.append(Step(stage, kind, chunk, after, sends))
+    return tuple(steps)
 
 
 def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> Any:
@@ -127,9 +117,9 @@ def links_with_queues(work: WorkOf, send: Any) -> set[tuple[int, bool]]:
     """
     return {
         (stage, kind == FORWARD)
-        for kind, each in work.items()
-        for stage, own in enumerate(each)
-        if kind != WEIGHT and not all(np.all(seconds >= send) for seconds in own)
+        for kind, stages in work.items()
+        for stage, chunks in enumerate(stages)
+        if kind != WEIGHT and not all(np.all(seconds >= send) for seconds in chunks)
     }
 
 
@@ -139,10 +129,11 @@ def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callabl
     Plain numbers are faster than arrays of one element. If an array has several elements, the arguments stay arrays,
     and the function is `np.maximum`.
     """
-    alone = all(isinstance(w, np.ndarray) and w.size == 1 for each in work.values() for own in each for w in own)
+    chunks = (chunk for stages in work.values() for stage in stages for chunk in stage)
+    alone = all(isinstance(seconds, np.ndarray) and seconds.size == 1 for seconds in chunks)
     if not alone or np.size(send) * np.size(held) > 1:
         return work, send, held, np.maximum
-    work = {kind: [[w.item() for w in own] for own in each] for kind, each in work.items()}
+    work = {kind: [[w.item() for w in stage] for stage in stages] for kind, stages in work.items()}
     return work, np.asarray(send).item(), np.asarray(held).item(), max
 
 
@@ -154,21 +145,21 @@ def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any
     whole, rows = micro_batches(schedule, pipe, number), np.shape(number)[-1:]
     if np.size(number) != int(np.prod(rows)) or np.size(number) < 2:
         return _of_each(schedule, pipe, number, whole, work, send, held)
-    found: Any = None
+    times: Any = None
     for few in np.unique(whole):
-        own = np.flatnonzero(whole.reshape(-1) == few)
-        cut = partial(_cut, rows=rows, own=own)
-        part = {kind: [[cut(w) for w in stage] for stage in each] for kind, each in work.items()}
-        each = _of_each(schedule, pipe, cut(number), cut(whole), part, cut(send), cut(held))
-        if found is None:
-            found = np.empty((*np.shape(each)[:-1], *rows))
-        found[..., own] = each
-    return found
+        chosen = np.flatnonzero(whole.reshape(-1) == few)
+        cut = partial(_cut, rows=rows, chosen=chosen)
+        part = {kind: [[cut(w) for w in stage] for stage in stages] for kind, stages in work.items()}
+        time = _of_each(schedule, pipe, cut(number), cut(whole), part, cut(send), cut(held))
+        if times is None:
+            times = np.empty((*np.shape(time)[:-1], *rows))
+        times[..., chosen] = time
+    return times
 
 
-def _cut(value: Any, rows: tuple[int, ...], own: Any) -> Any:
-    """The rows `own` of an array that has a value for each of `rows`; any other value unchanged."""
-    return value[..., own] if np.shape(value)[-1:] == rows else value
+def _cut(value: Any, rows: tuple[int, ...], chosen: Any) -> Any:
+    """The chosen rows of an array that has a value for each of `rows`; any other value unchanged."""
+    return value[..., chosen] if np.shape(value)[-1:] == rows else value
 
 
 def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, send: Any, held: Any) -> Any:
@@ -181,15 +172,16 @@ def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, s
     def time(few: float) -> Any:
         return makespan(schedule, pipe._replace(microbatches=int(few)), work, send, held)
 
-    most, found, each = MOST_ROUNDS * pipe.stages, None, 0.0
-    for few in np.unique(whole):
-        each = time(few)
-        found = each if found is None else np.where(whole >= few, each, found)
+    most, (fewest, *others) = MOST_ROUNDS * pipe.stages, np.unique(whole)
+    times = last = time(fewest)
+    for few in others:
+        last = time(few)
+        times = np.where(whole >= few, last, times)
     if np.any(number > most):
-        growth = (each - time(most - pipe.stages)) / pipe.stages
-        further = found + np.maximum(number - most, 0) * growth
-        found = np.where(number > most, np.maximum(further, _least(schedule, pipe, number, work, send)), further)
-    return found
+        growth = (last - time(most - pipe.stages)) / pipe.stages
+        further = times + np.maximum(number - most, 0) * growth
+        times = np.where(number > most, np.maximum(further, _least(schedule, pipe, number, work, send)), further)
+    return times
 
 
 def _least(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any) -> Any:
@@ -235,12 +227,12 @@ def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTim
     home = home_of_the_head(schedule, layout)
     forward, back, weight = (
         [
-            [_in_chunk(each, chunk, (s, c), home) for c, chunk in enumerate(share.chunks)]
+            [_in_chunk(times, chunk, (s, c), home) for c, chunk in enumerate(share.chunks)]
             for s, share in enumerate(layout)
         ]
-        for each in pass_times
+        for times in pass_times
     )
-    both = [[b + w for b, w in zip(*own, strict=True)] for own in zip(back, weight, strict=True)]
+    both = [[b + w for b, w in zip(*stage, strict=True)] for stage in zip(back, weight, strict=True)]
     return {FORWARD: forward, INPUT: back, WEIGHT: weight, BACKWARD: both}
 
 
@@ -257,14 +249,14 @@ def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...]
 
     A moment is left out if at another moment every chunk has at least as many micro-batches.
     """
-    held, found = [0] * pipe.chunks, set()
+    held, all_moments = [0] * pipe.chunks, set()
     for what in order_of(schedule, pipe, stage):
         if what.kind == FORWARD:
             held[what.chunk] += 1
-            found.add(tuple(held))
+            all_moments.add(tuple(held))
         elif what.kind in (BACKWARD, WEIGHT):
             held[what.chunk] -= 1
-    moments = np.array(sorted(found))
+    moments = np.array(sorted(all_moments))
     covered = (moments[:, None] <= moments[None]).all(axis=2) & (moments[:, None] != moments[None]).any(axis=2)
     return tuple(tuple(map(int, moment)) for moment in moments[~covered.any(axis=1)])
 
@@ -275,14 +267,12 @@ def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tupl
     `number` is an array: the number of micro-batches in a step may differ from row to row. The moments are found for
     each number separately. In a row with another number, the moment holds zero micro-batches.
     """
-    own_chunks = SCHEDULES[schedule].chunks or pipe.chunks
-    if (
-        SCHEDULES[schedule].holds_all or pipe.chunks != own_chunks
-    ):  # a rule refuses other chunks than the schedule's own
+    chunks = SCHEDULES[schedule].chunks or pipe.chunks
+    if SCHEDULES[schedule].holds_all or pipe.chunks != chunks:  # a rule refuses other chunks than the schedule's own
         return ((number,) * pipe.chunks,)
-    whole, found = micro_batches(schedule, pipe, np.asarray(number)), []
+    whole, moments = micro_batches(schedule, pipe, np.asarray(number)), []
     for few in np.unique(whole):
-        own = 1.0 * (whole == few)
-        moments = held_at_once(schedule, pipe._replace(microbatches=int(few)), stage)
-        found += [tuple(count * own for count in moment) for moment in moments]
-    return tuple(found)
+        is_few = 1.0 * (whole == few)
+        held = held_at_once(schedule, pipe._replace(microbatches=int(few)), stage)
+        moments += [tuple(count * is_few for count in moment) for moment in held]
+    return tuple(moments)

@@ -7,14 +7,15 @@ stage runs its passes in the order of its schedule, each as soon as the stage is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from amped.base.errors import MappingError
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
-from amped.theory.schedules.orders import SCHEDULES, scheduled
+from amped.theory.schedules.orders import homes_of, scheduled
 
 COMPUTE, FORTH, BACK = "compute", "send_forward", "send_backward"
 
@@ -68,22 +69,14 @@ class Timeline:
 
     @cached_property
     def _streams(self) -> Mapping[tuple[int, str], list[Span]]:
-        found: dict[tuple[int, str], list[Span]] = {}
+        streams: dict[tuple[int, str], list[Span]] = {}
         for span in self.spans:
-            found.setdefault((span.stage, span.stream), []).append(span)
-        return found
+            streams.setdefault((span.stage, span.stream), []).append(span)
+        return streams
 
     def of_stage(self, stage: int, stream: str = COMPUTE) -> list[Span]:
         """The spans of one stream of a stage, in their order."""
         return self._streams.get((stage, stream), [])
-
-    @cached_property
-    def idle_times(self) -> list[float]:
-        """The seconds in which each stage does not compute."""
-        busy = [0.0] * self.pipe.stages
-        for span in self.spans:
-            busy[span.stage] += (span.end - span.start) * (span.stream == COMPUTE)
-        return [self.makespan - each for each in busy]
 
     def held(self, stage: int, sizes: Sequence[float]) -> list[tuple[float, float]]:
         """The amounts that a stage holds: pairs of a time in seconds, and of the amount from this time on.
@@ -96,18 +89,8 @@ class Timeline:
                 changes.append((span.start, sizes[span.chunk]))
             elif span.kind in (BACKWARD, WEIGHT):
                 changes.append((span.end, -sizes[span.chunk]))
-        return list(_accumulated(changes))
-
-    def most_held(self, stage: int, sizes: Sequence[float]) -> float:
-        """The largest amount that a stage holds at any time, with the given size of each chunk."""
-        return max(amount for _, amount in self.held(stage, sizes))
-
-
-def _accumulated(changes: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    amount = 0.0
-    for moment, change in changes:  # a stage's passes follow one another, so these are in order of time
-        amount += change
-        yield moment, amount
+        amounts = accumulate(change for _, change in changes)  # passes follow one another: changes are in order of time
+        return [(moment, amount) for (moment, _), amount in zip(changes, amounts, strict=True)]
 
 
 def executed(
@@ -129,15 +112,6 @@ def executed(
     return _Execution(pipe, scheduled(schedule, pipe), schedule, work, send, overlapped).run()
 
 
-def executed_orders(pipe: Pipe, orders: list[Order], schedule: str, work: Sequence[Sequence[Work]]) -> Timeline:
-    """Simulates a step in which each stage runs the passes of its list in `orders`, and sends take no time.
-
-    Raises:
-        MappingError: if the stages wait for one another for ever.
-    """
-    return _Execution(pipe, orders, schedule, work, 0.0, True).run()
-
-
 class _Execution:
     """A simulation that runs the passes of all stages.
 
@@ -153,13 +127,12 @@ class _Execution:
         send: float,
         overlapped: bool,
     ) -> None:
-        self.pipe, self.orders, self.work, self.send, self.overlapped = pipe, orders, work, send, overlapped
-        place = SCHEDULES[schedule].place
-        self.places = [[place(pipe, chunk, stage) for chunk in range(pipe.chunks)] for stage in range(pipe.stages)]
-        self.homes = {at: (stage, chunk) for stage, own in enumerate(self.places) for chunk, at in enumerate(own)}
+        self.pipe, self.work, self.send, self.overlapped = pipe, work, send, overlapped
+        self.rest = [*map(deque, orders)]
+        self.homes = homes_of(schedule, pipe)
+        self.places = {home: place for place, home in self.homes.items()}
         self.arrived: dict[tuple[str, int, int], float] = {}  # direction, micro-batch, place
         self.done: set[tuple[int, Pass]] = set()
-        self.next = [0] * pipe.stages
         self.free: dict[tuple[int, str], float] = {}
         self.spans: list[Span] = []
 
@@ -168,20 +141,17 @@ class _Execution:
         waiting = deque(range(self.pipe.stages))
         while waiting:
             stage = waiting.popleft()
-            while self.next[stage] < len(self.orders[stage]):
-                at = self._ready(stage, self.orders[stage][self.next[stage]])
-                if at is None:
-                    break
-                waiting.extend(self._run(stage, self.orders[stage][self.next[stage]], at))
-        stuck = [s for s in range(self.pipe.stages) if self.next[s] < len(self.orders[s])]
-        if stuck:
-            waits = ", ".join(f"stage {s} for {' '.join(map(str, self.orders[s][self.next[s]]))}" for s in stuck)
-            raise MappingError(f"the stages wait for one another for ever: {waits}")
+            order = self.rest[stage]
+            while order and (ready := self._ready(stage, order[0])) is not None:
+                waiting.extend(self._run(stage, order.popleft(), ready))
+        waits = [f"stage {s} for {' '.join(map(str, order[0]))}" for s, order in enumerate(self.rest) if order]
+        if waits:
+            raise MappingError(f"the stages wait for one another for ever: {', '.join(waits)}")
         return Timeline(self.pipe, tuple(self.spans))
 
     def _ready(self, stage: int, what: Pass) -> float | None:
         """The time at which the input of a pass has arrived; None if it has not arrived."""
-        place, last = self.places[stage][what.chunk], self.pipe.stages * self.pipe.chunks - 1
+        place, last = self.places[stage, what.chunk], len(self.places) - 1
         if what.kind == FORWARD:
             return 0.0 if place == 0 else self.arrived.get((FORTH, what.microbatch, place))
         if what.kind == WEIGHT:
@@ -196,11 +166,10 @@ class _Execution:
         end = start + self.work[stage][what.chunk].of(what.kind)
         self._note(stage, COMPUTE, what, start, end)
         self.done.add((stage, what))
-        self.next[stage] += 1
         if what.kind == WEIGHT:
             return []
         direction, step = (FORTH, 1) if what.kind == FORWARD else (BACK, -1)
-        target = self.places[stage][what.chunk] + step
+        target = self.places[stage, what.chunk] + step
         if target not in self.homes:
             return []
         other = self.homes[target][0]

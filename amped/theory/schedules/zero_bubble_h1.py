@@ -7,7 +7,8 @@ from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import SendHold, alike, had, modules_as_layers, on
+from amped.theory.nouns.stage_records import SendHold, alike
+from amped.theory.schedules.bottleneck import free_forward_time
 
 
 @quantity("s", **ZERO_BUBBLE_H1)
@@ -37,7 +38,7 @@ def pipeline_idle_time__zero_bubble_h1(
     Source: arXiv 2401.10241, section 2.1 and table 2.
     """
     forward, back, weight = pass_times
-    m, found, first = microbatches_per_flush, [], pipeline_stages[0]
+    m, idle_times, first = microbatches_per_flush, [], pipeline_stages[0]
     for s, held in zip(pipeline_stages, stage_send_holds, strict=True):
         there, again = forward.of(s) + held.time, back.of(s) + weight.of(s) + held.time
         behind = forward.after(s) + back.after(s) + 2 * s.stages_after * stage_send_time
@@ -45,8 +46,8 @@ def pipeline_idle_time__zero_bubble_h1(
         end = back.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
         idle = start + round_trip_idle_time(behind, s.stages_after, there, again) + np.maximum(end, 0)
         sends = handovers_per_microbatch * (held.time - blocking_stage_send_time)
-        found.append(idle + m * (there + again - 2 * held.time + sends - bottleneck_stage[0].time))
-    return latest(found)
+        idle_times.append(idle + m * (there + again - 2 * held.time + sends - bottleneck_stage[0].time))
+    return latest(idle_times)
 
 
 @records(**ZERO_BUBBLE_H1)
@@ -63,14 +64,12 @@ def stage_send_holds__zero_bubble_h1(
 
     Source: Megatron-Core, --overlap-p2p-communication.
     """
-    free = [layer.free_forward for layer in layer_windows]
-    sends, found = np.maximum(handovers_per_microbatch, 1), []
+    sends, holds = np.maximum(handovers_per_microbatch, 1), []
     for s in pipeline_stages:
-        ends = had(s.has_embedding, embedding_forward_time) + had(s.has_output_head, output_head_forward_time)
-        window = (on(modules_as_layers(s.kinds, len(free)), free) + ends) / sends
-        hidden = beside(stage_send_time, window, overlap_pipeline_communication)
-        found.append(SendHold(s.name, stage_send_time - hidden))
-    return tuple(found)
+        free = free_forward_time(s, layer_windows, embedding_forward_time, output_head_forward_time)
+        hidden = beside(stage_send_time, free / sends, overlap_pipeline_communication)
+        holds.append(SendHold(s.name, stage_send_time - hidden))
+    return tuple(holds)
 
 
 def round_trip_idle_time(behind, passes, forward, backward):

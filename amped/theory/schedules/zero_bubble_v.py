@@ -83,7 +83,10 @@ def stage_microbatches_in_flight__zero_bubble_v(pipeline_stages, pipeline_parall
     """
     p = pipeline_parallel_degree
     first = np.minimum(2 * p, microbatches_per_flush)
-    return tuple(InFlight(s.name, p, first, 2 * p - 1, 1.0) for s in pipeline_stages)
+    return tuple(
+        InFlight(s.name, layers=p, embedding=first, embedding_beside_head=2 * p - 1, output_head=1.0)
+        for s in pipeline_stages
+    )
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

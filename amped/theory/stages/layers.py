@@ -99,16 +99,40 @@ def pipeline_stages(
     computation, another of these stages may finish later, by less than all sends of a micro-batch take.
     """
     (start, end), last = stage_ends, pipeline_parallel_degree - 1
+    first_layers, last_layers = first_stage_layers, last_stage_layers
     between, alone = 1.0 * (pipeline_parallel_degree > 2), 1.0 * (pipeline_parallel_degree == 1)
-    inner, behind = np.where(between > 0, middle_stage_layers, last_stage_layers), between * last_stage_layers
-    outermost = last - between, between, between * (last - 1)
-    around = (layers - behind - inner,), (behind,)
-    others = ((0.0,), (layers - first_stage_layers,)), ((layers - last_stage_layers,), (0.0,))
-    ends = start.embedding, start.output_head
+    inner, after = np.where(between > 0, middle_stage_layers, last_layers), between * last_layers
+    inner_place, inner_ends = (last - between, between, between * (last - 1)), (NO, had(end.output_head, 1 - between))
+    first_ends, last_ends = (start.embedding, start.output_head), (alone, end.output_head)
     return (
-        Stage("first", first_stage_layers, (first_stage_layers,), *others[0], 0.0, last, last, *ends),
-        Stage("between", inner, (inner,), *around, *outermost, NO, had(end.output_head, 1 - between)),
-        Stage("last", last_stage_layers, (last_stage_layers,), *others[1], last, 0.0, 0.0, alone, end.output_head),
+        stage_of_one_kind(
+            "first", first_layers, (0.0, layers - first_layers), place=(0.0, last, last), ends=first_ends
+        ),
+        stage_of_one_kind("between", inner, (layers - after - inner, after), place=inner_place, ends=inner_ends),
+        stage_of_one_kind("last", last_layers, (layers - last_layers, 0.0), place=(last, 0.0, 0.0), ends=last_ends),
+    )
+
+
+def stage_of_one_kind(name, layers, others, place, ends):
+    """A stage with layers of one kind, and `others` of this kind on the stages before and after it.
+
+    `place` is the index of the stage, then the number of stages after it, and after the first of the stages that the
+    record represents. `ends` says whether the stage has the embedding, and whether it has the output head.
+
+    Source: definition.
+    """
+    (before, after), (index, stages_after, most_stages_after), (embedding, output_head) = others, place, ends
+    return Stage(
+        name,
+        layers=layers,
+        kinds=(layers,),
+        kinds_before=(before,),
+        kinds_after=(after,),
+        index=index,
+        stages_after=stages_after,
+        most_stages_after=most_stages_after,
+        has_embedding=embedding,
+        has_output_head=output_head,
     )
 
 
@@ -124,12 +148,7 @@ def number_of_listed_stages(pipeline_layout):
 @quantity("count", **LISTED)
 def number_of_listed_layers(pipeline_layout):
     """The number of layers of all stages that the layout lists. Source: definition."""
-    return layers_of(pipeline_layout)
-
-
-def layers_of(shares):
-    """The number of layers of all given stages of a layout together. Source: definition."""
-    return total([0.0, *(share.layers for share in shares)])
+    return total(share.layers for share in pipeline_layout)
 
 
 @quantity("count", **LISTED)
@@ -159,8 +178,20 @@ def pipeline_stages__of_layout(pipeline_layout, stage_ends):
     stages, last, none = [], len(pipeline_layout) - 1, tuple(0.0 * kind for kind in pipeline_layout[0].kinds)
     for place, share in enumerate(pipeline_layout):
         before, after = (added(none, shares) for shares in (pipeline_layout[:place], pipeline_layout[place + 1 :]))
-        places, ends = (1.0 * place, 1.0 * (last - place), 1.0 * (last - place)), ends_of(place, last, stage_ends)
-        stages.append(Stage(share.name, share.layers, share.kinds, before, after, *places, *ends))
+        embedding, output_head = ends_of(place, last, stage_ends)
+        stage = Stage(
+            share.name,
+            layers=share.layers,
+            kinds=share.kinds,
+            kinds_before=before,
+            kinds_after=after,
+            index=1.0 * place,
+            stages_after=1.0 * (last - place),
+            most_stages_after=1.0 * (last - place),
+            has_embedding=embedding,
+            has_output_head=output_head,
+        )
+        stages.append(stage)
     return tuple(stages)
 
 
@@ -225,13 +256,13 @@ def KIND_layer_passes(KIND_stage_layers, number_of_microbatches_per_minibatch):
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-@quantity("boolean", constrains="pipeline_parallel_degree", when_given=("pipeline_layout",))
+@quantity("boolean", constrains="pipeline_parallel_degree", **LISTED)
 def the_layout_lists_every_stage(number_of_listed_stages, pipeline_parallel_degree):
     """The layout lists the layers of every pipeline stage. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_stages == pipeline_parallel_degree
 
 
-@quantity("boolean", constrains="layers", when_given=("pipeline_layout",))
+@quantity("boolean", constrains="layers", **LISTED)
 def the_layout_lists_every_layer(number_of_listed_layers, layers):
     """The stages of the layout together have all layers of the network. Source: Megatron-Core, pipeline layout."""
     return number_of_listed_layers == layers

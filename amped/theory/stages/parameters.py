@@ -53,7 +53,7 @@ def block_parameters(
 
     Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
-    beside = {ATTENTION: total([0.0, *(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)])}
+    beside = {ATTENTION: total(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)}
     blocks = [
         counted(
             block.name,
@@ -79,11 +79,12 @@ def layer_parameters(
     """
     (*blocks, beside), kinds = block_parameters, []
     for kind in layer_kinds:
-        each, counts = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)], []
+        numbers = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)]
         experts = {EXPERTS: kind.mixtures * number_of_experts * expert_parameters}
-        for place, c in enumerate(parameter_classes):
-            others = beside.counts[place] + experts.get(c.name, 0.0)
-            counts.append(on(each, (block.counts[place] for block in blocks)) + others)
+        counts = [
+            on(numbers, (block.counts[place] for block in blocks)) + (beside.counts[place] + experts.get(c.name, 0.0))
+            for place, c in enumerate(parameter_classes)
+        ]
         kinds.append(Parameters(kind.name, tuple(counts)))
     return tuple(kinds)
 
@@ -144,14 +145,11 @@ def stage_parameters(
 
     Source: arXiv 1909.08053, section 3; Megatron-LM, embedding group.
     """
-    embedding, stages = (
-        embedding_parameters * np.where(replicated_embedding > 0, parameter_groups[0].split_degree, 1),
-        [],
-    )
+    copies, stages = np.where(replicated_embedding > 0, parameter_groups[0].split_degree, 1), []
     for s in pipeline_stages:
         head = output_head_stage_parameters + lacked(s.has_embedding, tied_embedding_parameters)
         ends = {
-            EMBEDDINGS: had(s.has_embedding, embedding) + had(s.has_output_head, head),
+            EMBEDDINGS: had(s.has_embedding, embedding_parameters * copies) + had(s.has_output_head, head),
             EXPERTS: had(s.has_output_head, output_head_stage_expert_parameters),
         }
         counts = [

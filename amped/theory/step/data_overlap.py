@@ -8,7 +8,7 @@ free time overlaps (`beside` in `nouns/resources.py`); what remains is `exposed_
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity
-from amped.theory.nouns.records import total
+from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.shardings import shares
 
@@ -157,7 +157,7 @@ def gradient_communication_time(
 
     Source: arXiv 1910.02054, section 7.
     """
-    once = total(d.time * d.count for d in data_durations if d.kind != "all_gather")
+    once = time_of(d for d in data_durations if d.kind != "all_gather")
     rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
     return once * np.where(gradients_are_scattered_each_microbatch, *rounds)
 
@@ -175,7 +175,7 @@ def weight_communication_time(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
-    once = total(d.time * d.count for d in data_durations if d.kind == "all_gather")
+    once = time_of(d for d in data_durations if d.kind == "all_gather")
     rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
     return once * np.where(weights_are_gathered_each_microbatch, *rounds)
 
@@ -192,18 +192,19 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
     return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
-def overlappable_time(whole, able, free, chunks, microbatches):
+def overlappable_time(whole, able, free, sharded, chunks, microbatches):
     """The time of messages in a step that can run beside computation, with several chunks of layers.
 
         time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
     `whole` is the time of all messages, `able` the share of the messages that can overlap a layer, and `free` the
-    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk.
+    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk. What
+    is `sharded` is sent in every micro-batch, so it counts as one chunk of one micro-batch.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
-    others, own = (1 - 1 / chunks) * whole, free / (chunks * microbatches)
-    return np.minimum(able * whole, others + own)
+    v, m = np.where(sharded, 1, chunks), np.where(sharded, 1, microbatches)
+    return np.minimum(able * whole, (1 - 1 / v) * whole + free / (v * m))
 
 
 @quantity("s")
@@ -229,11 +230,10 @@ def overlapped_gradient_communication_time(
 
     Source: arXiv 2006.15704, section 3.2.
     """
-    sharded, whole = gradients_are_scattered_each_microbatch > 0, gradient_communication_time
-    chunks = np.where(sharded, 1, virtual_pipeline_stages)
-    rounds = np.where(sharded, 1, number_of_microbatches_per_minibatch)
+    v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
+    sharded = gradients_are_scattered_each_microbatch > 0
     free = free_backward_time + sharded * pipeline_bubble_time
-    able = overlappable_time(whole, overlappable_data_fraction, free, chunks, rounds)
+    able = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
     window = np.where(sharded, free, backward_chunk_window_time)
     return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
@@ -276,8 +276,8 @@ def first_forward_window_time(
 
     Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
     """
-    own = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
-    return np.where(gradients_delay_handovers, own, forward_chunk_window_time)
+    window = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
+    return np.where(gradients_delay_handovers, window, forward_chunk_window_time)
 
 
 @quantity("s")
@@ -303,10 +303,9 @@ def overlapped_weight_communication_time(
     """
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = weights_are_gathered_each_microbatch > 0
-    forward, every = weight_forward_window_time, sharded_weight_window_time
-    window = np.where(sharded, every, first_forward_window_time)
-    free, chunks, rounds = np.where(sharded, every, forward), np.where(sharded, 1, v), np.where(sharded, 1, m)
-    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, chunks, rounds)
+    window = np.where(sharded, sharded_weight_window_time, first_forward_window_time)
+    free = np.where(sharded, sharded_weight_window_time, weight_forward_window_time)
+    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
     return beside(able, window, overlap_data_communication)
 
 
@@ -330,5 +329,5 @@ def data_exchanges_of_other_stages_time(
     Source: pytorch/pytorch, pull request 165106 ("blocks the other stages from executing their backwards").
     """
     gathers = weight_communication_time - overlapped_weight_communication_time
-    own = gradient_communication_time + gathers * (weights_are_gathered_each_microbatch == 0)
-    return gradients_delay_handovers * (pipeline_parallel_degree - 1) * own
+    exchanges = gradient_communication_time + gathers * (weights_are_gathered_each_microbatch == 0)
+    return gradients_delay_handovers * (pipeline_parallel_degree - 1) * exchanges

@@ -24,7 +24,7 @@ def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, ad
     Source: AMPeD, computation time.
     """
     blocks = total(all_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
-    adapters = total([0.0, *(gemm.multiply_accumulates * attention_passes for gemm in adapter_gemms)])
+    adapters = all_of(adapter_gemms) * attention_passes
     return blocks + attention_multiply_accumulates + adapters
 
 
@@ -38,11 +38,7 @@ def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_la
     Source: arXiv 2006.16668, section 2.2 (expert capacity that no token uses).
     """
     _, up, down, *_ = expert_gemms
-    return (
-        (up.multiply_accumulates + down.multiply_accumulates)
-        * MoE_layer_passes
-        * (1 - 1 / np.maximum(expert_load_factor, 1))
-    )
+    return all_of((up, down)) * MoE_layer_passes * (1 - 1 / np.maximum(expert_load_factor, 1))
 
 
 @quantity("count")

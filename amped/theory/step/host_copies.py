@@ -3,10 +3,10 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity
-from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.conditions import BY_OPERATORS, OFFLOADED
 
 
-@quantity("s", choice="performance_model", value="operators", **OFFLOADED)
+@quantity("s", **BY_OPERATORS, **OFFLOADED)
 def hidden_offload_communication_time__operators(
     layer_windows,
     bottleneck_layer_shares,
@@ -26,7 +26,7 @@ def hidden_offload_communication_time__operators(
     return np.maximum(layers - offload_fill_time, 0) + overlapped_update_offload_time
 
 
-@quantity("s", choice="performance_model", value="operators", **OFFLOADED)
+@quantity("s", **BY_OPERATORS, **OFFLOADED)
 def exposed_offload_communication_time__operators(
     layer_windows,
     bottleneck_layer_shares,

@@ -3,8 +3,9 @@
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.conditions import BY_OPERATORS
 from amped.theory.nouns.parallelisms import IN_LAYERS
-from amped.theory.nouns.records import of_phase, total
+from amped.theory.nouns.records import of_phase, time_of
 from amped.theory.nouns.shardings import shares
 
 
@@ -14,7 +15,7 @@ from amped.theory.nouns.shardings import shares
     PHASE=("forward", "input_gradient"),
     WHAT=("The forward time of all micro-batches", "The time of the gradients of all activations"),
 )
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def compute_PASS_time__operators(
     layer_computation,
     bottleneck_layer_shares,
@@ -35,7 +36,7 @@ def compute_PASS_time__operators(
     return bottleneck_stage_layer_passes * per_layer + ends
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def weight_update_time__operators(
     layer_computation,
     bottleneck_layer_shares,
@@ -54,7 +55,7 @@ def weight_update_time__operators(
     )
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def recomputation_time__operators(layer_computation, bottleneck_layer_shares, bottleneck_stage_layer_passes):
     """The time to recompute activations in a step, on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
     per_layer = bottleneck_layer_shares[0].mean([passes.recomputation for passes in layer_computation])
@@ -79,7 +80,7 @@ def weight_slicing_time(
     return np.where(gathered, slices * host_time_per_gathered_slice, 0)
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_time, optimizer_message_durations):
     """The time of the optimizer step, with its own messages, and of the work of the host between steps.
 
@@ -94,7 +95,7 @@ def optimizer_time__operators(updating_time, host_time_per_step, weight_slicing_
 # --- tensor, context and expert parallelism, pipeline ----------------------------------------------------------------
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def exposed_tensor_communication_time__operators(
     layer_exposures,
     bottleneck_layer_shares,
@@ -122,7 +123,7 @@ def exposed_tensor_communication_time__operators(
     ),
     KIND=IN_LAYERS,
 )
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def hidden_KIND_communication_time__operators(
     layer_exposures, bottleneck_layer_shares, bottleneck_stage_layer_passes, *, kind
 ):
@@ -142,7 +143,7 @@ def hidden_KIND_communication_time__operators(
     ),
     KIND=tuple(kind for kind in IN_LAYERS if kind != "tensor"),
 )
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def exposed_KIND_communication_time__operators(
     layer_exposures, bottleneck_layer_shares, bottleneck_stage_layer_passes, *, kind
 ):
@@ -154,7 +155,7 @@ def exposed_KIND_communication_time__operators(
     return bottleneck_stage_layer_passes * per_layer
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def hidden_pipeline_communication_time__operators(
     overlapped_stage_send_time, handovers_per_microbatch, number_of_microbatches_per_minibatch
 ):
@@ -165,7 +166,7 @@ def hidden_pipeline_communication_time__operators(
     return overlapped_stage_send_time * handovers_per_microbatch * number_of_microbatches_per_minibatch
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def exposed_pipeline_communication_time__operators(
     pipeline_communication_time, hidden_pipeline_communication_time, overlap_slowdown_fraction
 ):
@@ -185,10 +186,10 @@ def tied_embedding_communication_time(tied_embedding_durations):
 
     Source: arXiv 1909.08053, section 3.
     """
-    return total(d.time * d.count for d in tied_embedding_durations)
+    return time_of(tied_embedding_durations)
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def hidden_data_communication_time__operators(
     overlapped_gradient_communication_time, overlapped_weight_communication_time
 ):
@@ -196,7 +197,7 @@ def hidden_data_communication_time__operators(
     return overlapped_gradient_communication_time + overlapped_weight_communication_time
 
 
-@quantity("s", choice="performance_model", value="operators")
+@quantity("s", **BY_OPERATORS)
 def exposed_data_communication_time__operators(
     gradient_communication_time,
     weight_communication_time,

@@ -8,9 +8,10 @@ from pint import DimensionalityError
 
 from amped.base.units import DIMENSIONLESS, registry
 from amped.engine.evaluate import Results
-from amped.theory.language.catalogue import Formula, catalogue, unit_of_name
+from amped.theory.language.catalogue import Formula, catalogue
 from amped.theory.nouns.records import STRUCTURE, TimedKernels
 from tests.helpers.laws import estimate_of, every_formula, every_shape, leaves, title
+from tests.helpers.units import unit_of_name
 
 # The units of an operator's work.
 WORK = {"flops": "flop", "read": "byte", "written": "byte"}

@@ -53,19 +53,23 @@ def fused_attention_operators(
     Source: arXiv 2205.14135, algorithm 1; arXiv 2307.08691, section 3.1.
     """
     (scores, values), (cost,), (mask,) = attention_gemms, entry_costs, attention_masks
-    scored, weighted = (each.multiply_accumulates * cost.product * mask.share for each in (scores, values))
+    scored, weighted = (gemm.multiply_accumulates * cost.product * mask.share for gemm in attention_gemms)
     rows, output = scores.m * scores.batch, query_bytes * values.n / scores.k
     inputs, statistics = attention_input_bytes, rows * softmax_statistic_precision
     forward = Traffic(scored + weighted, inputs, output + statistics)
     gradients = fused_backward_flops(scored, weighted, fused_backward_products)
     backward = Traffic(gradients, inputs + 2 * output + statistics, inputs)
-    shape, work = (
-        ("fused_attention", rows, scores.n),
+    passes = streamed(
+        "fused_attention",
+        "fused_attention",
+        rows,
+        scores.n,
         Work(forward, backward, inputs * kept_attention_input_fraction + statistics),
+        count=fused_attentions_per_layer,
+        after=EXCHANGED,
     )
-    pair = streamed("fused_attention", *shape, work, count=fused_attentions_per_layer, after=EXCHANGED)
     heads = ((scores.k, values.n), scores.n * mask.share, mask.edges)
-    return tuple(o.with_heads(*heads, 1.0 * (dropout > 0)) for o in pair)
+    return tuple(o.with_heads(*heads, 1.0 * (dropout > 0)) for o in passes)
 
 
 @records(choice="attention_kernel", value="flex")
@@ -86,5 +90,12 @@ def sink_operators__flex(
     gradient = Traffic(flops=3 * cost.flop / 2, read=narrow + 2 * wide, written=(narrow + 3 * wide) / 2)
     # the two calls together keep the output without sinks
     work = Work(scaled * entries, gradient * entries, entries * narrow / 2)
-    own = {"count": 2 * attention_sinks * fused_attentions_per_layer, "after": ("fused_attention",)}
-    return streamed("sink_scaling", "single_kernel", scores.m * scores.batch, values.n, work, **own)
+    return streamed(
+        "sink_scaling",
+        "single_kernel",
+        scores.m * scores.batch,
+        values.n,
+        work,
+        count=2 * attention_sinks * fused_attentions_per_layer,
+        after=("fused_attention",),
+    )

@@ -7,12 +7,13 @@ are on `inputs/network.py`.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import MULTI_LATENT
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.places import PROJECTION_INPUTS, VALUES_WEIGHTED
 from amped.theory.nouns.records import Gemm
 
 
-@records(choice="attention_kind", value="multi_latent")
+@records(**MULTI_LATENT)
 def projection_gemms__multi_latent(
     microbatch_tokens,
     dimensionality,
@@ -32,25 +33,22 @@ def projection_gemms__multi_latent(
 
     Source: arXiv 2405.04434, eq. 9–19.
     """
-    heads, tokens = attention_heads / tensor_parallel_rows, microbatch_tokens
-    compressed = 1.0 * (query_latent_dimension > 0)
-    down = compressed * query_latent_dimension
-    source = down + (1 - compressed) * dimensionality
-    key_value = heads * (head_dimension - rotary_head_dimension + value_head_dimension)
-    latent, kept = key_value_latent_dimension + rotary_head_dimension, 1.0 * absorbed_latent_attention
+    heads, tokens, absorbed = attention_heads / tensor_parallel_rows, microbatch_tokens, 1.0 * absorbed_latent_attention
+    query_source = np.where(query_latent_dimension > 0, query_latent_dimension, dimensionality)
     content, rank = head_dimension - rotary_head_dimension, key_value_latent_dimension
+    key_value = heads * (content + value_head_dimension)
     return (
-        Gemm("query_down", tokens, down, dimensionality),
-        Gemm("query_up", tokens, heads * head_dimension, source),
-        Gemm("key_value_down", tokens, latent, dimensionality),
-        Gemm("key_value_up", tokens, key_value, rank, 1.0, 1.0 - absorbed_latent_attention),
-        Gemm("query_absorption", tokens, rank, content, heads, kept),
-        Gemm("value_absorption", tokens, value_head_dimension, rank, heads, kept),
+        Gemm("query_down", tokens, query_latent_dimension, dimensionality),
+        Gemm("query_up", tokens, heads * head_dimension, query_source),
+        Gemm("key_value_down", tokens, rank + rotary_head_dimension, dimensionality),
+        Gemm("key_value_up", tokens, key_value, rank, count=1.0 - absorbed),
+        Gemm("query_absorption", tokens, rank, content, batch=heads, count=absorbed),
+        Gemm("value_absorption", tokens, value_head_dimension, rank, batch=heads, count=absorbed),
         Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension),
     )
 
 
-@records(choice="attention_kind", value="multi_latent")
+@records(**MULTI_LATENT)
 def projection_operators__multi_latent(
     projection_gemms,
     linear_input_bytes,
@@ -86,7 +84,7 @@ def projection_operators__multi_latent(
     )
 
 
-@quantity("1", choice="attention_kind", value="multi_latent")
+@quantity("1", **MULTI_LATENT)
 def kept_attention_input_fraction__multi_latent(latent_projection_recomputation):
     """The share of the queries, keys and values that attention keeps: none if their projections are recomputed.
 
@@ -95,7 +93,7 @@ def kept_attention_input_fraction__multi_latent(latent_projection_recomputation)
     return 1 - latent_projection_recomputation
 
 
-@quantity("byte", choice="attention_kind", value="multi_latent")
+@quantity("byte", **MULTI_LATENT)
 def key_bytes__multi_latent(
     microbatch_tokens,
     attention_heads,
@@ -117,7 +115,7 @@ def key_bytes__multi_latent(
     return microbatch_tokens * width * activation_precision
 
 
-@quantity("byte", choice="attention_kind", value="multi_latent")
+@quantity("byte", **MULTI_LATENT)
 def value_bytes__multi_latent(
     microbatch_tokens,
     attention_heads,
@@ -136,7 +134,7 @@ def value_bytes__multi_latent(
     return microbatch_tokens * width * activation_precision * (1 - absorbed_latent_attention)
 
 
-@quantity("count", choice="attention_kind", value="multi_latent")
+@quantity("count", **MULTI_LATENT)
 def rotary_width__multi_latent(attention_heads, rotary_head_dimension, tensor_parallel_rows):
     """The entries of a token's queries and of its one rotary key that the position of the token rotates.
 

@@ -26,10 +26,8 @@ def projection_gemms(
 ):
     """The matrix products of the projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
     query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_rows
-    inputs, outputs = (
-        attention_heads * head_dimension / input_width_split_degree,
-        dimensionality / output_width_split_degree,
-    )
+    inputs = attention_heads * head_dimension / input_width_split_degree
+    outputs = dimensionality / output_width_split_degree
     return (
         Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, panels=product_panels),
         Gemm("attention_output", microbatch_tokens, outputs, inputs, panels=product_panels),
@@ -78,8 +76,15 @@ def projection_bias_operators(
     (cost,), width = entry_costs, projection_gemms[0].n
     size = microbatch_tokens * width
     sums = Traffic(size * cost.flop, size * cost.activation, width * cost.activation)
-    own = {"count": query_key_value_bias * attentions_per_layer, "after": ("query_key_value",)}
-    return streamed("projection_bias", "element_wise", microbatch_tokens, width, Work(backward=sums), **own)
+    return streamed(
+        "projection_bias",
+        "element_wise",
+        microbatch_tokens,
+        width,
+        Work(backward=sums),
+        count=query_key_value_bias * attentions_per_layer,
+        after=("query_key_value",),
+    )
 
 
 @records()
@@ -104,9 +109,17 @@ def attention_head_permutation_operators(
 
     Source: Megatron-LM, ParallelAttention (context_layer.permute().contiguous()).
     """
-    (cost,), own = entry_costs, {"count": unfused_attentions_per_layer, "after": HEADS_EXCHANGED}
+    (cost,) = entry_costs
     copy = cost.of(COPY, attention_output_bytes / cost.activation)
-    return streamed("head_permutation", "element_wise", microbatch_tokens, dimensionality, Work(copy, copy), **own)
+    return streamed(
+        "head_permutation",
+        "element_wise",
+        microbatch_tokens,
+        dimensionality,
+        Work(copy, copy),
+        count=unfused_attentions_per_layer,
+        after=HEADS_EXCHANGED,
+    )
 
 
 @records()
@@ -129,8 +142,15 @@ def query_key_norm_operators(
     """
     heads = (attention_heads + key_value_heads) / tensor_parallel_rows
     norm = entry_costs[0].of(NORM, (query_bytes + key_bytes) / entry_costs[0].activation)
-    own = {"count": query_key_norm * attentions_per_layer, "after": PRODUCTS_DONE}
-    return streamed("query_key_norm", "normalization", microbatch_tokens * heads, head_dimension, norm, **own)
+    return streamed(
+        "query_key_norm",
+        "normalization",
+        microbatch_tokens * heads,
+        head_dimension,
+        norm,
+        count=query_key_norm * attentions_per_layer,
+        after=PRODUCTS_DONE,
+    )
 
 
 @quantity("count")
@@ -146,8 +166,15 @@ def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parall
 def rotary_operators__rope(microbatch_tokens, rotary_width, attentions_per_layer, entry_costs):
     """The rotation of queries and keys by their position. Source: arXiv 2104.09864, eq. 34."""
     turned = entry_costs[0].of(ROTATION, microbatch_tokens * rotary_width)
-    own = {"count": attentions_per_layer, "after": ("query_key_norm",)}
-    return streamed("rotary_positions", "element_wise", microbatch_tokens, rotary_width, Work(turned, turned), **own)
+    return streamed(
+        "rotary_positions",
+        "element_wise",
+        microbatch_tokens,
+        rotary_width,
+        Work(turned, turned),
+        count=attentions_per_layer,
+        after=("query_key_norm",),
+    )
 
 
 @records()
@@ -156,7 +183,7 @@ def attention_core_operators(unfused_attention_operators, fused_attention_operat
 
     Source: arXiv 2205.05198, section 5.
     """
-    return tuple(o.in_core() for o in unfused_attention_operators + fused_attention_operators)
+    return tuple(o.within(core=True) for o in unfused_attention_operators + fused_attention_operators)
 
 
 @records()
@@ -173,4 +200,4 @@ def attention_operators(
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     projected = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
     behind = sink_operators + attention_head_permutation_operators + attention_output_operators
-    return tuple(o.within(ATTENTION) for o in projected + attention_core_operators + behind)
+    return tuple(o.within(block=ATTENTION) for o in projected + attention_core_operators + behind)

@@ -30,8 +30,8 @@ def attention_head_gemms(
     batch = microbatch_size * attention_heads / (tensor_parallel_rows * ulysses_degree)
     queries = context / query_split_degree
     return (
-        Gemm("attention_scores", queries, context, query_key_width, batch),
-        Gemm("attention_values", queries, value_width, context, batch),
+        Gemm("attention_scores", queries, context, query_key_width, batch=batch),
+        Gemm("attention_values", queries, value_width, context, batch=batch),
     )
 
 
@@ -55,8 +55,8 @@ def attention_gemms__summa(
     batch, queries = microbatch_size * attention_heads, context / token_split_degree
     keys, width = context / tensor_parallel_rows, value_head_dimension / tensor_parallel_rows
     return (
-        Gemm("attention_scores", queries, keys, head_dimension, batch, panels=summa_panels),
-        Gemm("attention_values", queries, width, context, batch, panels=summa_panels),
+        Gemm("attention_scores", queries, keys, head_dimension, batch=batch, panels=summa_panels),
+        Gemm("attention_values", queries, width, context, batch=batch, panels=summa_panels),
     )
 
 
@@ -69,7 +69,7 @@ def unfused_attention_operators(
     Source: arXiv 2205.05198, section 4.1.
     """
     (scores, values), (cost,) = attention_gemms, entry_costs
-    own = {"kind": "batched_contraction", "count": unfused_attentions_per_layer}
+    calls = {"kind": "batched_contraction", "count": unfused_attentions_per_layer}
     before_values = (
         "attention_dropout",
         "softmax",
@@ -78,9 +78,9 @@ def unfused_attention_operators(
     )
     before_scores = (*EXCHANGED, "attention_scores_weights broadcast")
     return (
-        *contraction(scores, cost, stash=query_bytes + key_bytes, after=before_scores, **own),
+        *contraction(scores, cost, stash=query_bytes + key_bytes, after=before_scores, **calls),
         *softmax_operators,
-        *contraction(values, cost, stash=value_bytes, after=before_values, **own),
+        *contraction(values, cost, stash=value_bytes, after=before_values, **calls),
     )
 
 
@@ -91,9 +91,16 @@ def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused
     Source: PyTorch, masked_fill: one kernel forward and one backward, each of which reads and writes all entries.
     """
     (scores, _), (cost,) = attention_gemms, entry_costs
-    rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
-    own = {"count": unfused_attentions_per_layer * causal * separate_causal_mask, "after": SCORED}
-    return streamed("causal_mask", "single_kernel", rows, scores.n, cost.of(MASKING, entries), **own)
+    rows = scores.m * scores.batch
+    return streamed(
+        "causal_mask",
+        "single_kernel",
+        rows,
+        scores.n,
+        cost.of(MASKING, rows * scores.n),
+        count=unfused_attentions_per_layer * causal * separate_causal_mask,
+        after=SCORED,
+    )
 
 
 @records()
@@ -111,12 +118,17 @@ def softmax_operators(
     Source: arXiv 2205.05198, section 4.1; arXiv 2007.00072, table 3.
     """
     (scores, _), (cost,), calls = attention_gemms, entry_costs, unfused_attentions_per_layer
-    rows, entries = scores.m * scores.batch, scores.m * scores.batch * scores.n
+    rows = scores.m * scores.batch
+    entries = rows * scores.n
     size, mask = entries * cost.activation, entries * dropout_mask_bytes
     again = dropout_recomputation * size
     kept = Work(Traffic(written=mask), Traffic(read=mask + again, written=again), mask + size - again)
     dropped, shape = cost.of(DROPOUT, entries) + kept, (rows, scores.n)
-    masked, before = causal_mask_operators, ("causal_mask", *SCORED)
-    softmax = streamed("softmax", "normalization", *shape, cost.of(SOFTMAX, entries), count=calls, after=before)
-    own = {"count": calls * (dropout > 0), "after": ("softmax",)}
-    return masked + softmax + streamed("attention_dropout", "element_wise", *shape, dropped, **own)
+    probabilities = cost.of(SOFTMAX, entries)
+    return (
+        *causal_mask_operators,
+        *streamed("softmax", "normalization", *shape, probabilities, count=calls, after=("causal_mask", *SCORED)),
+        *streamed(
+            "attention_dropout", "element_wise", *shape, dropped, count=calls * (dropout > 0), after=("softmax",)
+        ),
+    )

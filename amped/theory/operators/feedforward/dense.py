@@ -22,11 +22,8 @@ def feedforward_gemms(
 
     Source: arXiv 1909.08053, section 3.
     """
-    up, down = (
-        (1 + gated_mlp) * feedforward_dimension / tensor_parallel_rows,
-        feedforward_dimension / input_width_split_degree,
-    )
-    width = dimensionality / output_width_split_degree
+    up = (1 + gated_mlp) * feedforward_dimension / tensor_parallel_rows
+    down, width = feedforward_dimension / input_width_split_degree, dimensionality / output_width_split_degree
     return (
         Gemm("feedforward_up", microbatch_tokens, up, dimensionality, panels=product_panels),
         Gemm("feedforward_down", microbatch_tokens, width, down, panels=product_panels),
@@ -66,7 +63,16 @@ def activation_function_operators(
 
     Source: arXiv 2205.05198, section 4.1.
     """
-    (up, down), units = feedforward_gemms, feedforward_gemms[1].k / output_width_split_degree
+    up, down = feedforward_gemms
+    units = down.k / output_width_split_degree
     work = activation_work(up, down.m * units, entry_costs[0], activation_policy[0], mlp_bias)
-    own = {"count": dense_fraction, "after": ("feedforward_up",), "part": IN_DENSE}
-    return streamed("activation_function", "element_wise", down.m, units, work, **own)
+    return streamed(
+        "activation_function",
+        "element_wise",
+        down.m,
+        units,
+        work,
+        count=dense_fraction,
+        after=("feedforward_up",),
+        part=IN_DENSE,
+    )

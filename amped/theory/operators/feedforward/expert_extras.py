@@ -16,8 +16,8 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     rows, width = up.m * up.batch, up.n + down.n
     sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * width)
-    own = {"count": expert_bias * MoE_fraction, "part": IN_MIXTURE}
-    return streamed("expert_bias", "element_wise", rows, width, Work(backward=sums), **own)
+    calls = expert_bias * MoE_fraction
+    return streamed("expert_bias", "element_wise", rows, width, Work(backward=sums), count=calls, part=IN_MIXTURE)
 
 
 @records(choice="expert_bias_addition", value="separate_output")
@@ -31,8 +31,8 @@ def expert_bias_operators__separate_output(expert_gemms, routing_precision, expe
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     rows, calls = up.m * up.batch, expert_bias * MoE_fraction
     sums = Traffic(flops=cost.flop, read=cost.activation) * (rows * up.n)
-    own = {"count": calls, "part": IN_EXPERTS}
-    summed = streamed("expert_up_bias", "element_wise", rows, up.n, Work(backward=sums), **own)
+    work = Work(backward=sums)
+    summed = streamed("expert_up_bias", "element_wise", rows, up.n, work, count=calls, part=IN_EXPERTS)
     return summed + output_bias_operators(down, cost, routing_precision, calls)
 
 
@@ -69,8 +69,7 @@ def added_bias(name, gemm, there, back, calls, after):
     """The operators of a bias that kernels of their own add to the rows that a grouped product writes."""
     rows = gemm.m * gemm.batch
     work = Work(there * (rows * gemm.n), back * (rows * gemm.n))
-    own = {"count": calls, "after": (after,), "part": IN_EXPERTS}
-    return streamed(name, "single_kernel", rows, gemm.n, work, **own)
+    return streamed(name, "single_kernel", rows, gemm.n, work, count=calls, after=(after,), part=IN_EXPERTS)
 
 
 @records(choice="expert_weighting", value="separate")
@@ -87,11 +86,9 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
     rows, flop, narrow = down.m * down.batch, cost.flop, cost.activation
     there = Traffic(flop / 2, (narrow + wide) / 2, (wide + narrow) / 2) * (rows * down.k)
     back = Traffic(3 * flop / 5, (2 * narrow + 4 * wide) / 5, (3 * wide + narrow) / 5) * (rows * down.k)
-    shape, kept = ("expert_weighting", "single_kernel", rows, down.k), rows * down.k * narrow / 2
+    shape, work = ("expert_weighting", "single_kernel", rows, down.k), Work(there, kept=rows * down.k * narrow / 2)
     return (
-        *streamed(
-            *shape, Work(there, kept=kept), count=2 * MoE_fraction, after=("expert_activation",), part=IN_EXPERTS
-        ),
+        *streamed(*shape, work, count=2 * MoE_fraction, after=("expert_activation",), part=IN_EXPERTS),
         *streamed(*shape, Work(backward=back), count=5 * MoE_fraction, part=IN_EXPERTS),
     )
 

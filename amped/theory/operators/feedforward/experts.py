@@ -71,8 +71,8 @@ def expert_gemms(
     shared = shared_expert_units_per_accelerator
     return (
         Gemm("router", routed_tokens, number_of_experts, dimensionality),
-        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, experts, weights=EXPERTS),
-        Gemm("experts_down", visits, dimensionality, inner, experts, weights=EXPERTS),
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, batch=experts, weights=EXPERTS),
+        Gemm("experts_down", visits, dimensionality, inner, batch=experts, weights=EXPERTS),
         Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),
         Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared),
     )
@@ -127,13 +127,12 @@ def routed_expert_operators(
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
     (_, up, down, *_), (cost,), (policy,) = expert_gemms, entry_costs, expert_activation_policy
-    rows, own, again = up.m * up.batch, {"part": IN_EXPERTS}, 2 * MoE_fraction
-    calls = {"count": MoE_fraction, **own}
+    rows, again, calls = up.m * up.batch, 2 * MoE_fraction, {"count": MoE_fraction, "part": IN_EXPERTS}
     inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
     sent = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
     sorted_rows, activated = cost.of(MOVE, inputs), activation_work(up, hidden, cost, policy)
     to_send = {"count": again * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
-    to_sort = {"count": again, "after": DISPATCHED, **own}
+    to_sort = {"count": again, "after": DISPATCHED, "part": IN_EXPERTS}
     before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
     kept, kind = hidden * cost.operand * (1 - policy.again), "element_wise"
     return (
