@@ -68,10 +68,10 @@ class Anchored:
     """The coefficients of an anchor.
 
     Attributes:
-        content: the anchor's file.
+        content: the content of the anchor's file.
         rows: the rows of the accelerator's kernels and of the software that the layer used, by table.
-        values: the fitted value of each coefficient, by table and column.
-        before: the value of each before.
+        values: the fitted value of each coefficient, by table and then by column.
+        before: the value of each coefficient before the fit, by column.
         parts: for each part of the step and each kind of kernels the measured seconds, and those predicted before and now.
         held: the coefficients whose limits, or a time that they do not change, keep the measured time from being met.
     """
@@ -88,7 +88,8 @@ def read_anchor(path: Path) -> Content:
     """The content of an anchor's file.
 
     Raises:
-        FileError: if it is no such file, with the JSON path of each problem.
+        FileError: if the file is no anchor, or if values are missing or have another type; each problem has its JSON
+            path.
     """
     content = read_json(path)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
@@ -105,7 +106,7 @@ def read_anchor(path: Path) -> Content:
 
 
 def _unmeasured(content: Content) -> Iterator[Problem]:
-    """The times that are missing, or that no clock can give."""
+    """A problem for each time that is missing, or that is not a finite number of seconds of at least 0."""
     times = {f"seconds.{part}": content["seconds"].get(part) for part in PHASES}
     for part in PASSES:
         kinds = content["parts"].get(part)
@@ -117,7 +118,13 @@ def _unmeasured(content: Content) -> Iterator[Problem]:
 
 
 def anchored(content: Content, lookup_tables: LookupTables = None) -> Anchored:
-    """Fits each coefficient that the anchor determines, one after the other: attention runs at the clock of the products.
+    """Fits each coefficient that the anchor determines, one after the other.
+
+    Products come first: the clock that is fitted to them also changes the time of attention.
+
+    Args:
+        content: what `read_anchor` returns.
+        lookup_tables: the user's own tables.
 
     Raises:
         AmpedError: if the layer cannot be estimated.
@@ -128,6 +135,7 @@ def anchored(content: Content, lookup_tables: LookupTables = None) -> Anchored:
         settings = {"accelerator": content["accelerator"], **content["settings"]}
 
         def estimate(values: Mapping[str, float]) -> Estimation:
+            """The estimate of the layer with these values of coefficients, and with those fitted until now."""
             return estimated(read_scenario({}, {**settings, **fitted, **values}, tables))
 
         first = estimate({})
@@ -148,7 +156,7 @@ def anchored(content: Content, lookup_tables: LookupTables = None) -> Anchored:
 
 @contextmanager
 def layered(content: Content, lookup_tables: LookupTables) -> Iterator[LookupTables]:
-    """The user's lookup tables, over the rows of a device that no table has."""
+    """The user's lookup tables; if the anchor has rows for a device that no table has, these rows come first."""
     if not content["rows"]:
         yield lookup_tables
         return
@@ -156,18 +164,19 @@ def layered(content: Content, lookup_tables: LookupTables) -> Iterator[LookupTab
         yield (device, *table_paths(lookup_tables))
 
 
-def _measured_parts(content: Content, e: Estimation) -> list[MeasuredPart]:
-    """The measured times that determine a coefficient."""
+def _measured_parts(content: Content, estimate: Estimation) -> list[MeasuredPart]:
+    """The measured times that determine a coefficient; kernels without a measured or a predicted time are left out."""
     parts, kernels = content["parts"], KERNELS
-    sustained = SUSTAINED.get(e.choices["matrix_precision"], "gemm_sustained_fraction")
+    sustained = SUSTAINED.get(estimate.choices["matrix_precision"], "gemm_sustained_fraction")
     if content["device"].get("kind") == "cuda":
         sustained = CLOCK
 
     def seconds(kind: str, *passes: str) -> float:
+        """The measured time of one kind of kernels in some passes; in all of them if none is named."""
         return sum(float(parts[name][kind]) for name in passes or parts)
 
     # The embedding, which the layer lacks, is updated, too: the time is that of as many parameters as the estimate has.
-    updated = e.results.number("device_updated_parameters")
+    updated = estimate.results.number("device_updated_parameters")
     optimizer = float(content["seconds"]["optimizer"] * updated / content["updated_parameters"])
     measured = [
         MeasuredPart("products", seconds("products"), kernels, sustained, lambda d: d.kind in CONTRACTIONS),
@@ -179,55 +188,63 @@ def _measured_parts(content: Content, e: Estimation) -> list[MeasuredPart]:
              lambda d: d.phase != "update" and d.kind not in (*CONTRACTIONS, "fused_attention")),
         MeasuredPart("optimizer", optimizer, SOFTWARE, "optimizer_traffic_factor", lambda d: d.phase == "update"),
     ]  # fmt: skip
-    return [part for part in measured if part.seconds > 0 and time_of(e, part.is_of) > 0]
+    return [part for part in measured if part.seconds > 0 and time_of(estimate, part.is_of) > 0]
 
 
-def time_of(e: Estimation, is_of: Callable[[Duration], bool]) -> float:
-    """The predicted time of some operators of a layer and of the optimizer's step."""
-    durations = (*e.results.records("layer_durations"), *e.results.records("optimizer_durations"))
+def time_of(estimate: Estimation, is_of: Callable[[Duration], bool]) -> float:
+    """The predicted seconds of those operators of a layer and of the optimizer's step for which `is_of` is true."""
+    durations = (*estimate.results.records("layer_durations"), *estimate.results.records("optimizer_durations"))
     return float(sum(d.time * d.count for d in durations if is_of(d)))
 
 
-def _value(e: Estimation, name: str) -> float:
-    """The coefficient that an estimate used."""
-    chosen = plan(e.scenario.catalogue, (name,), e.scenario.sources)
-    return float({**chosen.defaults, **e.scenario.sources.given}[name])
+def _value(estimate: Estimation, name: str) -> float:
+    """The value of a coefficient in an estimate: the given or looked-up one, else the default."""
+    coefficient_plan = plan(estimate.scenario.catalogue, (name,), estimate.scenario.sources)
+    return float({**coefficient_plan.defaults, **estimate.scenario.sources.given}[name])
 
 
 def _solved(
     part: MeasuredPart, start: float, estimate: Callable[[Mapping[str, float]], Estimation]
 ) -> tuple[float, bool]:
-    """The value with which the predicted time is the measured one, and whether there is none.
+    """The coefficient's value with which the predicted time is the measured one, and whether there is no such value.
 
-    There is none beyond a limit of the coefficient, or below a time that the coefficient does not change. A time grows
-    with traffic, or with the inverse of a rate: in lines that get steeper, since something else limits a kernel at first.
-    So each step takes the line through the last two values, and twice the value where that is level.
+    There is none beyond a limit of the coefficient, or below a time that the coefficient does not change; the value is
+    then the last one that was tried.
+
+    The search is for `x`: a factor on traffic, or the inverse of a rate. A time grows with `x`, first slowly, because
+    something else limits the kernel, and then faster. So each step takes the line through the last two points; if the
+    line is level, the step doubles `x`.
+
+    Args:
+        part: the measured time and its coefficient.
+        start: the value of the coefficient before the fit.
+        estimate: gives the estimate for values of coefficients.
     """
-    power = -1 if part.table == KERNELS else 1
-    low, high = sorted(limit**power for limit in _limits(part.column))
+    exponent = -1 if part.table == KERNELS else 1
+    low, high = sorted(limit**exponent for limit in _limits(part.column))
 
     def time_at(x: float) -> float:
-        return time_of(estimate({part.column: x**power}), part.is_of)
+        return time_of(estimate({part.column: x**exponent}), part.is_of)
 
-    before = start**power
-    x = before / 2 if before / 2 >= low else low if before > low else min(2 * before, high)
-    time_before, time = time_at(before), time_at(x)
+    last_x = start**exponent
+    x = max(last_x / 2, low) if last_x > low else min(2 * last_x, high)
+    last_time, time = time_at(last_x), time_at(x)
     for _ in range(MOST_STEPS):
         if abs(time / part.seconds - 1) < CLOSE:
-            return x**power, False
-        level = time == time_before
-        if level and time > part.seconds:
+            return x**exponent, False
+        is_level = time == last_time
+        if is_level and time > part.seconds:
             break
-        steeper = 2 * max(x, before) if level else x + (part.seconds - time) * (x - before) / (time - time_before)
-        before, time_before, x = x, time, min(max(steeper, low), high)
-        if x == before:
+        aim = 2 * max(x, last_x) if is_level else x + (part.seconds - time) * (x - last_x) / (time - last_time)
+        last_x, last_time, x = x, time, min(max(aim, low), high)
+        if x == last_x:
             break
         time = time_at(x)
-    return x**power, True
+    return x**exponent, True
 
 
 def _limits(name: str) -> tuple[float, float]:
-    """The limits that the coefficient's own definition sets."""
+    """The lowest and the highest value of a coefficient by its own definition; LEAST and MOST if it has none."""
     mark = catalogue()[name].mark
     low = next((limit for limit in (mark.above, mark.at_least) if limit is not None), 0.0)
     return max(low, LEAST), MOST if mark.at_most is None else mark.at_most
@@ -236,31 +253,40 @@ def _limits(name: str) -> tuple[float, float]:
 def _compared(
     content: Content, parts: list[MeasuredPart], first: Estimation, last: Estimation
 ) -> dict[str, tuple[float, float, float]]:
-    """Measured seconds beside those predicted before and now: of both passes, and of the kinds of kernels."""
+    """Measured seconds, and those predicted before and after the fit, for both passes and each kind of kernels.
 
-    def of_pass(name: str) -> Callable[[Duration], bool]:
+    Returns:
+        The three times by the pass or the kernels, in words.
+    """
+
+    def in_pass(name: str) -> Callable[[Duration], bool]:
         return lambda d: d.phase in PHASES[name]
 
-    lines = [(name, float(content["seconds"][name]), of_pass(name)) for name in PASSES]
+    lines = [(name, float(content["seconds"][name]), in_pass(name)) for name in PASSES]
     lines += [(part.what, part.seconds, part.is_of) for part in parts]
     return {what: (seconds, time_of(first, is_of), time_of(last, is_of)) for what, seconds, is_of in lines}
 
 
 def as_file(anchor: Anchored) -> str:
-    """The rows as a file of lookup tables; amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
+    """The fitted rows as the text of a file of lookup tables.
+
+    amped reads the file if it is in ./lookup_tables/, or with --lookup-tables.
+    """
     layer, rows = label(anchor.content), dict(anchor.content["rows"])
     about = {"aliases": [], "sources": [f"amped calibrate --anchor, amped {__version__}: {layer}"], "fitted_on": layer,
              "anchored_on": layer, "unverified": []}  # fmt: skip
     for table, columns in anchor.values.items():
-        name, device = anchor.rows[table], rows.get(table, {})
-        row = device.get(name, {"extends": name}) | columns_written(columns) | about | {"fitted": [*columns]}
-        rows[table] = device | {name: row}
+        name, device_rows = anchor.rows[table], rows.get(table, {})
+        row = device_rows.get(name, {"extends": name}) | columns_written(columns) | about | {"fitted": [*columns]}
+        rows[table] = device_rows | {name: row}
     return as_text(rows)
 
 
 def label(content: Content) -> str:
-    """The layer, in words."""
-    s, module = content["settings"], content["module"] or "plain PyTorch"
-    shards = f", one of {s['tensor_parallel_degree']} tensor-parallel shards" if s["tensor_parallel_degree"] > 1 else ""
-    sizes = f"{s['dimensionality']} wide, {s['microbatch_size']} x {s['context']} tokens, {s['matrix_precision']}"
+    """The measured layer in words: its sizes, its software, the device and the date."""
+    settings, module = content["settings"], content["module"] or "plain PyTorch"
+    degree = settings["tensor_parallel_degree"]
+    shards = f", one of {degree} tensor-parallel shards" if degree > 1 else ""
+    sizes = f"{settings['dimensionality']} wide, {settings['microbatch_size']} x {settings['context']} tokens, "
+    sizes += settings["matrix_precision"]
     return f"a layer {sizes}{shards} ({module}, torch {content['software']['torch']}), {content['device']['name']}, {content['date'][:10]}"

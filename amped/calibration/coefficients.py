@@ -35,11 +35,14 @@ class Coefficient:
     reason: str
 
     def within(self, value: float) -> tuple[float, float]:
-        """The bounds, widened to a value that a table has already."""
+        """The lower and the upper bound, widened so that they contain the value of a table."""
         return min(self.lowest, value), max(self.highest, value)
 
-    def known_from_steps_alone(self) -> Coefficient:
-        """The coefficient if its value was itself fitted to training steps, so that only the bounds are known."""
+    def with_doubt_of_bounds(self) -> Coefficient:
+        """A copy whose doubt is the whole range between its bounds.
+
+        For a value that was itself fitted to training steps: without those steps only the bounds are known.
+        """
         return replace(self, doubt=self.highest - self.lowest)
 
 

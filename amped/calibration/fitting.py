@@ -56,20 +56,24 @@ class Task:
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """The bounds as distances from the start, in doubts."""
-        both = [c.within(v) for c, v in zip(self.coefficients, self.start, strict=True)]
-        low, high = np.array(both).reshape(-1, 2).T
+        """The lower and the upper bound of each coefficient, as distances from the start, in doubts."""
+        limits = [c.within(v) for c, v in zip(self.coefficients, self.start, strict=True)]
+        low, high = np.array(limits).reshape(-1, 2).T
         return (low - self.start) / self.doubts, (high - self.start) / self.doubts
 
     def errors(self, moved: Array) -> Array:
-        """Logarithms of predicted over measured times, for each of many settings and each observation."""
+        """Logarithms of predicted over measured times: a row for each setting, a column for each observation.
+
+        Args:
+            moved: for each setting, the distance of each coefficient from its start, in doubts.
+        """
         columns = self.start + moved * self.doubts
         values = {c.name: np.ascontiguousarray(columns[:, i]) for i, c in enumerate(self.coefficients)}
         return np.stack([np.log(o.times(values) / o.measured_time) for o in self.observations], axis=-1)
 
 
 def rounded(values: Array, digits: int) -> Array:
-    """The values with so many digits."""
+    """The values, each rounded to this number of significant digits."""
     return np.asarray(np.vectorize(lambda value: float(f"{value:.{digits}g}"))(values))
 
 
@@ -83,55 +87,72 @@ def optimizer() -> Any:
 
 
 def fitted(task: Task, tell: Tell = lambda _: None) -> Array:
-    """The coefficients of each fit: a row for each row of `weights`.
+    """The fitted values: a row for each fit (each row of `weights`), a column for each coefficient.
+
+    Args:
+        task: the coefficients, the observations, and which of them each fit sees.
+        tell: takes lines of progress.
 
     Raises:
         ConfigError: if scipy is not installed.
     """
     optimize = optimizer()
-    (fits, seen), number = task.weights.shape, len(task.coefficients)
-    is_error = np.tile(np.arange(seen + number) < seen, fits)
+    (fits, observations), coefficients = task.weights.shape, len(task.coefficients)
+    is_error = np.tile(np.arange(observations + coefficients) < observations, fits)
 
     @lru_cache(maxsize=1)  # scipy asks for the slopes where it asked for the residuals
     def linearized(moved: bytes) -> tuple[Array, Array]:
-        return _linearized(task, np.frombuffer(moved).reshape(fits, number))
+        """The residuals and their derivatives, from the bytes of the distances: an array is no key of a cache."""
+        return _linearized(task, np.frombuffer(moved).reshape(fits, coefficients))
 
     def tell_step(intermediate_result: Any) -> None:
+        """Tells the mean error and the largest move of the first fit."""
         moved = intermediate_result.x
-        mean = np.exp(np.mean(np.abs(NOISE * linearized(moved.tobytes())[0][:seen]))) - 1
-        far = np.max(np.abs(moved[:number]))
-        tell(f"step {intermediate_result.nit}: mean error {mean:.1%}, moved by {far:.2g} of what is doubted")
+        mean_error = np.exp(np.mean(np.abs(NOISE * linearized(moved.tobytes())[0][:observations]))) - 1
+        distance = np.max(np.abs(moved[:coefficients]))
+        tell(f"step {intermediate_result.nit}: mean error {mean_error:.1%}, moved by {distance:.2g} of what is doubted")
 
     solution = optimize.least_squares(
-        lambda moved: linearized(moved.tobytes())[0], np.zeros(fits * number), lambda moved: linearized(moved.tobytes())[1],
+        lambda moved: linearized(moved.tobytes())[0], np.zeros(fits * coefficients), lambda moved: linearized(moved.tobytes())[1],
         tuple(np.tile(bound, fits) for bound in task.bounds), method="dogbox", loss=lambda squares: _loss(squares, is_error),
         ftol=SETTLED, xtol=SETTLED, max_nfev=MOST_STEPS, callback=tell_step,
     )  # fmt: skip
-    return np.asarray(task.start + solution.x.reshape(fits, number) * task.doubts)
+    return np.asarray(task.start + solution.x.reshape(fits, coefficients) * task.doubts)
 
 
 def _linearized(task: Task, moved: Array) -> tuple[Array, Array]:
-    """The residuals, and how they change with each coefficient, by differences within the bounds, evaluated at once.
+    """The residuals of all fits, one fit after another, and their derivatives by each coefficient of each fit.
 
     The residuals of a fit are the errors that it sees, in units of the noise, and the distance of each coefficient from
-    its start.
+    its start. Derivatives are finite differences within the bounds; all settings are evaluated at once.
+
+    Args:
+        task: the fits.
+        moved: for each fit, the distance of each coefficient from its start, in doubts.
     """
-    fits, number = moved.shape
+    fits, coefficients = moved.shape
     signs = np.where(moved + DIFFERENCE > task.bounds[1], -1.0, 1.0)
-    nearby = moved[:, None, :] + DIFFERENCE * signs[:, None, :] * np.eye(number)
-    errors, changed = np.split(task.errors(np.concatenate([moved, nearby.reshape(-1, number)])) / NOISE, [fits])
-    changed = changed.reshape(fits, number, -1)
-    slopes = task.weights[:, None, :] * (changed - errors[:, None, :]) / (DIFFERENCE * signs[:, :, None])
-    distances = np.broadcast_to(np.eye(number), (fits, number, number))
-    whole = np.zeros((fits, len(task.observations) + number, fits, number))
-    whole[range(fits), :, range(fits)] = np.concatenate([np.moveaxis(slopes, 1, 2), distances], axis=1)
-    return np.concatenate([task.weights * errors, moved], axis=1).ravel(), whole.reshape(-1, fits * number)
+    nearby = moved[:, None, :] + DIFFERENCE * signs[:, None, :] * np.eye(coefficients)
+    errors, nearby_errors = np.split(
+        task.errors(np.concatenate([moved, nearby.reshape(-1, coefficients)])) / NOISE, [fits]
+    )
+    nearby_errors = nearby_errors.reshape(fits, coefficients, -1)
+    slopes = task.weights[:, None, :] * (nearby_errors - errors[:, None, :]) / (DIFFERENCE * signs[:, :, None])
+    distances = np.broadcast_to(np.eye(coefficients), (fits, coefficients, coefficients))
+    derivatives = np.zeros((fits, len(task.observations) + coefficients, fits, coefficients))
+    derivatives[range(fits), :, range(fits)] = np.concatenate([np.moveaxis(slopes, 1, 2), distances], axis=1)
+    return np.concatenate([task.weights * errors, moved], axis=1).ravel(), derivatives.reshape(-1, fits * coefficients)
 
 
 def _loss(squares: Array, is_error: Mask) -> Array:
-    """Huber's loss for errors, the plain square for distances from the start; each with its first two derivatives."""
+    """Huber's loss of errors, and the plain square of distances from the start; below, the first two derivatives.
+
+    Args:
+        squares: the squares of all residuals.
+        is_error: for each residual, whether it is an error; else it is a distance.
+    """
     size = np.sqrt(squares)
-    linear = is_error & (size > OUTLYING)
-    value = np.where(linear, OUTLYING * (2 * size - OUTLYING), squares)
+    is_far = is_error & (size > OUTLYING)
+    value = np.where(is_far, OUTLYING * (2 * size - OUTLYING), squares)
     size = np.maximum(size, OUTLYING)
-    return np.stack([value, np.where(linear, OUTLYING / size, 1.0), np.where(linear, -OUTLYING / (2 * size**3), 0.0)])
+    return np.stack([value, np.where(is_far, OUTLYING / size, 1.0), np.where(is_far, -OUTLYING / (2 * size**3), 0.0)])

@@ -37,9 +37,9 @@ class MeasuredStep:
     Attributes:
         residual: the row of the table with its prediction, by the values that it was frozen with.
         measured_time: the measured time; a measured rate is converted.
-        keys: the numbers that the time depends on, by the names that its plan has for them.
+        keys: the numbers that the time depends on, by the names of the plan's leaves.
         plan: the formulas of the time, in order.
-        given: the values of the plan's sources and defaults.
+        given: the values of the plan's leaves, by name.
     """
 
     residual: Residual
@@ -60,103 +60,135 @@ def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: LookupT
     Args:
         rows: measurements, read with the same lookup tables.
         tables: the tables that say which numbers are fitted.
-        lookup_tables: a folder whose values are used instead.
+        lookup_tables: the tables as paths, with which the steps are estimated; their values may differ.
     """
-    trusted = [m for m in rows if m.confidence != "low"]
+    trusted = [measurement for measurement in rows if measurement.confidence != "low"]
     return [
-        _step(residual, residual.times[0], e, tables)
-        for residuals, e in estimates_of(trusted, lookup_tables)
+        _step(residual, residual.times[0], estimate, tables)
+        for residuals, estimate in estimates_of(trusted, lookup_tables)
         for residual in residuals
-        if e is not None and residual.times is not None
+        if estimate is not None and residual.times is not None
     ]
 
 
-def _step(residual: Residual, measured_time: float, e: Estimation, tables: Tables) -> MeasuredStep:
-    sources = e.scenario.sources
-    chosen = plan(e.scenario.catalogue, (TIME,), sources)
+def _step(residual: Residual, measured_time: float, estimate: Estimation, tables: Tables) -> MeasuredStep:
+    """The step of a row, with the plan of its time and the fitted number behind each leaf of the plan."""
+    sources = estimate.scenario.sources
+    step_plan = plan(estimate.scenario.catalogue, (TIME,), sources)
     keys: dict[str, Key] = {}
-    for name in chosen.leaves:
+    for name in step_plan.leaves:
         origin = sources.origins.get(name)
         if isinstance(origin, LookedUp) and (key := fitted_key(tables, origin.row, origin.column)):
             keys[name] = key
-    given = {name: sources.given[name] for name in chosen.leaves} | chosen.defaults
-    return MeasuredStep(residual, measured_time, keys, plan=chosen.opened, given=given)
+    given = {name: sources.given[name] for name in step_plan.leaves} | step_plan.defaults
+    return MeasuredStep(residual, measured_time, keys, plan=step_plan.opened, given=given)
 
 
 class Frozen:
-    """Steps whose times are functions of numbers."""
+    """Steps whose times are functions of numbers.
+
+    Attributes:
+        steps, numbers, drawn: the steps; the numbers that may change; their widths and bounds.
+        places_of_leaves: for each step, the place in `numbers` of the number behind a leaf of its plan, by the leaf's
+            name.
+        touched: for each step, the places of the numbers that its time depends on.
+        measured: the measured time of each step.
+    """
 
     def __init__(self, steps: Sequence[MeasuredStep], numbers: Sequence[Number], drawn: Drawn) -> None:
         """Takes the steps, the numbers that may change, and their widths and bounds."""
         self.steps, self.numbers, self.drawn = list(steps), list(numbers), drawn
         places = {number.key: place for place, number in enumerate(numbers)}
-        self.read = [{n: places[key] for n, key in step.keys.items() if key in places} for step in steps]
-        self.touched = [sorted(set(read.values())) for read in self.read]
+        self.places_of_leaves = [
+            {leaf: places[key] for leaf, key in step.keys.items() if key in places} for step in steps
+        ]
+        self.touched = [sorted(set(leaves.values())) for leaves in self.places_of_leaves]
         self.measured = np.array([step.measured_time for step in steps])
 
     @cached_property
     def bundles(self) -> list[list[int]]:
-        """The places of the steps that are evaluated together."""
-        alike: dict[Hashable, list[int]] = {}
+        """The places of the steps in lists: the steps of a list have one structure and are evaluated together."""
+        by_structure: dict[Hashable, list[int]] = {}
         for place, step in enumerate(self.steps):
-            alike.setdefault(step.structure, []).append(place)
-        return [*alike.values()]
+            by_structure.setdefault(step.structure, []).append(place)
+        return [*by_structure.values()]
 
     def errors(self, settings: Array) -> Array:
-        """Logarithms of predicted over measured times: a row for each setting, a column for each step."""
+        """Logarithms of predicted over measured times: a row for each setting, a column for each step.
+
+        Args:
+            settings: the values of the numbers, a row for each setting.
+        """
         return np.stack(self._errors([settings] * len(self.steps)), axis=1)
 
     def linearized(self, settings: Array) -> tuple[Array, Array]:
-        """The errors, and their slopes by each number (settings times steps times numbers), by finite differences.
+        """The errors of the steps, and their slopes by each number, by finite differences.
 
         A step is evaluated again only for the numbers that its time depends on.
+
+        Args:
+            settings: the values of the numbers, a row for each setting.
+
+        Returns:
+            Errors (settings times steps), and slopes (settings times steps times numbers).
         """
         signs = np.where(settings + DIFFERENCE * self.drawn.widths > self.drawn.high, -1.0, 1.0)
         moves = DIFFERENCE * self.drawn.widths * signs
-        nearby = self._errors([_nearby(settings, moves, numbers) for numbers in self.touched])
-        size = len(settings)
-        errors = np.stack([of_step[:size] for of_step in nearby], axis=1)
+        nearby_errors = self._errors([_nearby(settings, moves, numbers) for numbers in self.touched])
+        length = len(settings)
+        errors = np.stack([step_errors[:length] for step_errors in nearby_errors], axis=1)
         slopes = np.zeros((*errors.shape, len(self.numbers)))
         for place, numbers in enumerate(self.touched):
-            moved = nearby[place].reshape(len(numbers) + 1, size)
+            moved = nearby_errors[place].reshape(len(numbers) + 1, length)
             slopes[:, place, numbers] = ((moved[1:] - moved[0]) / moves[:, numbers].T).T
         return errors, slopes
 
     def _errors(self, settings: Sequence[Array]) -> list[Array]:
-        """For each step, its errors for its own settings."""
+        """The errors of each step, each for its own settings.
+
+        Args:
+            settings: for each step, the values of the numbers, a row for each setting.
+        """
         errors: dict[int, Array] = {}
         for places in self.bundles:
             times = self._times(places, [settings[place] for place in places])
             ends = np.cumsum([len(settings[place]) for place in places])[:-1]
-            for place, of_step in zip(places, np.split(times, ends), strict=True):
-                errors[place] = np.log(of_step / self.measured[place])
+            for place, times_of_step in zip(places, np.split(times, ends), strict=True):
+                errors[place] = np.log(times_of_step / self.measured[place])
         return [errors[place] for place in range(len(self.steps))]
 
     def _times(self, places: Sequence[int], settings: Sequence[Array]) -> Array:
-        """The times of steps of one structure, each for its own settings, one after another."""
+        """The times of steps of one structure, each for its own settings, one step after another.
+
+        Args:
+            places: the places of the steps.
+            settings: for each of these steps, the values of the numbers, a row for each setting.
+        """
         first = self.steps[places[0]]
         values = dict(first.given)
         columns: dict[str, Array] = {}
         for name, value in first.given.items():
             if isinstance(value, str):
                 continue
-            column = np.concatenate([self._column(p, name, of) for p, of in zip(places, settings, strict=True)])
+            column = np.concatenate(
+                [self._column(place, name, rows) for place, rows in zip(places, settings, strict=True)]
+            )
             values[name] = float(column[0])
             if np.any(column != column[0]):
                 columns[name] = column
         return step_times(first.plan, values, columns, sum(map(len, settings)))
 
     def _column(self, place: int, name: str, settings: Array) -> Array:
-        """The values of one source of a step's plan, for each of its settings."""
-        number = self.read[place].get(name)
+        """The values of one leaf of a step's plan, one for each setting."""
+        number = self.places_of_leaves[place].get(name)
         if number is not None:
             return settings[:, number]
         return np.full(len(settings), float(self.steps[place].given[name]))
 
 
 def _nearby(settings: Array, moves: Array, numbers: Sequence[int]) -> Array:
-    """The settings, and then for each number of a step the settings with this number moved."""
+    """The settings, and below them, for each number of a step, the settings with this number moved."""
     nearby = np.repeat(settings[None], len(numbers) + 1, axis=0)
-    for turn, place in enumerate(numbers, 1):
-        nearby[turn, :, place] += moves[:, place]
+    for block, number in enumerate(numbers, 1):
+        nearby[block, :, number] += moves[:, number]
     return nearby.reshape(-1, settings.shape[1])

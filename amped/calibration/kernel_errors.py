@@ -46,7 +46,8 @@ class KernelErrors:
         rows, kept_out: the number of measurements, and how many of them no fit has seen.
         scale, fixed_time: the factor on the law's time that the library needs, and its fixed time in seconds.
         fixed_time_is_least: whether the fixed time is the least time of a call; else it is added to the work.
-        mean_absolute_error_fraction, mean_signed_error_fraction: errors of the rows kept out, with both.
+        mean_absolute_error_fraction, mean_signed_error_fraction: errors of the rows kept out, with scale
+            and fixed time.
         law_alone_error_fraction: mean absolute error of the rows kept out, without scale and fixed time.
         scored: whether the library counts in means; a fallback does not.
         reason: why there is no prediction, or none but that of the law alone.
@@ -73,53 +74,60 @@ class KernelErrors:
 
 
 def kernel_errors(kernels: Sequence[MeasuredKernels], lookup_tables: LookupTables = None) -> list[KernelErrors]:
-    """The errors of each library's kernels; one that cannot be predicted is returned with its reason."""
+    """The errors of each library's kernels; for a library that cannot be predicted, the reason instead."""
     tables = user_tables(lookup_tables)
     return [_errors(k, tables, lookup_tables) for k in kernels]
 
 
 def _errors(k: MeasuredKernels, tables: Tables, lookup_tables: LookupTables) -> KernelErrors:
+    """The errors of one library on the shapes that no fit has seen, or the reason why there are none."""
     try:
         prediction = predicted(k, machine(k.accelerator, k.precision, tables, lookup_tables))
     except AmpedError as error:
-        return _of(k, k.kept_out, reason=one_line(error))
+        return _record(k, k.kept_out, reason=one_line(error))
     if np.sum(~k.kept_out) < FEWEST_SEEN or not k.kept_out.any():
         alone = float(np.mean(np.abs(prediction.law / k.times - 1)))
-        return _of(k, k.kept_out, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
+        return _record(k, k.kept_out, reason="too few rows to keep a fifth out", law_alone_error_fraction=alone)
     return compared(k, library(prediction.at(~k.kept_out), k.times[~k.kept_out]), prediction, k.kept_out)
 
 
-def compared(k: MeasuredKernels, of: Library, prediction: Predicted, rows: NDArray[np.bool_]) -> KernelErrors:
+def compared(k: MeasuredKernels, ran_by: Library, prediction: Predicted, rows: NDArray[np.bool_]) -> KernelErrors:
     """The errors of some kernels of a library, whose scale and fixed time are known.
 
     Args:
         k: the kernels.
-        of: the scale and the fixed time of the library.
-        prediction: what the law says of each kernel.
-        rows: for each kernel, whether it counts; no fit may have seen those that do.
+        ran_by: the scale and the fixed time of the library.
+        prediction: the times of the kernels by the law.
+        rows: for each kernel, whether it counts; a kernel that counts has been seen by no fit.
     """
-    errors = of.time(prediction.at(rows)) / k.times[rows] - 1
-    return _of(
-        k, rows, scale=of.scale, fixed_time=of.fixed, fixed_time_is_least=of.waits, scored=not is_fallback(k.library),
+    errors = ran_by.time(prediction.at(rows)) / k.times[rows] - 1
+    return _record(
+        k, rows, scale=ran_by.scale, fixed_time=ran_by.fixed, fixed_time_is_least=ran_by.waits, scored=not is_fallback(k.library),
         mean_absolute_error_fraction=float(np.mean(np.abs(errors))), mean_signed_error_fraction=float(np.mean(errors)),
         law_alone_error_fraction=float(np.mean(np.abs(prediction.law[rows] / k.times[rows] - 1))),
     )  # fmt: skip
 
 
-def _of(k: MeasuredKernels, kept_out: NDArray[np.bool_], **errors: Any) -> KernelErrors:
-    """The errors of some kernels, with what ran them."""
+def _record(k: MeasuredKernels, kept_out: NDArray[np.bool_], **errors: Any) -> KernelErrors:
+    """A record of the errors of some kernels, with what ran them.
+
+    Args:
+        k: the kernels.
+        kept_out: for each kernel, whether no fit has seen it.
+        errors: further fields of the record.
+    """
     kind, number = NAME_OF_KIND[id(k.kind)], int(kept_out.sum())
     return KernelErrors(k.accelerator, kind, k.precision, k.library, rows=len(k), kept_out=number, **errors)
 
 
 def is_fallback(name: str) -> bool:
-    """Whether a library is only a replacement."""
+    """Whether a library is only a replacement for kernels that another library does not have."""
     return any(fallback in name for fallback in FALLBACKS)
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the law says of some kernels.
+    """The times of some kernels by the law of their kind.
 
     Attributes:
         law: the seconds of each kernel by the law alone.
@@ -130,13 +138,13 @@ class Predicted:
     host: Array
 
     def at(self, rows: NDArray[np.bool_]) -> Predicted:
-        """The same of some of the kernels."""
+        """The times of those kernels for which `rows` is true."""
         return Predicted(self.law[rows], self.host[rows])
 
 
-def predicted(k: MeasuredKernels, of: Predictor) -> Predicted:
-    """What the law says of each kernel."""
-    law, host = k.kind.time(k.columns, of), k.kind.host(k.columns, of)
+def predicted(k: MeasuredKernels, predictor: Predictor) -> Predicted:
+    """The times of the kernels by the law of their kind."""
+    law, host = k.kind.time(k.columns, predictor), k.kind.host(k.columns, predictor)
     return Predicted(*(np.broadcast_to(floats(column), len(k)) for column in (law, host)))
 
 
@@ -153,17 +161,17 @@ def machine(
         accelerator: the name in the tables of kernels.
         precision: the format of the factors, by its name in the tables of kernels.
         tables: the lookup tables.
-        lookup_tables: the folder of the user's own tables.
+        lookup_tables: the user's own tables as paths.
         coefficients: values that replace those of the tables, in their canonical units.
 
     Raises:
-        AmpedError: for an accelerator without a row, or a precision that it cannot multiply in.
+        AmpedError: for an accelerator without a row, or a precision in which the accelerator cannot multiply.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"{quoted(precision)} is no precision of kernels", f"it is one of {', '.join(PRECISIONS)}")
-    entry, of_precision = PRECISIONS[precision]
+    entry, precision_settings = PRECISIONS[precision]
     row, names = tables.row(ACCELERATORS, accelerator), ["kernel_rates"]
-    settings = {"accelerator": row.name, **of_precision, **SHORT_RUN, **(coefficients or {})}
+    settings = {"accelerator": row.name, **precision_settings, **SHORT_RUN, **(coefficients or {})}
     if system := system_built_with(row.name, tables):
         settings["system"] = system
         names.append("network")
@@ -181,6 +189,8 @@ class Library:
     """How long a library takes, compared with the law: a factor, and a fixed time.
 
     Attributes:
+        scale: the factor on the law's time.
+        fixed: the fixed time in seconds.
         waits: whether the fixed time is the least time of a call, as the accelerator waits for the host; else it is
             added to the work.
     """
@@ -190,7 +200,7 @@ class Library:
     waits: bool = False
 
     def time(self, prediction: Predicted) -> Array:
-        """The seconds that the library takes for kernels of which the law says this."""
+        """The seconds that the library takes for kernels, from their times by the law."""
         work, fixed = self.scale * prediction.law, self.fixed * prediction.host
         return np.maximum(work, fixed) if self.waits else work + fixed
 
@@ -202,16 +212,20 @@ class Library:
 def library(prediction: Predicted, measured: Array, scale: float | None = None) -> Library:
     """Fits the fixed time and, if none is given, the scale of a library.
 
-    The fit has the least mean absolute logarithm of predicted over measured times.
+    For each of some fixed times, the scale is the median ratio of the remaining time to the law's time. The pair with
+    the least mean absolute logarithm of predicted over measured times is returned.
 
-    For each of some fixed times, the scale is the median ratio of the remaining time to the law's time.
+    Args:
+        prediction: the times of the library's kernels by the law.
+        measured: their measured seconds.
+        scale: a given scale.
     """
     law, host = prediction.law, prediction.host
-    least = float((measured / host).min())
+    shortest = float((measured / host).min())
     libraries = [
-        Library(scale or _median((measured - fixed * host) / law), fixed) for fixed in (least * BESIDE).tolist()
+        Library(scale or _median((measured - fixed * host) / law), fixed) for fixed in (shortest * BESIDE).tolist()
     ]
-    for fixed in (least * FLOORS).tolist():
+    for fixed in (shortest * FLOORS).tolist():
         is_long = measured > 1.5 * fixed * host
         libraries.append(Library(scale or _median((measured / law)[is_long]), fixed, waits=True))
     return min(libraries, key=lambda library: library.error(prediction, measured))
@@ -223,13 +237,17 @@ def _median(ratios: Array) -> float:
 
 
 def by_kind(errors_of_libraries: Sequence[KernelErrors]) -> Iterator[tuple[str, str, str, int, float]]:
-    """Kind, precision, accelerator, number of rows kept out, and their mean error; that of all accelerators first."""
+    """The mean errors of kernels by their kind and precision: first of all accelerators, then of each accelerator.
+
+    Yields:
+        Kind, precision, accelerator (`EVERY` for all), number of rows kept out, and their mean absolute error.
+    """
     groups: dict[tuple[str, str], dict[str, list[tuple[int, float]]]] = {}
-    for e in errors_of_libraries:
-        if e.scored and e.mean_absolute_error_fraction is not None:
-            by_accelerator = groups.setdefault((e.kind, e.precision), {EVERY: []})
-            for name in (EVERY, e.accelerator):
-                by_accelerator.setdefault(name, []).append((e.kept_out, e.mean_absolute_error_fraction))
+    for record in errors_of_libraries:
+        if record.scored and record.mean_absolute_error_fraction is not None:
+            by_accelerator = groups.setdefault((record.kind, record.precision), {EVERY: []})
+            for name in (EVERY, record.accelerator):
+                by_accelerator.setdefault(name, []).append((record.kept_out, record.mean_absolute_error_fraction))
     for (kind, precision), by_accelerator in groups.items():
         for name, errors in by_accelerator.items():
             rows = sum(number for number, _ in errors)

@@ -49,7 +49,7 @@ class KernelFamily:
     fixed: Mapping[str, float]
 
     def has(self, k: MeasuredKernels) -> bool:
-        """Whether kernels are of this family."""
+        """Whether kernels are of this kind and of a precision that the family has."""
         return k.kind is KINDS[self.kind] and k.precision in self.sustained
 
 
@@ -72,10 +72,10 @@ FEWEST = 30
 
 @dataclass(frozen=True)
 class KernelFit:
-    """What measured kernels tell about accelerators that share their coefficients.
+    """The coefficients that were fitted to measured kernels of accelerators that share them.
 
     Attributes:
-        accelerators, family: the accelerators, and the family of the kernels.
+        accelerators, family: the accelerators, and the kind of the kernels.
         values: the coefficients, by their columns in kernel_efficiencies.
         rows: the number of rows in the fit.
         error_seen, error_kept_out: the mean absolute errors of these rows, and of those kept out.
@@ -92,22 +92,31 @@ class KernelFit:
 
     @property
     def told(self) -> str:
-        """In words: the rows in the fit, and the errors."""
-        kept = f"{self.error_kept_out:.1%} of those kept out"
-        return f"{self.rows} {self.family}, mean error {self.error_seen:.1%} of those seen, {kept}"
+        """The fit in words: the number and the kind of its rows, and the errors."""
+        error = f"mean error {self.error_seen:.1%} of those seen, {self.error_kept_out:.1%} of those kept out"
+        return f"{self.rows} {self.family}, {error}"
 
 
 def share_of_peak(name: str) -> tuple[float, float, float]:
-    """Start and bounds of a share of the peak: those of `SHARE`, within the bounds that the parameter itself has."""
+    """Start, lowest and highest value of a coefficient that is a share of the peak.
+
+    They are those of `SHARE`; the highest is not above the bound of the parameter itself.
+    """
     start, low, high = SHARE
-    most = catalogue()[name].mark.at_most
-    return start, low, high if most is None else min(high, most)
+    bound = catalogue()[name].mark.at_most
+    return start, low, high if bound is None else min(high, bound)
 
 
 def fitted_each(
     kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables = None, tell: Tell = lambda _: None
 ) -> list[KernelFit]:
     """The coefficients of each family of kernels for each accelerator; accelerators with too few kernels are left out.
+
+    Args:
+        kernels: the measured kernels.
+        tables: the lookup tables.
+        lookup_tables: the user's own tables as paths.
+        tell: takes lines of progress.
 
     Raises:
         ConfigError: if no accelerator has enough rows, or if scipy is not installed.
@@ -116,7 +125,7 @@ def fitted_each(
         _Task(family, of_family, tables, lookup_tables).fitted(tell)
         for name in dict.fromkeys(k.accelerator for k in kernels)
         for family in FAMILIES
-        if (of_family := [k for k in kernels if k.accelerator == name and _tells(k, family)])
+        if (of_family := [k for k in kernels if k.accelerator == name and _is_in_fit(k, family)])
     ]
     if not fits:
         kinds = " and ".join(family.kind for family in FAMILIES)
@@ -124,14 +133,14 @@ def fitted_each(
     return fits
 
 
-def _tells(k: MeasuredKernels, family: KernelFamily) -> bool:
-    """Whether there are enough kernels, of this family, and by a library that is not a fallback."""
+def _is_in_fit(k: MeasuredKernels, family: KernelFamily) -> bool:
+    """Whether the fit of a family uses these kernels: enough of its own kind, by a library that is no fallback."""
     return family.has(k) and bool(np.sum(~k.kept_out) >= FEWEST) and not is_fallback(k.library)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """One family of kernels on accelerators that share its coefficients."""
+    """A fit: one family of kernels on accelerators that share its coefficients."""
 
     family: KernelFamily
     kernels: Sequence[MeasuredKernels]
@@ -146,35 +155,43 @@ class _Task:
         fastest = self.fastest(np.exp(start))
         tell(f"{self.family.kind} on {', '.join(accelerators)}: {len(bounds)} coefficients to {rows} rows")
 
-        def misses(x: Array) -> Array:
-            return np.concatenate([self.weights * self.errors(np.exp(x), fastest), DRAWN * (x - start)])
+        def residuals(logs: Array) -> Array:
+            """The errors of the rows in the fit, and the distance of each coefficient from its start."""
+            return np.concatenate([self.weights * self.errors(np.exp(logs), fastest), DRAWN * (logs - start)])
 
         solution = optimizer().least_squares(
-            misses, start, bounds=(low, high), loss="soft_l1", f_scale=OUTLYING,
+            residuals, start, bounds=(low, high), loss="soft_l1", f_scale=OUTLYING,
             diff_step=DIFFERENCE, max_nfev=MOST_STEPS,
         )  # fmt: skip
         values = np.exp(solution.x)
-        seen, kept = (float(np.mean(np.abs(np.expm1(self.errors(values, fastest, kept_out=k))))) for k in (False, True))
+        seen, kept_out = (
+            float(np.mean(np.abs(np.expm1(self.errors(values, fastest, kept_out=is_kept_out)))))
+            for is_kept_out in (False, True)
+        )
         fitted = dict(zip(bounds, rounded(values, 3).tolist(), strict=True))
         return KernelFit(accelerators, self.family.kind, {**self.family.fixed, **fitted}, rows=rows,
-                         error_seen=seen, error_kept_out=kept, fastest=fastest)  # fmt: skip
+                         error_seen=seen, error_kept_out=kept_out, fastest=fastest)  # fmt: skip
 
     @property
     def bounds(self) -> Bounds:
-        """The coefficients that are fitted: those of shapes, and a share for each precision."""
+        """Start and bounds of the fitted coefficients: those of shapes, and a share of the peak for each precision."""
         precisions = dict.fromkeys(k.precision for k in self.kernels)
         shares = {name: share_of_peak(name) for p, name in self.family.sustained.items() if p in precisions}
         return {**self.family.shapes, **shares}
 
     @property
     def weights(self) -> Array:
-        """How much each row in the fit counts."""
+        """The weight of each row in the fit, one library after another."""
         return np.concatenate(
             [np.full(np.sum(~k.kept_out), 1.0 if k.precision == WIDE else CONVERTED) for k in self.kernels]
         )
 
     def laws(self, values: Array) -> list[Predicted]:
-        """What the law says of each library's kernels."""
+        """The times of each library's kernels by the law.
+
+        Args:
+            values: the values of the fitted coefficients, in the order of `bounds`.
+        """
         coefficients = {**self.family.fixed, **dict(zip(self.bounds, values.tolist(), strict=True))}
         machines = {
             key: machine(*key, self.tables, self.lookup_tables, coefficients)
@@ -183,29 +200,42 @@ class _Task:
         return [predicted(k, machines[k.accelerator, k.precision]) for k in self.kernels]
 
     def fastest(self, values: Array) -> dict[str, str]:
-        """For each precision, the library with the smallest factor on the law's time, over all accelerators."""
+        """For each precision, the library with the smallest factor on the law's time, on average over all accelerators.
+
+        Args:
+            values: the values of the fitted coefficients, in the order of `bounds`.
+        """
         scales: dict[tuple[str, str], list[float]] = {}
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
             scales.setdefault((k.precision, k.library), []).append(library(law.at(seen), k.times[seen]).scale)
         fastest: dict[str, str] = {}
-        for _, precision, name in sorted((float(np.mean(of_library)), *key) for key, of_library in scales.items()):
+        for _, precision, name in sorted((float(np.mean(factors)), *key) for key, factors in scales.items()):
             fastest.setdefault(precision, name)
         return fastest
 
     def errors(self, values: Array, fastest: Mapping[str, str], kept_out: bool = False) -> Array:
-        """Logarithms of predicted over measured times, for the rows in the fit or for those kept out."""
+        """Logarithms of predicted over measured times, one library after another.
+
+        Args:
+            values: the values of the fitted coefficients, in the order of `bounds`.
+            fastest: for each precision, the library whose factor on the law's time is 1.
+            kept_out: whether the rows are those kept out; else they are those in the fit.
+        """
         errors = []
         for k, law in zip(self.kernels, self.laws(values), strict=True):
             seen = ~k.kept_out
-            of = library(law.at(seen), k.times[seen], 1.0 if fastest.get(k.precision) == k.library else None)
+            ran_by = library(law.at(seen), k.times[seen], 1.0 if fastest.get(k.precision) == k.library else None)
             rows = k.kept_out if kept_out else seen
-            errors.append(np.log(of.time(law.at(rows)) / k.times[rows]))
+            errors.append(np.log(ran_by.time(law.at(rows)) / k.times[rows]))
         return np.concatenate(errors)
 
 
 def as_table(fits: Sequence[KernelFit], tables: Tables, folder: Path, lookup_tables: LookupTables = None) -> str:
-    """The fits as a file of kernel_efficiencies: a row for each accelerator, which extends the row that it has used."""
+    """The fits as the text of a file of kernel_efficiencies.
+
+    The file has a row for each accelerator, which extends the row that the accelerator has used until now.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for fit in fits:
         for name in fit.accelerators:

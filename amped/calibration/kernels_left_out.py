@@ -30,12 +30,17 @@ def kernels_left_out(
 ) -> list[KernelErrors]:
     """The errors of the kernels of each accelerator, predicted without any of them.
 
+    Args:
+        kernels: the measured kernels of all accelerators.
+        lookup_tables: the user's own tables.
+        tell: takes lines of progress.
+
     Raises:
         ConfigError: if no two accelerators have enough kernels, or if scipy is not installed.
     """
     tables = user_tables(lookup_tables)
     fits = fitted_each(kernels, tables, lookup_tables, tell)
-    errors = [e for family in FAMILIES for e in _Family(family, kernels, fits, tables, lookup_tables).errors()]
+    errors = [error for family in FAMILIES for error in _Family(family, kernels, fits, tables, lookup_tables).errors()]
     if not errors:
         raise ConfigError("there are no two accelerators with enough kernels to leave one out",
                           "kernels of several accelerators are needed, or leave out --leave-out")  # fmt: skip
@@ -43,7 +48,12 @@ def kernels_left_out(
 
 
 class _Family:
-    """One family of kernels, with what each accelerator's own kernels tell about its coefficients."""
+    """One family of kernels, and the fit of each accelerator to its own kernels.
+
+    Attributes:
+        fits: the fits by the name of the accelerator.
+        kernels: the kernels of the family on accelerators with a fit.
+    """
 
     def __init__(
         self, family: KernelFamily, kernels: Sequence[MeasuredKernels], fits: Sequence[KernelFit], tables: Tables,
@@ -61,20 +71,20 @@ class _Family:
                 yield compared(k, self.library(k, kin), prediction, np.ones(len(k), dtype=np.bool_))
 
     def kin(self, accelerator: str) -> list[str]:
-        """The other measured accelerators of a generation; if there are none, all the others."""
+        """The other measured accelerators of an accelerator's generation; if there are none, all the others."""
         accelerators = [name for name in self.fits if name != accelerator]
         generation = self.generation(accelerator)
         return [name for name in accelerators if self.generation(name) == generation] or accelerators
 
     def generation(self, accelerator: str) -> str:
-        """The first word of the architecture in the accelerator's datasheet."""
+        """The first word of the architecture in an accelerator's datasheet; the accelerator's name if there is none."""
         architecture = self.tables.row(ACCELERATORS, accelerator).columns.get("architecture")
         return str(architecture).split()[0] if architecture else accelerator
 
     def coefficients(self, kin: Sequence[str], precision: str) -> dict[str, float]:
-        """The geometric means of the coefficients of kin, each generation once; without those that no kin has.
+        """The mean of each coefficient over the kin; a coefficient that no kin has is left out.
 
-        The share of the peak is that of the precision, else that of 16 bits.
+        The share of the peak is that of the precision; if no kin has one, that of 16 bits.
         """
         names = dict.fromkeys(name for accelerator in kin for name in self.fits[accelerator].values)
         means = {name: self._mean(name, kin) for name in names}
@@ -82,29 +92,33 @@ class _Family:
         return {**({share: means[wide]} if wide in means else {}), **means}
 
     def _mean(self, name: str, kin: Sequence[str]) -> float:
-        """The mean of a coefficient over generations: geometric, or arithmetic if a value is not above 0."""
+        """The mean of a coefficient, each generation once: geometric, or arithmetic if a value is not above 0."""
         of_generation: dict[str, list[float]] = {}
         for accelerator in kin:
             if (value := self.fits[accelerator].values.get(name)) is not None:
                 of_generation.setdefault(self.generation(accelerator), []).append(value)
-        groups = of_generation.values()
-        if min(map(min, groups)) <= 0:
-            return float(np.mean([*map(np.mean, groups)]))
-        return float(np.exp(np.mean([np.mean(np.log(values)) for values in groups])))
+        generations = of_generation.values()
+        if min(map(min, generations)) <= 0:
+            return float(np.mean([*map(np.mean, generations)]))
+        return float(np.exp(np.mean([np.mean(np.log(values)) for values in generations])))
 
     def library(self, k: MeasuredKernels, kin: Sequence[str]) -> Library:
-        """The scale and the fixed time of a library on the kin that have it; else on all others that have it."""
-        name = (bare(k.library), k.precision)
-        alike = [o for o in self.kernels if (bare(o.library), o.precision) == name and o.accelerator != k.accelerator]
-        alike = [other for other in alike if other.accelerator in kin] or alike
-        if not alike:
+        """The scale and the fixed time of a library, fitted on the kin that have it, else on all others with it."""
+        name_and_precision = (bare(k.library), k.precision)
+        measured = [
+            other
+            for other in self.kernels
+            if (bare(other.library), other.precision) == name_and_precision and other.accelerator != k.accelerator
+        ]
+        measured = [other for other in measured if other.accelerator in kin] or measured
+        if not measured:
             return LAW_ALONE
-        predictions = [self.predicted(other, self.fits[other.accelerator].values) for other in alike]
-        both = Predicted(*(np.concatenate([getattr(p, part) for p in predictions]) for part in ("law", "host")))
-        return library(both, np.concatenate([other.times for other in alike]))
+        predictions = [self.predicted(other, self.fits[other.accelerator].values) for other in measured]
+        prediction = Predicted(*(np.concatenate([getattr(p, part) for p in predictions]) for part in ("law", "host")))
+        return library(prediction, np.concatenate([other.times for other in measured]))
 
     def predicted(self, k: MeasuredKernels, coefficients: Mapping[str, float]) -> Predicted:
-        """What the law says of kernels with these coefficients, and with the peaks of the datasheet."""
+        """The times of kernels by the law, with these coefficients and the peaks of the datasheet."""
         return predicted(k, machine(k.accelerator, k.precision, self.tables, self.lookup_tables, coefficients))
 
 

@@ -53,7 +53,12 @@ class Listed:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many numbers of a row are fitted, and how many may be."""
+    """The fitted numbers of one row of a table.
+
+    Attributes:
+        fitted: the columns that are fitted, with those that the row inherits.
+        limit: the most numbers of the row that may be fitted.
+    """
 
     table: str
     row: str
@@ -62,11 +67,18 @@ class Counted:
 
 
 def coefficients(tables: Tables, quantities: Catalogue) -> list[Listed]:
-    """Every coefficient, those of accelerators first."""
+    """Every coefficient, those of accelerators first.
+
+    Args:
+        tables: the lookup tables, whose columns may be coefficients.
+        quantities: the catalogue, whose parameters may be coefficients.
+    """
     rows = {table: list(_rows(tables, table)) for table in SELECTED_BY}
-    columns = [(table, column) for table, of_table in rows.items() for row in of_table for column in row.columns]
-    alone = (ACCELERATOR, SYSTEM, MAPPING, None)
-    columns += [("", name) for name, q in quantities.items() if q.mark.kind == "parameter" and q.category in alone]
+    columns = [
+        (table, column) for table, rows_of_table in rows.items() for row in rows_of_table for column in row.columns
+    ]
+    categories = (ACCELERATOR, SYSTEM, MAPPING, None)
+    columns += [("", name) for name, q in quantities.items() if q.mark.kind == "parameter" and q.category in categories]
     table_of: dict[str, str] = {}
     for table, name in columns:
         if name in quantities and name not in table_of and _is_coefficient(name, table, quantities):
@@ -78,7 +90,7 @@ def coefficients(tables: Tables, quantities: Catalogue) -> list[Listed]:
 
 
 def counts(tables: Tables) -> list[Counted]:
-    """For each row with fitted numbers, how many there are, with inherited ones."""
+    """The fitted numbers of each row that has some, and how many it may have."""
     return [
         Counted(table, row.name, fitted=row.fitted, limit=limit)
         for table, limit in LIMITS.items()
@@ -88,12 +100,16 @@ def counts(tables: Tables) -> list[Counted]:
 
 
 def _rows(tables: Tables, table: str) -> Iterator[Row]:
+    """The rows of a table; none if there is no such table."""
     if table in tables.all_names():
         yield from (tables.row(table, name) for name in tables.names(table))
 
 
 def _is_coefficient(name: str, table: str, quantities: Catalogue) -> bool:
-    """Whether a name is a number that no datasheet has: all of kernel efficiencies, others by their names."""
+    """Whether a name is a number that no datasheet has.
+
+    That is each number of kernel efficiencies; in other tables, the last words of the name tell.
+    """
     is_number = (
         name not in ABOUT and quantities[name].mark.kind != "records" and quantities[name].mark.unit not in NOT_NUMBERS
     )
@@ -101,22 +117,33 @@ def _is_coefficient(name: str, table: str, quantities: Catalogue) -> bool:
 
 
 def _listed(name: str, table: str, rows: list[Row], quantities: Catalogue) -> Listed:
-    quantity, fittable = quantities[name], BY_NAME.get(name)
+    """One coefficient as a line of the list.
+
+    Args:
+        name: the coefficient.
+        table: the table that has it as a column; empty for a parameter that no table has.
+        rows: the rows of the table that have a value of it.
+        quantities: the catalogue.
+    """
+    quantity, coefficient = quantities[name], BY_NAME.get(name)
     mark = quantity.mark
-    least = mark.at_least if mark.at_least is not None else mark.above
+    lowest = mark.at_least if mark.at_least is not None else mark.above
     values = {row.name: float(read_value(quantity, row.columns[name])) for row in rows}
     default = quantity.formulas[0].function() if not table and not quantity.formulas[0].arguments else None
     return Listed(
         name, mark.unit, quantity.summary, selected_by=_selected_by(name, table, quantities),
-        lowest=fittable.lowest if fittable else least, highest=fittable.highest if fittable else mark.at_most,
-        fittable=fittable is not None, values=values or ({"default": float(default)} if default is not None else {}),
+        lowest=coefficient.lowest if coefficient else lowest, highest=coefficient.highest if coefficient else mark.at_most,
+        fittable=coefficient is not None, values=values or ({"default": float(default)} if default is not None else {}),
         fitted_in=tuple(row.name for row in rows if name in row.fitted),
         unverified_in=tuple(row.name for row in rows if name in row.unverified),
     )  # fmt: skip
 
 
 def _selected_by(name: str, table: str, quantities: Catalogue) -> tuple[str, ...]:
-    """What the rows of its table are about, and the precision if only products in one precision use it."""
-    using = [quantity for quantity in quantities.values() if any(name in f.arguments for f in quantity.formulas)]
-    precise = all(any(f.mark.choice == "matrix_precision" for f in q.formulas) for q in using)
-    return (SELECTED_BY.get(table, ALL_ALIKE), *((PRECISION,) if precise and table == KERNELS else ()))
+    """What selects the value of a coefficient: what the rows of its table are about, and perhaps the precision.
+
+    The precision selects it too, if only products in one precision use the coefficient.
+    """
+    users = [quantity for quantity in quantities.values() if any(name in f.arguments for f in quantity.formulas)]
+    is_of_one_precision = all(any(f.mark.choice == "matrix_precision" for f in user.formulas) for user in users)
+    return (SELECTED_BY.get(table, ALL_ALIKE), *((PRECISION,) if is_of_one_precision and table == KERNELS else ()))

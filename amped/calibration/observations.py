@@ -36,9 +36,9 @@ class Observation:
         group: observations of one group are left out together when a fit is tested on observations that it has not
             seen.
         measured_time: the measured time in seconds; a measured rate is converted to a time.
-        start: the coefficients that it depends on, with their values in the table.
-        times: gives the predicted times for coefficients, which are arrays of one length.
-        ground: what the error of its prediction depends on; None for a kernel.
+        start: the coefficients that the time depends on, with their values in the table.
+        times: gives the predicted times for values of these coefficients: arrays of one length, by name.
+        ground: what the error of the predicted time depends on; None for a kernel.
     """
 
     name: str
@@ -49,25 +49,32 @@ class Observation:
     ground: Ground | None = None
 
 
-def observed(m: Measurement, lookup_tables: LookupTables = None) -> tuple[Observation, Row]:
-    """The step of a measurement as an observation, and the row of kernel efficiencies that it uses.
+def observed(measurement: Measurement, lookup_tables: LookupTables = None) -> tuple[Observation, Row]:
+    """The step of a measurement as an observation, and the row of kernel efficiencies that the step uses.
 
     Raises:
-        AmpedError: if the row cannot be modeled, if no time was measured, or if its inputs are known badly.
+        AmpedError: if the row cannot be modeled, if no time was measured, or if the row's confidence is low.
     """
-    timed = next((r for r in estimates_of([m], lookup_tables)[0][0] if r.of_time), None)
-    if timed is None or timed.times is None:
-        raise AmpedError(timed.reason if timed is not None and timed.reason else "no time was measured")
-    if not timed.trusted:
-        raise AmpedError(f"its inputs are known badly (confidence {m.confidence})")
-    scenario = m.scenario(lookup_tables)
+    residual = next(
+        (candidate for candidate in estimates_of([measurement], lookup_tables)[0][0] if candidate.of_time), None
+    )
+    if residual is None or residual.times is None:
+        raise AmpedError(residual.reason if residual is not None and residual.reason else "no time was measured")
+    if not residual.trusted:
+        raise AmpedError(f"its inputs are known badly (confidence {measurement.confidence})")
+    scenario = measurement.scenario(lookup_tables)
     start, times = _step_times(scenario)
-    observation = Observation(m.id, network_of(scenario), timed.times[0], start=start, times=times, ground=timed.ground)
+    observation = Observation(
+        measurement.id, network_of(scenario), residual.times[0], start=start, times=times, ground=residual.ground
+    )
     return observation, scenario.sources.rows[KERNELS]
 
 
 def network_of(scenario: Scenario) -> str:
-    """A network by its size, so that its name does not matter."""
+    """The size of a network in words: its layers, their width, and its experts if there are several.
+
+    Observations are grouped by it, so that networks of one size count as one, whatever their names.
+    """
     given = scenario.sources.given
     shape = f"{given['layers']:g} layers of {given['dimensionality']:g}"
     experts = given.get("number_of_experts", 1)
@@ -75,21 +82,34 @@ def network_of(scenario: Scenario) -> str:
 
 
 def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping[str, Array]], Array]]:
-    """The coefficients that a step's time depends on, and this time as a function of them. It is planned once."""
+    """The coefficients that the time of a step depends on, and a function that gives the time for other values.
+
+    The step is planned once.
+
+    Returns:
+        The values in the table by the name of the coefficient; and a function from arrays of values, by name, to times.
+    """
     scenario = with_layout(scenario)
-    chosen = plan(scenario.catalogue, (TIME,), scenario.sources)
+    step_plan = plan(scenario.catalogue, (TIME,), scenario.sources)
     sources = scenario.sources
-    of_kernels = {n for n, o in sources.origins.items() if isinstance(o, LookedUp) and o.row.table == KERNELS}
-    start = {name: float(sources.given[name]) for name in chosen.leaves if name in of_kernels}
+    kernel_columns = {n for n, o in sources.origins.items() if isinstance(o, LookedUp) and o.row.table == KERNELS}
+    start = {name: float(sources.given[name]) for name in step_plan.leaves if name in kernel_columns}
 
     def times(values: Mapping[str, Array]) -> Array:
         columns = {name: column for name, column in values.items() if name in start}
-        return step_times(chosen, sources.given, columns, len(next(iter(values.values()))))
+        return step_times(step_plan, sources.given, columns, len(next(iter(values.values()))))
 
     return start, times
 
 
-def step_times(of: Plan, given: Mapping[str, Any], columns: Mapping[str, Array], length: int) -> Array:
-    """The times of a planned step for so many settings: the columns have a value for each, the rest is given."""
+def step_times(step_plan: Plan, given: Mapping[str, Any], columns: Mapping[str, Array], length: int) -> Array:
+    """The times of a planned step for several settings.
+
+    Args:
+        step_plan: the formulas of the time.
+        given: the values of the plan's leaves, by name.
+        columns: for each leaf that differs between settings, its value in each setting.
+        length: the number of settings.
+    """
     joint = JointAxis(columns, worthwhile=0.0) if columns else NO_TUPLES
-    return np.broadcast_to(run(of, given, joint, keep=frozenset({TIME}))[TIME].reshape(-1), (length,))
+    return np.broadcast_to(run(step_plan, given, joint, keep=frozenset({TIME}))[TIME].reshape(-1), (length,))

@@ -27,7 +27,7 @@ TABLES, UNKNOWN = (KERNELS, SOFTWARE), "default"
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """Where a number stands: its table, its row and its column."""
+    """The place of a number in the tables: its table, its row and its column."""
 
     table: str
     row: str
@@ -51,10 +51,12 @@ class Number:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What each of n numbers is drawn to: shares (n times n) of the other ones, and constants (n).
+    """The values that numbers are drawn to: sums of other numbers times shares, and of constants.
 
     Attributes:
-        widths: the standard deviations of the distances.
+        shares: for each number (row), the share of each other number (column) in the value that it is drawn to.
+        constants: for each number, the rest of the value that it is drawn to.
+        widths: the standard deviations of the distances between numbers and the values they are drawn to.
         low, high: the bounds of the numbers themselves.
     """
 
@@ -65,11 +67,15 @@ class Drawn:
     high: Array
 
     def parents(self, values: Array) -> Array:
-        """The values that the numbers are drawn to, of one setting or of many."""
+        """The values that the numbers are drawn to.
+
+        Args:
+            values: the values of the numbers, of one setting or of many (a row for each).
+        """
         return values @ self.shares.T + self.constants
 
     def without_steps(self) -> Array:
-        """The values of the numbers if no step tells them: each is what it is drawn to, within its bounds.
+        """The values of the numbers if no step tells them: each has the value that it is drawn to, within its bounds.
 
         Source: definition; the sum of the squared distances is the least.
         """
@@ -77,7 +83,7 @@ class Drawn:
         return np.clip(values.astype(np.float64), self.low, self.high)
 
     def distances(self, values: Array) -> Array:
-        """The distance of each number from what it is drawn to, in widths."""
+        """The distance of each number from the value that it is drawn to, in widths."""
         return np.asarray((values - self.parents(values)) / self.widths)
 
 
@@ -88,9 +94,12 @@ def owner(tables: Tables, row: Row, column: str) -> Row:
 
 
 def fitted_key(tables: Tables, row: Row, column: str) -> Key | None:
-    """The number behind a column of a row, if it is one that is fitted and that has bounds.
+    """The key of the number behind a column of a row; None if the number is not fitted or has no bounds.
 
-    The row may come from other tables, which have other values.
+    Args:
+        tables: the tables that say which numbers are fitted.
+        row: the row, which may come from other tables with other values.
+        column: the column.
     """
     if row.table not in TABLES or column not in OF_ALL_ROWS:
         return None
@@ -99,12 +108,12 @@ def fitted_key(tables: Tables, row: Row, column: str) -> Key | None:
 
 
 def number(tables: Tables, key: Key) -> Number:
-    """A number with its value in the tables."""
+    """The number at a key, with its bounds and its value in the tables."""
     return Number(key, OF_ALL_ROWS[key.column], _value(tables.row(key.table, key.row), key.column))
 
 
 def drawn(tables: Tables, numbers: Sequence[Number]) -> Drawn:
-    """What each number is drawn to, how narrowly, and between which bounds."""
+    """The values that numbers are drawn to, with their widths and bounds."""
     places = {number.key: place for place, number in enumerate(numbers)}
     shares, constants = np.zeros((len(numbers), len(numbers))), np.zeros(len(numbers))
     for place, number in enumerate(numbers):
@@ -123,18 +132,19 @@ def drawn(tables: Tables, numbers: Sequence[Number]) -> Drawn:
 def _kin(tables: Tables, key: Key) -> list[Row]:
     """The rows whose mean a number is drawn to.
 
-    That is the nearest other row that its row extends and that has the column; else the other rows that stand on no other
-    one, if their value of the column is not in doubt; else the row for what is unknown.
+    These are the nearest other row that its row extends and that has the column; else the other rows that extend no
+    other row, if their value of the column is not in doubt; else the row for what is unknown.
     """
     ancestors = [name for name in tables.row(key.table, key.row).ancestors if name != key.row]
     for row in (tables.row(key.table, name) for name in ancestors):
         if row.columns.get(key.column) is not None:
             return [row]
     rows = [tables.row(key.table, name) for name in tables.names(key.table) if name != key.row]
-    roots = [row for row in rows if {row.name} >= {*row.ancestors} and row.columns.get(key.column) is not None]
-    sure = [row for row in roots if key.column not in row.unverified]
-    return sure or [tables.row(key.table, UNKNOWN)]
+    roots = [row for row in rows if {*row.ancestors} <= {row.name} and row.columns.get(key.column) is not None]
+    undoubted = [row for row in roots if key.column not in row.unverified]
+    return undoubted or [tables.row(key.table, UNKNOWN)]
 
 
 def _value(row: Row, column: str) -> float:
+    """The value of a row's column in the canonical unit."""
     return float(read_value(catalogue()[column], row.columns[column]))

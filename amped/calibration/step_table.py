@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.files import shipped_text
-from amped.calibration.all_rows import AllRows, groups_of, moves
+from amped.calibration.all_rows import AllRows, groups_of, is_moved
 from amped.calibration.step_fit import weights
 from amped.engine.evaluate import Array
 
@@ -23,18 +23,18 @@ BETWEEN, IS = "; ", " = "
 
 @dataclass(frozen=True)
 class Behind:
-    """A number that is fitted to steps, and what is behind it.
+    """A number that is fitted to steps, and the rows that it is known from.
 
     Attributes:
-        table, row, column: where it stands.
-        value: its value in the tables, in the canonical unit.
-        fitted: the value that the fit to all rows gives it.
-        parent: the value that it is drawn to.
-        rows, groups: how many rows, and how many different configurations, depend on it.
+        table, row, column: the place of the number.
+        value: the value in the tables, in the canonical unit.
+        fitted: the value from the fit to all rows.
+        parent: the value that the number is drawn to.
+        rows, groups: how many rows, and how many different configurations, depend on the number.
         error_fraction: the mean absolute error of these rows with the fitted numbers.
-        error_fraction_without: the same with the parent's value in place of this number.
-        without_source, without_accelerator: its value in the fit without each of the sources, and without each of the
-            accelerators, whose rows depend on it.
+        error_fraction_without: their mean absolute error with `parent` in place of this number.
+        without_source, without_accelerator: the value in the fit without each of the sources, and without each of the
+            accelerators, whose rows depend on the number.
     """
 
     table: str
@@ -52,38 +52,40 @@ class Behind:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources whose rows depend on it."""
+        """The sources whose rows depend on the number."""
         return tuple(self.without_source)
 
 
 def behind(fit: AllRows, without_source: Mapping[str, Array], without_accelerator: Mapping[str, Array]) -> list[Behind]:
-    """What is behind each number.
+    """For each fitted number, how many rows depend on it, and their errors with it and without it.
 
     Args:
         fit: the fit to all rows.
-        without_source: the numbers of the fit without each source.
-        without_accelerator: the numbers of the fit without each accelerator.
+        without_source: the values of the numbers in the fit without each source.
+        without_accelerator: the values of the numbers in the fit without each accelerator.
     """
     frozen, values = fit.frozen, fit.values
-    moved, parents = moves(frozen, values), frozen.drawn.parents(values)
+    is_moved_by, parents = is_moved(frozen, values), frozen.drawn.parents(values)
     errors = frozen.errors(np.concatenate([values[None], np.where(np.eye(len(values), dtype=bool), parents, values)]))
     groups = groups_of(frozen)
     numbers = []
     for i, number in enumerate(fit.numbers):
-        weight = weights(groups, moved[:, i].tolist())
-        with_it, without = (float(weight @ np.abs(np.expm1(errors[row])) / max(weight.sum(), 1)) for row in (0, i + 1))
-        rows = [step.residual for step, moves_it in zip(frozen.steps, moved[:, i], strict=True) if moves_it]
+        weight = weights(groups, is_moved_by[:, i].tolist())
+        with_it, without_it = (
+            float(weight @ np.abs(np.expm1(errors[row])) / max(weight.sum(), 1)) for row in (0, i + 1)
+        )
+        rows = [step.residual for step, is_behind in zip(frozen.steps, is_moved_by[:, i], strict=True) if is_behind]
         numbers.append(Behind(
             **asdict(number.key), value=number.value, fitted=float(values[i]), parent=float(parents[i]), rows=len(rows),
-            groups=round(weight.sum()), error_fraction=with_it, error_fraction_without=without,
-            without_source=_of(without_source, {r.measurement.source for r in rows}, i),
-            without_accelerator=_of(without_accelerator, {r.accelerator for r in rows}, i),
+            groups=round(weight.sum()), error_fraction=with_it, error_fraction_without=without_it,
+            without_source=_values_without(without_source, {r.measurement.source for r in rows}, i),
+            without_accelerator=_values_without(without_accelerator, {r.accelerator for r in rows}, i),
         ))  # fmt: skip
     return numbers
 
 
-def _of(refitted: Mapping[str, Array], names: set[str], place: int) -> dict[str, float]:
-    """One number in those fits that left one of these names out."""
+def _values_without(refitted: Mapping[str, Array], names: set[str], place: int) -> dict[str, float]:
+    """The value of one number in each fit that left out one of these names, by the name."""
     return {name: float(values[place]) for name, values in refitted.items() if name in names}
 
 
@@ -98,15 +100,19 @@ def as_csv(numbers: Sequence[Behind]) -> str:
 
 
 def _written(value: Any) -> str:
+    """The text of a cell, which `READERS` can read: a mapping becomes `name = value` pairs."""
     if isinstance(value, dict):
         return BETWEEN.join(f"{name}{IS}{part:.4g}" for name, part in value.items())
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def read_csv(text: str) -> list[Behind]:
-    """The numbers of such a file."""
+    """The numbers of a text that `as_csv` has written."""
     lines = csv.DictReader(io.StringIO(text))
-    return [Behind(**{of.name: READERS[str(of.type)](line[of.name]) for of in fields(Behind)}) for line in lines]
+    return [
+        Behind(**{column.name: READERS[str(column.type)](line[column.name]) for column in fields(Behind)})
+        for line in lines
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -116,11 +122,11 @@ def shipped_numbers() -> tuple[Behind, ...]:
 
 
 def _values(text: str) -> dict[str, float]:
-    """What `_written` makes of numbers by name."""
+    """The mapping from names to numbers that `_written` has written as a text."""
     return {name: float(value) for name, _, value in (pair.rpartition(IS) for pair in text.split(BETWEEN) if pair)}
 
 
-# What reads a cell, by the type of its field.
+# The function that reads a cell, by the type of its field.
 READERS: Mapping[str, Callable[[str], Any]] = {
     "str": str,
     "int": int,
@@ -130,5 +136,5 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def beside(path: Path) -> Path:
-    """The file of this table that is written beside a file of rows."""
+    """The path for a table of numbers next to a file of rows: the same name with the ending .csv."""
     return path.with_suffix(".csv")

@@ -28,36 +28,44 @@ DESCRIPTION = "Coefficients fitted by `amped calibrate`: each row extends the on
 
 
 def as_table(calibrations: Sequence[Calibration], table: Path | None) -> str:
-    """The file as text. amped reads it if it is in ./lookup_tables/, or with --lookup-tables."""
-    rows = {row_name(c): _row(c, table) for c in calibrations}
+    """Calibrations as the text of a file of lookup tables.
+
+    amped reads the file if it is in ./lookup_tables/, or with --lookup-tables.
+
+    Args:
+        calibrations: the calibrations, each of which becomes a row.
+        table: the file with the measurements; None for the table that comes with amped.
+    """
+    rows = {row_name(calibration): _row(calibration, table) for calibration in calibrations}
     return as_text({"table": KERNELS, "description": DESCRIPTION, "rows": rows})
 
 
-def row_name(c: Calibration) -> str:
-    """The row that an accelerator's estimates look up: the one with its name, unless its own row names another."""
-    named = c.accelerator.columns.get(KERNELS)
-    return str(named) if isinstance(named, str) else c.accelerator.name
+def row_name(calibration: Calibration) -> str:
+    """The name of the row that an accelerator's estimates look up: its own name, unless its row names another."""
+    named = calibration.accelerator.columns.get(KERNELS)
+    return str(named) if isinstance(named, str) else calibration.accelerator.name
 
 
-def _row(c: Calibration, table: Path | None) -> dict[str, Any]:
+def _row(calibration: Calibration, table: Path | None) -> dict[str, Any]:
+    """The row of a calibration, by its columns; `table` is the file with the measurements, None for amped's own."""
     return {
-        "extends": c.base.name,
-        **columns_written(c.values),
-        "aliases": [], "sources": [_source(c, table)], "fitted": list(c.values),
-        "fitted_on": f"{len(c.used)} rows of {label(table)}", "unverified": [],
-        "notes": _notes(c), **({COLUMN: as_column(c.validated)} if table is not None else {}),
+        "extends": calibration.base.name,
+        **columns_written(calibration.values),
+        "aliases": [], "sources": [_source(calibration, table)], "fitted": list(calibration.values),
+        "fitted_on": f"{len(calibration.used)} rows of {label(table)}", "unverified": [],
+        "notes": _notes(calibration), **({COLUMN: as_column(calibration.validated)} if table is not None else {}),
     }  # fmt: skip
 
 
 def as_written(name: str, value: float) -> float | str:
-    """A value with its unit, as a table has it."""
+    """A value with the unit of its column, as tables write it: 2e-6 s is '2 us'."""
     size, unit = UNITS[catalogue()[name].mark.unit]
     number = float(f"{value / size:.6g}")
     return f"{number:g}{unit}" if unit else number
 
 
 def columns_written(values: Mapping[str, float]) -> dict[str, float | str]:
-    """The columns of a row, each value with its unit."""
+    """Columns of a row, with the unit of each value: the values are given in canonical units."""
     return {name: as_written(name, value) for name, value in values.items()}
 
 
@@ -75,22 +83,26 @@ def temporary_file(rows: Mapping[str, Any]) -> Iterator[Path]:
         yield file
 
 
-def _source(c: Calibration, table: Path | None) -> str:
+def _source(calibration: Calibration, table: Path | None) -> str:
+    """The source of a row in words: what it was fitted to, and the errors before and after the fit."""
     today = date.today().isoformat()
-    left_out = f", {c.error_left_out:.1%} for networks left out" if c.error_left_out is not None else ""
+    left_out = (
+        f", {calibration.error_left_out:.1%} for networks left out" if calibration.error_left_out is not None else ""
+    )
     return (
-        f"amped calibrate, amped {version.__version__}, {today}: {len(c.used)} rows of {label(table)} ({', '.join(c.used)}); "
-        f"mean absolute error of the step's time {c.error_before:.1%} before, {c.error_after:.1%} after{left_out}"
+        f"amped calibrate, amped {version.__version__}, {today}: {len(calibration.used)} rows of {label(table)} ({', '.join(calibration.used)}); "
+        f"mean absolute error of the step's time {calibration.error_before:.1%} before, {calibration.error_after:.1%} after{left_out}"
     )
 
 
 def label(table: Path | None) -> str:
-    """The name of a table of measurements."""
+    """The name of a table of measurements, as sources say it."""
     return table.name if table is not None else f"amped's own {SHIPPED}"
 
 
-def _notes(c: Calibration) -> str:
-    bounds = "; ".join(f"{fitted.name} {fitted.lowest:g} to {fitted.highest:g}" for fitted in c.coefficients)
+def _notes(calibration: Calibration) -> str:
+    """The bounds of the fit in words, and the coefficients that stopped at a bound."""
+    bounds = "; ".join(f"{fitted.name} {fitted.lowest:g} to {fitted.highest:g}" for fitted in calibration.coefficients)
     return f"Bounds of the fit, in SI units: {bounds}." + (
-        f" At a bound: {', '.join(c.at_bound)}." if c.at_bound else ""
+        f" At a bound: {', '.join(calibration.at_bound)}." if calibration.at_bound else ""
     )

@@ -35,9 +35,9 @@ class TableForm:
     Attributes:
         format: the column with the format, which no other kind has.
         shape: columns that are numbers, by the columns of amped's table.
-        words: columns that are words, by the same.
+        words: columns that are words, by the columns of amped's table.
         least: the least numbers for which amped has a law, by the columns of amped's table.
-        plain: what columns say in a kernel of training; another number is a kernel of inference.
+        plain: the numbers that columns have in a kernel of training; with another number it is a kernel of inference.
     """
 
     format: str
@@ -55,13 +55,13 @@ OLDER = {"window_size": 0, "head_dim": 128, "kernel_source": "", "step": 0, "bea
 COUNT = re.compile(r"\d+(\.0+)?")
 
 
-def fits(text: str) -> bool:
-    """Whether a text is such a table."""
+def is_own_format(text: str) -> bool:
+    """Whether a text is a table of aiconfigurator: its first line names the columns that every table has."""
     return heads_of(text) >= ABOUT
 
 
 def read(text: str, path: Path) -> FoundRows:
-    """The kernels of a table that is text.
+    """The kernels of a table that is given as text.
 
     Raises:
         FileError: for a damaged line, with its number.
@@ -70,7 +70,7 @@ def read(text: str, path: Path) -> FoundRows:
 
 
 def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
-    """The kernels of a table whose columns are read.
+    """The kernels of a table that is given as columns.
 
     Raises:
         FileError: for a damaged row, with its number.
@@ -80,7 +80,16 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
 
 
 def _read(heads: Sequence[str], rows: Iterator[tuple[str, Cells]], path: Path) -> FoundRows:
-    """The kernels of some rows, of which each has its place."""
+    """The kernels of a table.
+
+    Args:
+        heads: the names of the columns.
+        rows: the place and the cells of each row.
+        path: the file, for messages.
+
+    Raises:
+        FileError: for a damaged row, with its place.
+    """
     kernels = FoundRows(TOOL)
     kind = next((name for name, form in FORMS.items() if {form.format, *form.shape.values()} <= {*heads, *OLDER}), "")
     for place, cells in rows:
@@ -101,13 +110,17 @@ def _left_because(kind: str, cells: Cells) -> str | None:
     if not kind:
         return f"{cells['op_name']}: amped has no law of this kernel"
     form, name = FORMS[kind], str(cells["op_name"])
-    if "generation" in name or any(_number(cells, column) != usual for column, usual in form.plain.items()):
+    if "generation" in name or any(_number(cells, column) != expected for column, expected in form.plain.items()):
         return INFERENCE
     written, is_collective = str(cells[form.format]), kind == "collectives"
     if written not in (BYTES if is_collective else FORMATS):
         return f"elements of type {written}" if is_collective else f"the format {written}"
-    small = [column for column, least in form.least.items() if _number(cells, form.shape[column], least=1) < least]
-    return f"{INFERENCE} ({' or '.join(f'{column} below {form.least[column]}' for column in small)})" if small else None
+    too_small = [column for column, least in form.least.items() if _number(cells, form.shape[column], least=1) < least]
+    return (
+        f"{INFERENCE} ({' or '.join(f'{column} below {form.least[column]}' for column in too_small)})"
+        if too_small
+        else None
+    )
 
 
 def _row(kind: str, cells: Cells) -> dict[str, object]:
@@ -129,10 +142,10 @@ def _row(kind: str, cells: Cells) -> dict[str, object]:
 
 
 def _number(cells: Cells, column: str, least: int = 0) -> int:
-    """The whole number of a cell.
+    """The whole number of a cell, or of its default in older tables.
 
     Raises:
-        ValueError: for another value.
+        ValueError: if the cell is no whole number, or below `least`.
     """
     written = str(cells.get(column, OLDER.get(column)))
     if not COUNT.fullmatch(written) or int(float(written)) < least:

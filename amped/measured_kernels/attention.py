@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, texts, timed, tool
+from amped.measured_kernels.predictor import (
+    BYTES_16_BIT,
+    Columns,
+    Predictor,
+    floats,
+    operator_time,
+    share_of_traffic,
+    texts,
+    tool_name,
+)
 from amped.theory.nouns.kernel_work import Traffic, fused_backward_flops, operator
 from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline.kernels import MEASURED_WIDTH
@@ -18,45 +27,60 @@ from amped.theory.roofline.kernels import MEASURED_WIDTH
 def attention(
     rows: Any, keys: Any, widths: tuple[Any, Any], pairs: Any, entries: Any, phase: str, edges: Any = 1.0
 ) -> Operator:
-    """A fused attention; `pairs` counts the scores within its mask, `entries` the entries of its tensors."""
+    """A fused attention over some rows of queries.
+
+    Args:
+        rows: the rows of queries, of all heads and sequences.
+        keys: the keys that a row may see if there is no causal mask.
+        widths: the width of a head of keys (and of queries), and that of values.
+        pairs: the scores within the mask.
+        entries: the entries of queries, keys and values.
+        phase: the pass.
+        edges: how many edges the mask has: none, a causal one, and one of a window.
+    """
     scores, values = (2 * pairs * width for width in widths)
-    forward = Traffic(scores + values, entries * WIDE, rows * widths[1] * WIDE)
+    forward = Traffic(scores + values, entries * BYTES_16_BIT, rows * widths[1] * BYTES_16_BIT)
     work = forward if phase == "forward" else (forward * 2)._replace(flops=fused_backward_flops(scores, values))
-    made = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
-    return made.with_heads(widths, pairs / rows, edges, 0.0)
+    fused = operator("attention", "fused_attention", phase, (rows, keys, 0.0, 1.0), work)
+    return fused.with_heads(widths, pairs / rows, edges, 0.0)
 
 
-def masked_operator(c: Columns, phase: str) -> Operator:
-    """One pass of an attention with or without a causal mask, which may have a window."""
-    batch, tokens, heads, groups = (floats(c[name]) for name in ("batch", "tokens", "heads", "key_value_heads"))
-    widths, window = (floats(c["key_width"]), floats(c["value_width"])), floats(c["window"])
-    is_masked = texts(c["mask"]) == "causal"
-    seen = np.where(window > 0, np.minimum(window, tokens), tokens)
+def masked_operator(columns: Columns, phase: str) -> Operator:
+    """One pass of an attention of training, with or without a causal mask, which may have a window (0: none)."""
+    batch, tokens, heads, groups = (floats(columns[name]) for name in ("batch", "tokens", "heads", "key_value_heads"))
+    widths, window = (floats(columns["key_width"]), floats(columns["value_width"])), floats(columns["window"])
+    is_masked = texts(columns["mask"]) == "causal"
+    visible = np.where(window > 0, np.minimum(window, tokens), tokens)
     rows, keys = batch * heads * tokens, batch * groups * tokens
-    pairs = rows * (seen - is_masked * seen**2 / (2 * tokens))
+    pairs = rows * (visible - is_masked * visible**2 / (2 * tokens))
     entries = rows * widths[0] + keys * (widths[0] + widths[1])
-    return attention(rows, seen, widths, pairs, entries, phase, is_masked * (1.0 + (seen < tokens)))
+    return attention(rows, visible, widths, pairs, entries, phase, is_masked * (1.0 + (visible < tokens)))
 
 
-def attention_operator(c: Columns) -> Operator:
-    """A causal attention over a prompt, which may have a window."""
-    widths = dict.fromkeys(("key_width", "value_width"), c["head_dimension"])
-    return masked_operator({**c, **widths, "mask": "causal"}, "forward")
+def attention_operator(columns: Columns) -> Operator:
+    """A causal attention over a prompt, which may have a window (0: none)."""
+    widths = dict.fromkeys(("key_width", "value_width"), columns["head_dimension"])
+    return masked_operator({**columns, **widths, "mask": "causal"}, "forward")
 
 
-# What a library brings in form before an attention, by the first word of its software: whether queries, and whether keys
+# What a library brings into form before an attention, by the first word of its software: whether queries, and whether keys
 # and values. Each entry is read in 16 bits and written in the format of the attention: TensorRT-LLM rotates and splits
 # all three; vLLM writes keys and values to its cache. Source, from memory: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/
 # unfusedAttentionKernels (applyBiasRopeUpdateKVCache); vllm-project/vllm, csrc/cache_kernels.cu (reshape_and_cache).
 PREPARED = {"TRTLLM": (1.0, 1.0), "VLLM": (0.0, 1.0)}
 
 
-def prepared_bytes(c: Columns, entry: float) -> Any:
-    """The bytes that a library moves to bring queries, keys and values in form; zero for an unknown library."""
-    queries, keys = PREPARED.get(tool(c), (0.0, 0.0))
-    rows = floats(c["batch"]) * c["tokens"] * c["head_dimension"]
-    entries = rows * (queries * floats(c["heads"]) + 2 * keys * floats(c["key_value_heads"]))
-    return entries * (WIDE + entry)
+def prepared_bytes(columns: Columns, entry: float) -> Any:
+    """The bytes that a library moves to bring queries, keys and values into the form that its attention reads.
+
+    Zero for an unknown library; `entry` is the bytes of an entry in the format of the attention.
+    """
+    share_of_queries, share_of_keys = PREPARED.get(tool_name(columns), (0.0, 0.0))
+    rows = floats(columns["batch"]) * columns["tokens"] * columns["head_dimension"]
+    entries = rows * (
+        share_of_queries * floats(columns["heads"]) + 2 * share_of_keys * floats(columns["key_value_heads"])
+    )
+    return entries * (BYTES_16_BIT + entry)
 
 
 # The blocks of queries and keys in 8 bits, relative to those in 16 bits, as far as they show at the edges of a mask: in
@@ -66,17 +90,19 @@ NARROW_BLOCKS = 1.5
 
 
 def in_format(rates: Kernels) -> Kernels:
-    """Rates whose attention multiplies in the format of products with weights, and not in 16 bits.
+    """Rates of an attention that multiplies in the format of products with weights, and not in 16 bits.
 
-    The products are as much faster as those with weights; the exponentials take as long. They add up like the legs of a
-    right triangle, as in `fused_time`. Blocks of keys are larger.
+    Its products are faster by the same factor as those with weights; the exponentials take as long as in 16 bits. The
+    times of both add up like the legs of a right triangle, as in `fused_time`. Blocks of keys are larger.
     """
-    faster, a = rates.products.batched_time / rates.products.matrix_time, rates.attention
-    ramp = a.forward_ramp
-    both = np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, faster * ramp.width / MEASURED_WIDTH)
+    faster, base = rates.products.batched_time / rates.products.matrix_time, rates.attention
+    ramp = base.forward_ramp
+    correction = np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, faster * ramp.width / MEASURED_WIDTH)
     edge_length = ramp.edge_length * np.where(faster > 1, NARROW_BLOCKS, 1.0)
-    wider = replace(ramp, width=ramp.width * faster, edge_length=edge_length)
-    return replace(rates, attention=replace(a, forward_rate=a.forward_rate * faster * both, forward_ramp=wider))
+    ramp = replace(ramp, width=ramp.width * faster, edge_length=edge_length)
+    return replace(
+        rates, attention=replace(base, forward_rate=base.forward_rate * faster * correction, forward_ramp=ramp)
+    )
 
 
 # Registers of a thread, and those of them that hold neither a tile nor its operands: addresses, maxima, sums.
@@ -89,9 +115,9 @@ REGISTER_BYTES, LANES = 4.0, 32.0
 UNTILED = {("TRTLLM", "Ada")}
 
 
-def is_untiled(c: Columns, machine: Predictor) -> bool:
-    """Whether an attention keeps whole heads of its blocks in registers."""
-    return machine.entry < WIDE and (tool(c), machine.generation) in UNTILED
+def is_untiled(columns: Columns, machine: Predictor) -> bool:
+    """Whether an attention in 8 bits keeps whole heads of its blocks in registers."""
+    return machine.entry < BYTES_16_BIT and (tool_name(columns), machine.generation) in UNTILED
 
 
 def spilling_time(width: Any, machine: Predictor) -> Any:
@@ -112,22 +138,30 @@ def spilling_time(width: Any, machine: Predictor) -> Any:
     return moved / (machine.rates.products.tiles.cores * machine.frequency * SPILLED_BYTES_PER_CYCLE)
 
 
-def spilling(rates: Kernels, added: Any, width: Any) -> Kernels:
-    """Rates of an attention whose operations take longer by a time each; its blocks are as in 16 bits."""
-    a = rates.attention
-    ramp = replace(a.forward_ramp, edge_length=a.forward_ramp.edge_length / NARROW_BLOCKS)
-    reached = a.forward_rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / width)
-    return replace(rates, attention=replace(a, forward_rate=a.forward_rate / (1 + added * reached), forward_ramp=ramp))
+def with_spilling(rates: Kernels, added_time: Any, width: Any) -> Kernels:
+    """Rates of an attention whose operations each take longer by a time; its blocks are as in 16 bits.
+
+    Args:
+        rates: the rates of the attention without that time.
+        added_time: the additional seconds of an operation.
+        width: the width of a head.
+    """
+    base = rates.attention
+    ramp = replace(base.forward_ramp, edge_length=base.forward_ramp.edge_length / NARROW_BLOCKS)
+    reached = base.forward_rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / width)
+    return replace(
+        rates, attention=replace(base, forward_rate=base.forward_rate / (1 + added_time * reached), forward_ramp=ramp)
+    )
 
 
-def attention_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a causal attention over a prompt, with the kernel that brings its inputs in form."""
-    rates, made, width = in_format(machine.rates), attention_operator(c), floats(c["head_dimension"])
-    if is_untiled(c, machine):
-        rates = spilling(rates, spilling_time(width, machine), width)
-    bandwidth, prepared = rates.streams.bandwidth, prepared_bytes(c, machine.entry)
-    share = share_of_traffic(made.bytes + prepared, machine.cache, bandwidth, machine.core_bandwidth)
-    return timed(made, replace(machine, rates=rates)) + prepared * share / bandwidth
+def attention_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of a causal attention over a prompt, with the kernel that brings its inputs into form."""
+    rates, fused, width = in_format(machine.rates), attention_operator(columns), floats(columns["head_dimension"])
+    if is_untiled(columns, machine):
+        rates = with_spilling(rates, spilling_time(width, machine), width)
+    bandwidth, prepared = rates.streams.bandwidth, prepared_bytes(columns, machine.entry)
+    share = share_of_traffic(fused.bytes + prepared, machine.cache, bandwidth, machine.core_bandwidth)
+    return operator_time(fused, replace(machine, rates=rates)) + prepared * share / bandwidth
 
 
 # The columns of an attention of training, by those of SimuMax's table, which has causal masks without a window.
@@ -135,10 +169,10 @@ SIMUMAX_COLUMNS = {"batch": "batch", "tokens": "seq_len", "heads": "head_num", "
                    "key_width": "qk_head_dim", "value_width": "v_head_dim"}  # fmt: skip
 
 
-def peak_operator(c: Columns, phase: str) -> Operator:
-    """One pass of an attention of SimuMax's table."""
-    columns = {name: c[head] for name, head in SIMUMAX_COLUMNS.items()}
-    return masked_operator({**columns, "window": 0.0, "mask": "causal"}, phase)
+def peak_operator(columns: Columns, phase: str) -> Operator:
+    """One pass of a causal attention of SimuMax's table."""
+    training_columns = {name: columns[head] for name, head in SIMUMAX_COLUMNS.items()}
+    return masked_operator({**training_columns, "window": 0.0, "mask": "causal"}, phase)
 
 
 BOTH_PASSES = ("forward", "input_gradient")
@@ -147,7 +181,15 @@ peak_forward, peak_backward = (partial(peak_operator, phase=phase) for phase in 
 
 
 def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
-    """A function for the operations of an attention pass, counted as in its table: those of all scores."""
-    return lambda c: (
-        products * c["batch"] * c["head_num"] * floats(c["seq_len"]) ** 2 * (c["qk_head_dim"] + c["v_head_dim"])
+    """A function for the operations of an attention pass, counted as in SimuMax's table: those of all scores.
+
+    Args:
+        products: operations for each score and each entry of the widths of keys and values.
+    """
+    return lambda columns: (
+        products
+        * columns["batch"]
+        * columns["head_num"]
+        * floats(columns["seq_len"]) ** 2
+        * (columns["qk_head_dim"] + columns["v_head_dim"])
     )

@@ -50,12 +50,12 @@ def is_bench_result(path: Path) -> bool:
 
 
 def schema_of(content: Any) -> object:
-    """What a JSON file says that it is."""
+    """The schema that a JSON file names; None if it names none."""
     return content.get("schema") if isinstance(content, dict) else None
 
 
 def not_a_result(content: Any) -> str:
-    """What is said of a JSON file with another schema."""
+    """The message for a JSON file that is no result of `amped bench run`."""
     return f"is not a result of `amped bench run`: its schema is {quoted(schema_of(content))}, not {SCHEMA!r}"
 
 
@@ -77,43 +77,47 @@ def read_bench_result(path: Path) -> list[MeasuredKernels]:
 
 
 def _is_usual(record: Record) -> bool:
-    """Whether the tables can tell the shape: one product, groups of equal size, causal attention without dropout."""
-    p = record["params"]
+    """Whether tables can describe the shape: one product, groups of equal size, causal attention without dropout."""
+    shape = record["params"]
     if record["kernel"] == "attention":
-        return bool(p["causal"]) and not p["dropout"] and p["keys"] in (0, p["queries"])
-    return not p.get("uneven") and (record["kernel"] == "grouped_gemm" or p.get("batch", 1) == 1)
+        return bool(shape["causal"]) and not shape["dropout"] and shape["keys"] in (0, shape["queries"])
+    return not shape.get("uneven") and (record["kernel"] == "grouped_gemm" or shape.get("batch", 1) == 1)
 
 
 def _kernels(
     kernel: str, direction: str, dtype: str, records: Sequence[Record], content: Mapping[str, Any]
 ) -> MeasuredKernels:
-    """Records of one kernel, pass and format in the columns of their table."""
-    name, dimensions, same = TABLES[kernel, direction]
+    """The records of one kernel, pass and format (`dtype`, by torch's name) as measured kernels."""
+    name, dimensions, constants = TABLES[kernel, direction]
     precision, count = PRECISION_OF_DTYPE.get(dtype, dtype), len(records)
-    times = np.array([float(r["time_s"]["min" if content["device"]["kind"] == "cpu" else "median"]) for r in records])
-    columns: dict[str, Any] = {c: np.array([_size(r["params"], d) for r in records]) for c, d in dimensions.items()}
-    columns |= {c: np.full(count, value) for c, value in {**same, "precision": precision}.items()}
-    columns |= {"kernel": np.array([r["impl"] for r in records]), "time_us": times / MICRO}
+    statistic = "min" if content["device"]["kind"] == "cpu" else "median"
+    times = np.array([float(record["time_s"][statistic]) for record in records])
+    columns: dict[str, Any] = {
+        column: np.array([_size(record["params"], dimension) for record in records])
+        for column, dimension in dimensions.items()
+    }
+    columns |= {column: np.full(count, value) for column, value in {**constants, "precision": precision}.items()}
+    columns |= {"kernel": np.array([record["impl"] for record in records]), "time_us": times / MICRO}
     return MeasuredKernels(KINDS[name], accelerator_name(content), precision, library=f"torch {kernel}", columns=columns,
                            times=times, kept_out=np.zeros(count, dtype=np.bool_))  # fmt: skip
 
 
 def _size(parameters: Mapping[str, Any], name: str) -> float:
-    """A dimension; attention without heads of its own for keys and values has as many as for queries."""
+    """A dimension of a kernel; attention that names no heads for keys and values has as many as for queries."""
     value = parameters[name]
     return float(value or (parameters["heads"] if name == "key_value_heads" else value))
 
 
 def accelerator_name(result: Mapping[str, Any]) -> str:
-    """The name that the tables may have for the device that was measured: its driver's, without the vendor.
+    """The name that tables may have for the measured device: the name its driver gives, without the vendor.
 
-    That of a processor has the number of its threads in it.
+    The name of a processor includes the number of threads.
     """
     device = result["device"]
     return processor_name(result) if device["kind"] == "cpu" else without_vendor(device["name"])
 
 
 def processor_name(result: Mapping[str, Any]) -> str:
-    """The name of a processor's row; it has the number of threads of the measurement in it."""
+    """The name of a processor's row, which includes the number of threads of the measurement."""
     threads = result["host"].get("threads") or 1
     return f"{result['device']['name']} {threads} thread{'s' if threads > 1 else ''}"

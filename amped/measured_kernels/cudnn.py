@@ -22,8 +22,8 @@ FORMATS = ("bfloat16", "float16")
 KINDS_OF_PASSES = {"fwd": "training_attention_forward", "bwd": "training_attention_backward"}
 
 
-def fits(text: str) -> bool:
-    """Whether a text is such a result."""
+def is_own_format(text: str) -> bool:
+    """Whether a text is a result of this benchmark: its first line names the columns that every result has."""
     return heads_of(text) >= ABOUT
 
 
@@ -56,21 +56,24 @@ def _left_because(cells: Cells) -> str | None:
 
 
 def _passes(cells: Cells) -> Iterator[tuple[str, float]]:
-    """The passes of a line with their milliseconds: newer results have a line for each pass.
+    """The passes that a line times, each with its milliseconds.
+
+    Newer results have one pass per line (column time_ms). Older ones have a column for each pass, and a line with
+    profile_pass 'both' gives two.
 
     Raises:
         ValueError: for an unknown pass, or a time that is no number.
     """
-    name, has_one = cells.get("profile_pass", "both"), "time_ms" in cells
-    passes = {name: (name,) for name in KINDS_OF_PASSES} | ({} if has_one else {"both": (*KINDS_OF_PASSES,)})
+    name, has_one_pass = cells.get("profile_pass", "both"), "time_ms" in cells
+    passes = {name: (name,) for name in KINDS_OF_PASSES} | ({} if has_one_pass else {"both": (*KINDS_OF_PASSES,)})
     if name not in passes:
         raise ValueError(f"column 'profile_pass': {quoted(str(name))} is none of {', '.join(passes)}")
     for phase in passes[name]:
-        yield phase, positive(cells, "time_ms" if has_one else f"{phase}_time_ms")
+        yield phase, positive(cells, "time_ms" if has_one_pass else f"{phase}_time_ms")
 
 
 def _row(cells: Cells, name: str) -> dict[str, object]:
-    """A line in the columns of amped's table."""
+    """One pass of a line (`name` is 'fwd' or 'bwd') in the columns of amped's table."""
     version = [cells.get("cudnn_backend_version") or ""]
     deterministic = ["deterministic"] if name == "bwd" and cells.get("deterministic_bwd") == "True" else []
     return {

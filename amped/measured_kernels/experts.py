@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amped.measured_kernels.predictor import WIDE, Columns, Predictor, floats, share_of_traffic, texts, timed
+from amped.measured_kernels.predictor import (
+    BYTES_16_BIT,
+    Columns,
+    Predictor,
+    floats,
+    operator_time,
+    share_of_traffic,
+    texts,
+)
 from amped.theory.nouns.kernel_work import Traffic, operator
 
 # The largest load of an expert that the power law allows, as a share of all tokens.
@@ -19,13 +27,19 @@ LARGEST_LOAD = 0.8
 
 
 def power_moment(power: float, exponent: float, largest: Any) -> Any:
-    """Integral of x to a power over a power law's density from 1 to the largest, not normalized. Source: definition."""
+    """The integral of x to a power over a power law's density from 1 to the largest load, not normalized.
+
+    Source: definition.
+    """
     return (largest ** (power + 1 - exponent) - 1) / (power + 1 - exponent)
 
 
 def largest_normal(number: Any) -> Any:
-    """The mean of the largest of some normal variables, in deviations. Source: Blom (1958), section 6.9."""
-    return np.vectorize(lambda n: NormalDist().inv_cdf((n - 0.375) / (n + 0.25)))(number)
+    """The mean of the largest of `number` normal variables, in standard deviations.
+
+    Source: Blom (1958), section 6.9.
+    """
+    return np.vectorize(lambda count: NormalDist().inv_cdf((count - 0.375) / (count + 0.25)))(number)
 
 
 def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any:
@@ -34,7 +48,7 @@ def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any
         share = (1 − 1/(9·shape) + largest normal/(3·√shape))³,  shape = experts of a rank / squared spread of a load.
 
     The sum of the loads of a rank is taken as a gamma variable with the same mean and spread, whose cube root is nearly
-    normal. With one or two experts a rank it is up to a quarter too low.
+    normal. With one or two experts per rank it is up to a quarter too low.
 
     Source: Wilson & Hilferty, PNAS 17 (1931). Differs: the cube of the mean stands for the mean of the cube.
     """
@@ -46,12 +60,12 @@ def fullest_share(tokens: Any, experts: Any, ranks: Any, exponent: float) -> Any
 
 
 class Load(NamedTuple):
-    """What the fullest rank computes.
+    """The work of the fullest rank.
 
     Attributes:
         tokens: the tokens of all ranks.
         rows, groups: the visits of tokens that spread over experts, and how many experts they reach.
-        crowded: the experts that all tokens visit besides.
+        crowded: the number of further experts, each of which all tokens visit.
     """
 
     tokens: Any
@@ -60,19 +74,26 @@ class Load(NamedTuple):
     crowded: Any = 0.0
 
 
-def fullest_shares(c: Columns) -> Any:
-    """The load of the fullest rank over the mean load; 1 where the distribution is balanced."""
-    tokens, experts, ranks = (floats(c[name]) for name in ("tokens", "number_of_experts", "expert_degree"))
+def fullest_shares(columns: Columns) -> Any:
+    """The load of the fullest rank over the mean load, for each row; 1 where the distribution is balanced."""
+    tokens, experts, ranks = (floats(columns[name]) for name in ("tokens", "number_of_experts", "expert_degree"))
     share = np.ones(len(tokens))
-    names = texts(c["distribution"])
+    names = texts(columns["distribution"])
     for name in {name for name in names.tolist() if POWER_LAW in name}:
         share = np.where(names == name, fullest_share(tokens, experts, ranks, float(name.rpartition("_")[2])), share)
     return share
 
 
-def spread_load(c: Columns, visits: Any, shares: Any, reached: Any) -> Load:
-    """The load if the visits of each token spread over the experts of its ranks that can be reached."""
-    tokens, ranks = floats(c["tokens"]), floats(c["expert_degree"])
+def spread_load(columns: Columns, visits: Any, shares: Any, reached: Any) -> Load:
+    """The load if the visits of each token spread over the experts that can be reached.
+
+    Args:
+        columns: the rows of a table of mixture layers.
+        visits: the experts that a token visits.
+        shares: the load of the fullest rank over the mean load.
+        reached: the experts of the fullest rank that can be reached.
+    """
+    tokens, ranks = floats(columns["tokens"]), floats(columns["expert_degree"])
     rows = np.minimum(tokens * visits / ranks * shares, tokens * np.minimum(visits, reached))
     return Load(tokens, rows, np.maximum(reached * -np.expm1(-rows / reached), 1.0))
 
@@ -86,7 +107,7 @@ GROUPS, ALLOWED, LOW_LATENCY, POWER_LAW = 8, 4, "min_latency", "power_law"
 
 @lru_cache
 def moved_visits(visits: int) -> tuple[float, ...]:
-    """The visits of a token, on average, that a router with few allowed groups moves to experts of each group.
+    """How many visits of a token, on average, a router with few allowed groups moves to the experts of each group.
 
     The experts that a benchmark wants lie in any groups, and have equal scores; all other scores are equal, too. The
     groups with the largest sums of their two largest scores are allowed. Of equal groups, and of equal experts, the
@@ -96,43 +117,56 @@ def moved_visits(visits: int) -> tuple[float, ...]:
     """
     moved = [0.0] * GROUPS
     for groups in combinations_with_replacement(range(GROUPS), visits):
-        counts = [groups.count(group) for group in range(GROUPS)]
-        allowed = sorted(range(GROUPS), key=lambda group: (-min(counts[group], 2), group))[:ALLOWED]
-        ways = factorial(visits) / prod(map(factorial, counts)) / GROUPS**visits
-        moved[min(allowed)] += ways * (visits - sum(counts[group] for group in allowed))
+        visits_of_groups = [groups.count(group) for group in range(GROUPS)]
+        allowed = sorted(range(GROUPS), key=lambda group: (-min(visits_of_groups[group], 2), group))[:ALLOWED]
+        ways = factorial(visits) / prod(map(factorial, visits_of_groups)) / GROUPS**visits
+        moved[min(allowed)] += ways * (visits - sum(visits_of_groups[group] for group in allowed))
     return tuple(moved)
 
 
-def limited_load(c: Columns, shares: Any) -> Load:
-    """The load if each token may visit few groups of experts, whose first experts get what it may not visit.
+def limited_load(columns: Columns, shares: Any) -> Load:
+    """The load if each token may visit few groups of experts, whose first experts get the visits to other groups.
 
     A balanced benchmark wants one expert in each group: the first half of all groups is allowed, and its ranks get
-    twice as many of the remaining visits. Ways to lie are counted for up to 8 visits.
+    twice as many of the remaining visits. The ways in which visits can lie are counted for up to 8 visits.
+
+    Args:
+        columns: the rows of a table of mixture layers.
+        shares: the load of the fullest rank over the mean load.
     """
-    visits, ranks, experts = (floats(c[name]) for name in ("experts_per_token", "expert_degree", "number_of_experts"))
+    visits, ranks, experts = (
+        floats(columns[name]) for name in ("experts_per_token", "expert_degree", "number_of_experts")
+    )
     local = experts / ranks
     groups = np.clip(GROUPS // ranks, 1, GROUPS).astype(int)  # of the fullest rank
-    skewed = np.char.find(texts(c["distribution"]), POWER_LAW) >= 0
-    moved_there = [sum(moved_visits(int(min(n, GROUPS)))[:of]) for n, of in zip(visits, groups, strict=True)]
-    moved = np.where(skewed, moved_there, np.maximum(visits - ALLOWED, 0))
-    halved = np.where(skewed | (moved == 0), 1.0, GROUPS / ALLOWED)
-    reached = np.minimum(local, experts / halved)
-    load = spread_load(c, visits - moved, shares * np.minimum(halved, ranks), reached)
+    is_skewed = np.char.find(texts(columns["distribution"]), POWER_LAW) >= 0
+    moved_if_skewed = [
+        sum(moved_visits(int(min(visit_count, GROUPS)))[:group_count])
+        for visit_count, group_count in zip(visits, groups, strict=True)
+    ]
+    moved = np.where(is_skewed, moved_if_skewed, np.maximum(visits - ALLOWED, 0))
+    concentration = np.where(is_skewed | (moved == 0), 1.0, GROUPS / ALLOWED)
+    reached = np.minimum(local, experts / concentration)
+    load = spread_load(columns, visits - moved, shares * np.minimum(concentration, ranks), reached)
     return load._replace(crowded=np.minimum(moved, local))
 
 
-def experts_time(c: Columns, machine: Predictor) -> Any:
+def experts_time(columns: Columns, machine: Predictor) -> Any:
     """The time of a mixture layer on its fullest rank: tokens sorted, two grouped products, activation, outputs added.
 
     The column `tokens` counts the tokens of all ranks, before routing. A kernel for low latency reads the rows that it
     sorts, and applies the activation, in its products: it converts tokens, and moves rows in its narrow format.
     """
-    local, shares = floats(c["number_of_experts"]) / c["expert_degree"], fullest_shares(c)
-    low = LOW_LATENCY in str(c["kernel"][0])
-    load = limited_load(c, shares) if low else spread_load(c, floats(c["experts_per_token"]), shares, local)
-    width, inner = floats(c["dimensionality"]), floats(c["expert_feedforward_dimension"]) / c["tensor_degree"]
-    branches = np.where(np.char.endswith(texts(c["kernel"]), "nongated"), 1.0, 2.0)
-    moved = converted_bytes(load, width, inner, machine.entry) if low else passed_bytes(load, width, inner, branches)
+    local, shares = floats(columns["number_of_experts"]) / columns["expert_degree"], fullest_shares(columns)
+    width = floats(columns["dimensionality"])
+    inner = floats(columns["expert_feedforward_dimension"]) / columns["tensor_degree"]
+    branches = np.where(np.char.endswith(texts(columns["kernel"]), "nongated"), 1.0, 2.0)
+    if LOW_LATENCY in str(columns["kernel"][0]):
+        load = limited_load(columns, shares)
+        moved = converted_bytes(load, width, inner, machine.entry)
+    else:
+        load = spread_load(columns, floats(columns["experts_per_token"]), shares, local)
+        moved = passed_bytes(load, width, inner, branches)
     weights = load.groups * width * inner * (branches + 1) * machine.entry
     bandwidth, gathered = machine.rates.streams.bandwidth, machine.core_bandwidth
     share = share_of_traffic(weights + moved, machine.cache, bandwidth, gathered)
@@ -142,25 +176,33 @@ def experts_time(c: Columns, machine: Predictor) -> Any:
 
 
 def passed_bytes(load: Load, width: Any, inner: Any, branches: Any) -> Any:
-    """The bytes of tokens that are sorted, of activations, and of outputs that are added, in 16 bits.
+    """The bytes that are moved, in 16 bits: of sorted tokens, of activations, and of outputs that are added.
 
     Source: definition.
     """
     tokens, rows = load.tokens, load.rows
-    return ((tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width) * WIDE
+    return ((tokens + 2 * rows) * width + rows * inner * (branches + 1) + (rows + tokens) * width) * BYTES_16_BIT
 
 
 def converted_bytes(load: Load, width: Any, inner: Any, entry: float) -> Any:
-    """The bytes of tokens that are converted, of their rows, and of activations that are written and read, in the format.
+    """The bytes that a kernel for low latency moves: converted tokens, their rows, and narrow activations.
 
     Source: definition.
     """
     rows = load.rows + load.crowded * load.tokens
-    return load.tokens * width * (WIDE + entry) + rows * (width + 2 * inner) * entry
+    return load.tokens * width * (BYTES_16_BIT + entry) + rows * (width + 2 * inner) * entry
 
 
 def _products(load: Load, n: Any, k: Any, share: Any, machine: Predictor) -> Any:
-    """The time of the product of all experts; crowded experts are part of the same kernel."""
+    """The time of the product of all experts; crowded experts are part of the same kernel.
+
+    Args:
+        load: the rows and the experts of the fullest rank.
+        n: the columns of the output.
+        k: the depth.
+        share: the share of the traffic that memory moves.
+        machine: the rates of the accelerator.
+    """
     spread = _grouped(load.rows / load.groups, n, k, load.groups, share, machine)
     if not np.any(load.crowded):
         return spread
@@ -169,8 +211,8 @@ def _products(load: Load, n: Any, k: Any, share: Any, machine: Predictor) -> Any
 
 
 def _grouped(rows: Any, n: Any, k: Any, groups: Any, share: Any, machine: Predictor) -> Any:
-    """The time of a grouped product, of whose traffic memory moves a share."""
+    """The time of a product of `groups` weights with `rows` rows each; memory moves this share of its traffic."""
     entries = (rows * k + k * n) * groups * machine.entry
-    work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * WIDE)
-    made = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
-    return timed(made.having(held=(1 - share) * made.bytes), machine)
+    work = Traffic(2 * groups * rows * n * k, entries, rows * n * groups * BYTES_16_BIT)
+    grouped = operator("grouped_contraction", "grouped_contraction", "forward", (rows, n, k, groups), work)
+    return operator_time(grouped.having(held=(1 - share) * grouped.bytes), machine)

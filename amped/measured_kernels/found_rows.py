@@ -1,4 +1,4 @@
-"""What a reader of another tool's file found: rows in the columns of amped's tables, and what it left out, with why."""
+"""Kernels that a file holds: rows in the columns of amped's tables, and how many rows are left out, by the reason."""
 
 from __future__ import annotations
 
@@ -32,21 +32,24 @@ class FoundRows:
     left: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, **cells: object) -> None:
-        """Takes a row of a kind."""
+        """Adds a row of a kind of kernel: its cells by the columns of amped's tables."""
         self.rows[kind].append(cells)
 
     def leave(self, why: str, number: int = 1) -> None:
-        """Leaves some rows out."""
+        """Counts rows that are left out, by the reason."""
         self.left[why] += number
 
     def kernels(self) -> list[MeasuredKernels]:
-        """The rows as measured kernels, by what ran them."""
+        """The rows as measured kernels, grouped by what ran them.
+
+        Collectives that measure only the latency are counted as left out.
+        """
         kernels: list[MeasuredKernels] = []
         for kind, rows in self.rows.items():
             columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-            of_kind = list(grouped(columns, KINDS[kind]))
-            self.leave(LATENCY_ONLY, len(rows) - sum(map(len, of_kind)))
-            kernels += of_kind
+            kernels_of_kind = list(grouped(columns, KINDS[kind]))
+            self.leave(LATENCY_ONLY, len(rows) - sum(map(len, kernels_of_kind)))
+            kernels += kernels_of_kind
         return kernels
 
 
@@ -59,7 +62,7 @@ class FileRead:
         tool: what wrote it, in words.
         kernels: what was read.
         left: how many rows were left out, by the reason.
-        own: whether it is a table of amped's own form.
+        own: whether the file is a table of amped's own form.
     """
 
     file: str
@@ -81,10 +84,10 @@ class FileRead:
         return "\n".join([*lines, *(f"    {number:,} left out: {why}" for why, number in self.left.items())])
 
     def to_dict(self) -> dict[str, object]:
-        """The same as plain data for JSON."""
+        """The file as plain data for JSON: its path, its tool, and the numbers of rows that were read and left out."""
         return {"file": self.file, "tool": self.tool, "read": self.read(), "left_out": dict(self.left)}
 
 
 def without_vendor(device: str) -> str:
-    """The name of a device as the tables of accelerators have it."""
+    """The name of a device without its vendor, as the tables of accelerators have it."""
     return VENDOR.sub("", device.strip())

@@ -23,13 +23,13 @@ OWN, NOT_READ = "amped's own form", "not read"
 POINTER = "version https://git-lfs.github.com/spec/"
 NOT_FETCHED = "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
 Reader = Callable[[], FoundRows]
-# The readers of text, those with the surest marks first: `fits` says whether a text is of the tool, `read` reads it.
+# The readers of text, those with the surest marks first: `is_own_format` tells whether a text is the tool's, `read` reads it.
 TEXTS = (aiconfigurator, cudnn, nccl_tests)
 TOOLS = ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, simumax.TOOL))
 
 
 def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
-    """What a file of measured kernels holds, or each file of a folder and of the folders in it.
+    """The kernels of a file; of a folder, those of each file in it and in the folders below.
 
     Args:
         path: the file or the folder.
@@ -40,12 +40,12 @@ def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
         ConfigError: if a library is missing that reads tables.
     """
     if not is_folder(path):
-        return [_named(path)]
-    files = [_file(file) for file in files_below(path, *SUFFIXES)]
+        return [_named_file(path)]
+    files = [_file_in_any_form(file) for file in files_below(path, *SUFFIXES)]
     if not may_be_none and not kernels_of(files):
         problems = [Problem(why, file.file) for file in files for why in file.left]
-        what = f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv, or is a file of {TOOLS}"
-        raise FileError([Problem(what, advice="name the folder that has them"), *problems], file=str(path))
+        message = f"holds no table of kernels: a table is named {', '.join(KINDS)}, with .parquet or .csv, or is a file of {TOOLS}"
+        raise FileError([Problem(message, advice="name the folder that has them"), *problems], file=str(path))
     return files
 
 
@@ -63,15 +63,15 @@ def kernels_of(files: Sequence[FileRead]) -> list[MeasuredKernels]:
     return [kernels for file in files for kernels in file.kernels]
 
 
-def _named(path: Path) -> FileRead:
-    """A file that the user names.
+def _named_file(path: Path) -> FileRead:
+    """The kernels of a file that the user names.
 
     Raises:
-        FileError: if it is of no form that amped reads, or none of its rows can be compared.
+        FileError: if there is no such file, if amped does not read its form, or if none of its rows can be compared.
     """
     if not exists(path):
         raise FileError("no such file or folder", "name a table of kernels, or a folder of them", file=str(path))
-    file = _file(path)
+    file = _file_in_any_form(path)
     if file.tool == NOT_READ:
         raise FileError(next(iter(file.left)), f"amped reads its own tables, and files of {TOOLS}", file=str(path))
     if not file.kernels:
@@ -80,23 +80,23 @@ def _named(path: Path) -> FileRead:
     return file
 
 
-def _file(path: Path) -> FileRead:
-    """What a file holds. One of another form is left out.
+def _file_in_any_form(path: Path) -> FileRead:
+    """The kernels of a file; if amped does not read its form, no kernels, and the reason in `left`.
 
     Raises:
         FileError: for a damaged file.
     """
     reader = _reader(path)
     if isinstance(reader, str):
-        return FileRead(str(path), NOT_READ, (), {reader: 1})
+        return FileRead(str(path), NOT_READ, kernels=(), left={reader: 1})
     if reader is None:
-        return FileRead(str(path), OWN, tuple(read_table(path)), {}, own=True)
+        return FileRead(str(path), OWN, kernels=tuple(read_table(path)), left={}, own=True)
     rows = reader()
     return FileRead(str(path), rows.tool, kernels=tuple(rows.kernels()), left=+rows.left)
 
 
 def _reader(path: Path) -> Reader | str | None:
-    """What reads a file: the reader of a tool, or None for amped's own; else why it is not read, as text."""
+    """The function that reads a file; None for a table of amped's own form; a text with the reason if none reads it."""
     if path.suffix == ".parquet":
         return _reader_of_columns(path)
     if path.stem in KINDS and path.suffix in ENDINGS:
@@ -106,12 +106,12 @@ def _reader(path: Path) -> Reader | str | None:
         return NOT_FETCHED
     if path.suffix == ".json" or text.lstrip()[:1] == "{":
         return _reader_of_json(text, path)
-    tool = next((tool for tool in TEXTS if tool.fits(text)), None)
+    tool = next((tool for tool in TEXTS if tool.is_own_format(text)), None)
     return partial(tool.read, text, path) if tool else "is of no form that amped reads"
 
 
 def _reader_of_columns(path: Path) -> Reader | str | None:
-    """The reader of a Parquet file."""
+    """The function that reads a Parquet file, None or a text, as `_reader` returns them."""
     if path.read_bytes()[: len(POINTER)] == POINTER.encode():
         return NOT_FETCHED
     columns = columns_of(path)
@@ -121,9 +121,9 @@ def _reader_of_columns(path: Path) -> Reader | str | None:
 
 
 def _reader_of_json(text: str, path: Path) -> Reader | str:
-    """The reader of a JSON file."""
+    """The function that reads a JSON file; a text with the reason if none reads it."""
     raw: Any = parse_json(text, str(path))
-    if simumax.fits(raw):
+    if simumax.is_own_format(raw):
         return partial(simumax.read, raw, path)
     if schema_of(raw) == SCHEMA:
         return "is a result of `amped bench run`, from which estimates take times: --set measured_kernel_table=FILE"

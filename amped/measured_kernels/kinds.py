@@ -24,7 +24,17 @@ from amped.measured_kernels.attention import (
 )
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.latent_attention import latent_attention_time
-from amped.measured_kernels.predictor import FULL, WIDE, Array, Columns, Predictor, floats, texts, timed, tool
+from amped.measured_kernels.predictor import (
+    BYTES_16_BIT,
+    BYTES_FP32,
+    Array,
+    Columns,
+    Predictor,
+    floats,
+    operator_time,
+    texts,
+    tool_name,
+)
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
 from amped.theory.nouns.records import Collective, Group, Operator
 
@@ -50,10 +60,10 @@ class KernelKind:
         shape: the columns that say what was run.
         library: the columns that say what ran it.
         measured: the columns with its time.
-        seconds: gives the measured time.
-        time: gives the predicted time.
-        host: gives the time that the host takes to launch a row, over that of a row without more operations.
-        precision: the precision of a table that has no such column.
+        seconds: gives the measured time of each row, in seconds.
+        time: gives the predicted time of each row, in seconds.
+        host: gives the factor on the time in which the host launches a row: 1 for a row without additional operations.
+        precision: the precision of a table that has no column for it.
         is_compared: tells which rows are compared; of collectives, only those that measure more than the latency.
     """
 
@@ -61,24 +71,30 @@ class KernelKind:
     time: Callable[[Columns, Predictor], Any]
     library: tuple[str, ...] = ("software", "kernel")
     measured: tuple[str, ...] = ("time_us",)
-    seconds: Callable[[Columns], Any] = lambda c: c["time_us"] * MICRO
+    seconds: Callable[[Columns], Any] = lambda columns: columns["time_us"] * MICRO
     host: Callable[[Columns, Predictor], Any] = lambda *_: 1.0
     precision: str = "bfloat16"
-    is_compared: Callable[[Columns], Any] = lambda c: np.ones(len(c["accelerator"]), dtype=np.bool_)
+    is_compared: Callable[[Columns], Any] = lambda columns: np.ones(len(columns["accelerator"]), dtype=np.bool_)
 
 
 # --- products --------------------------------------------------------------------------------------------------------
 
 
-def product_operator(c: Columns, entry: float, cache: float = 0.0) -> Operator:
+def product_operator(columns: Columns, entry: float, cache: float = 0.0) -> Operator:
     """A product C = A·B, with C in 16 bits, or as wide as A and B if these are wider.
 
-    The accelerator's memory moves only what a benchmark does not find again in a shared cache of this size.
+    The accelerator's memory moves only the bytes that the benchmark does not find in the shared cache from the last
+    run.
+
+    Args:
+        columns: the rows of a table of products.
+        entry: bytes of an entry of A and B.
+        cache: bytes of the shared cache.
     """
-    m, n, k = (floats(c[name]) for name in "mnk")
-    work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, WIDE))
-    held = found_again(c, work, k * n * entry, cache) * (work.read + work.written)
-    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).having(held=held)
+    m, n, k = (floats(columns[name]) for name in "mnk")
+    work = Traffic(2 * m * n * k, (m * k + k * n) * entry, m * n * max(entry, BYTES_16_BIT))
+    bytes_found = found_again(columns, work, k * n * entry, cache) * (work.read + work.written)
+    return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work).having(held=bytes_found)
 
 
 # How many copies of the weight a benchmark uses in turn, from the weight's bytes and those of the shared cache; all copies
@@ -90,23 +106,29 @@ COPIES: Mapping[str, Callable[[Array, float, str], Any]] = {
 }
 
 
-def found_again(c: Columns, work: Traffic, weight: Array, cache: float) -> Any:
+def found_again(columns: Columns, work: Traffic, weight: Array, cache: float) -> Any:
     """The share of a product's bytes that its benchmark finds in the shared cache, because it runs again and again.
 
     All are found if A, C and the copies of the weight fit in the cache, and none if they need twice as much room. A
     benchmark whose copies are not known finds none.
+
+    Args:
+        columns: the rows of a table of products.
+        work: the operations and the bytes of each product.
+        weight: bytes of each weight B.
+        cache: bytes of the shared cache.
     """
-    copies = COPIES.get(tool(c)) if cache else None
+    copies = COPIES.get(tool_name(columns)) if cache else None
     if copies is None:
         return 0.0
-    needed = work.read + work.written + (copies(weight, cache, str(c["precision"][0])) - 1.0) * weight
+    needed = work.read + work.written + (copies(weight, cache, str(columns["precision"][0])) - 1.0) * weight
     return np.clip(2.0 * cache / needed - 1.0, 0.0, 1.0)
 
 
-def product_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a product."""
-    kernel = timed(product_operator(c, machine.entry, machine.cache), machine)
-    return kernel + quantizing_time(c, machine.rates.products.tiles.cores, machine.frequency)
+def product_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of a product, with the time to convert A to a narrow format."""
+    kernel = operator_time(product_operator(columns, machine.entry, machine.cache), machine)
+    return kernel + quantizing_time(columns, machine.rates.products.tiles.cores, machine.frequency)
 
 
 @dataclass(frozen=True)
@@ -133,13 +155,13 @@ QUANTIZERS = {
 }  # fmt: skip
 
 
-def quantizing_time(c: Columns, cores: Any, frequency: float) -> Any:
+def quantizing_time(columns: Columns, cores: Any, frequency: float) -> Any:
     """The time in which a library converts A to a narrow format; zero in 16 bits, or for a library without a fit."""
-    q = QUANTIZERS.get((tool(c), str(c["precision"][0])))
-    if q is None:
+    quantizer = QUANTIZERS.get((tool_name(columns), str(columns["precision"][0])))
+    if quantizer is None:
         return 0.0
-    m, k = floats(c["m"]), floats(c["k"])
-    cycles = m * (k * q.of_entry + q.of_row) / cores + k * q.of_depth
+    m, k = floats(columns["m"]), floats(columns["k"])
+    cycles = m * (k * quantizer.of_entry + quantizer.of_row) / cores + k * quantizer.of_depth
     return cycles / frequency
 
 
@@ -150,45 +172,56 @@ def quantizing_time(c: Columns, cores: Any, frequency: float) -> Any:
 PACKS_IN_FOURS, ROWS_PACKED, PACKING = {("VLLM", "fp8_block", "Blackwell")}, 4, 1.34
 
 
-def host_factor(c: Columns, machine: Predictor) -> Any:
-    """How many times as long the host takes to launch a product, because its rows need padding."""
-    packs = (tool(c), str(c["precision"][0]), machine.generation) in PACKS_IN_FOURS
-    return np.where(packs & (c["m"] % ROWS_PACKED != 0), PACKING, 1.0)
+def host_factor(columns: Columns, machine: Predictor) -> Any:
+    """The factor on the time in which the host launches a product: above 1 if the rows of A need padding."""
+    is_padding = (tool_name(columns), str(columns["precision"][0]), machine.generation) in PACKS_IN_FOURS
+    return np.where(is_padding & (columns["m"] % ROWS_PACKED != 0), PACKING, 1.0)
 
 
-def layout_operator(c: Columns) -> Operator:
-    """A product whose result may be accumulated in full precision, as a weight's gradient is."""
-    m, n, k = (floats(c[name]) for name in "mnk")
-    adds, full = texts(c["accumulate"]) == "True", texts(c["out_dtype"]) == "fp32"
-    read = (m * k + k * n) * WIDE + adds * m * n * FULL
-    work = Traffic(2 * m * n * k, read, m * n * (WIDE + full * (FULL - WIDE)))
+def product_with_accumulation(columns: Columns) -> Operator:
+    """A product of 16-bit operands (kind `products_with_layout`).
+
+    The result is written in 16 bits or in fp32. With `accumulate` it is added to an fp32 result, which is read too. The
+    layout changes no bytes: it only tells the pass.
+    """
+    m, n, k = (floats(columns[name]) for name in "mnk")
+    is_added, is_fp32 = texts(columns["accumulate"]) == "True", texts(columns["out_dtype"]) == "fp32"
+    read = (m * k + k * n) * BYTES_16_BIT + is_added * m * n * BYTES_FP32
+    work = Traffic(2 * m * n * k, read, m * n * (BYTES_16_BIT + is_fp32 * (BYTES_FP32 - BYTES_16_BIT)))
     return operator("contraction", "contraction", "forward", (m, n, k, 1.0), work)
 
 
-def time_of(made: Callable[[Columns], Operator]) -> Callable[[Columns, Predictor], Any]:
-    """A function for the time of kernels that are no more than their operators."""
-    return lambda c, machine: timed(made(c), machine)
+def time_of_operator(operator_of: Callable[[Columns], Operator]) -> Callable[[Columns, Predictor], Any]:
+    """A function for the time of kernels that are one operator, without other work of the library."""
+    return lambda columns, machine: operator_time(operator_of(columns), machine)
 
 
-def grouped_operators(c: Columns) -> tuple[Operator, Operator]:
-    """A product with another weight for each group of rows: as in the forward pass, and as the weights' gradient."""
-    rows, n, k, groups = (floats(c[name]) for name in ("M", "N", "K", "ng"))
+def grouped_operators(columns: Columns) -> tuple[Operator, Operator]:
+    """A product with another weight for each group of rows, as two operators.
+
+    The first is that of the forward pass (and of the gradient of inputs), the second that of the gradient of weights.
+    """
+    rows, n, k, groups = (floats(columns[name]) for name in ("M", "N", "K", "ng"))
     flops = 2 * groups * rows * n * k
-    work = Traffic(flops, (rows * k + k * n) * groups * WIDE, rows * n * groups * WIDE)
-    gradient = Traffic(flops, (rows * k + rows * n) * groups * WIDE, k * n * groups * FULL)
-    made = partial(operator, "grouped_contraction", "grouped_contraction")
-    return made("forward", (rows, n, k, groups), work), made("weight_gradient", (k, n, rows, groups), gradient)
+    work = Traffic(flops, (rows * k + k * n) * groups * BYTES_16_BIT, rows * n * groups * BYTES_16_BIT)
+    gradient = Traffic(flops, (rows * k + rows * n) * groups * BYTES_16_BIT, k * n * groups * BYTES_FP32)
+    product = partial(operator, "grouped_contraction", "grouped_contraction")
+    return product("forward", (rows, n, k, groups), work), product("weight_gradient", (k, n, rows, groups), gradient)
 
 
-def grouped_time(c: Columns, machine: Predictor) -> Any:
+def grouped_time(columns: Columns, machine: Predictor) -> Any:
     """The time of a product with another weight for each group of rows, in one of its three passes."""
-    forward, gradient = (timed(made, machine) for made in grouped_operators(c))
-    return np.where(texts(c["stage"]) == OF_WEIGHTS, gradient, forward)
+    forward, gradient = (operator_time(grouped, machine) for grouped in grouped_operators(columns))
+    return np.where(texts(columns["stage"]) == OF_WEIGHTS, gradient, forward)
 
 
-def share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
-    """The measured time of kernels whose table says which share of the peak they reach."""
-    return lambda c: flops(c) / (c["fraction_of_peak"] * c["peak_tflops"] * TERA)
+def time_from_share_of_peak(flops: Callable[[Columns], Any]) -> Callable[[Columns], Any]:
+    """A function for the measured time of kernels whose table says which share of the peak they reach.
+
+    Args:
+        flops: gives the operations of each kernel.
+    """
+    return lambda columns: flops(columns) / (columns["fraction_of_peak"] * columns["peak_tflops"] * TERA)
 
 
 # --- collectives -----------------------------------------------------------------------------------------------------
@@ -212,22 +245,27 @@ SMALLEST_PAYLOAD = 2.0**20
 OWN_SHARE = {"all_to_all": 1.0, "all_gather": 0.5, "reduce_scatter": 0.5, "all_reduce": 0.5}
 
 
-def _sizes_of(c: Columns) -> Array:
-    return np.array([BYTES[element] for element in texts(c["element"])]) * floats(c["elements"])
+def _payload_bytes(columns: Columns) -> Array:
+    """The bytes of the whole payload of each collective."""
+    return np.array([BYTES[element] for element in texts(columns["element"])]) * floats(columns["elements"])
 
 
-def collective_time(c: Columns, machine: Predictor) -> Any:
-    """The time of a collective inside a node; the column `elements` counts those of the whole payload."""
+def collective_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of a collective inside a node; the column `elements` counts those of the whole payload.
+
+    Raises:
+        ConfigError: if no system with this accelerator is known.
+    """
     if machine.network is None:
         raise ConfigError("no system is built with this accelerator", "its links are not known")
-    sizes = _sizes_of(c)
-    names = np.array([COLLECTIVES.get(name, name) for name in texts(c["collective"]).tolist()])
-    times = np.zeros(len(sizes))
+    payloads = _payload_bytes(columns)
+    names = np.array([COLLECTIVES.get(name, name) for name in texts(columns["collective"]).tolist()])
+    times = np.zeros(len(payloads))
     for name in dict.fromkeys(names.tolist()):
-        rows = names == name
-        group = Group("node", floats(c["accelerators"])[rows], np.ones(rows.sum()))
-        copied = OWN_SHARE.get(name, 0.0) * sizes[rows] / group.degree / machine.network.inside.bandwidth
-        times[rows] = machine.network.time(Collective("it", name, sizes[rows], group, 1.0)) + copied
+        is_named = names == name
+        group = Group("node", floats(columns["accelerators"])[is_named], np.ones(is_named.sum()))
+        copied = OWN_SHARE.get(name, 0.0) * payloads[is_named] / group.degree / machine.network.inside.bandwidth
+        times[is_named] = machine.network.time(Collective("it", name, payloads[is_named], group, 1.0)) + copied
     return times
 
 
@@ -237,23 +275,25 @@ OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak
 ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
 KINDS = {
     "products": KernelKind(PRODUCT, product_time, measured=("software", "precision", "time_us"), host=host_factor),
-    "products_with_layout": KernelKind((*PRODUCT, "layout", "accumulate", "out_dtype"), time_of(layout_operator), **OF_PEAK,
-                                       seconds=share_of_peak(lambda c: 2.0 * c["m"] * c["n"] * c["k"])),
-    "grouped_products": KernelKind(("ng", "M", "N", "K", "stage"), grouped_time, **OF_PEAK,
-                                   seconds=share_of_peak(lambda c: 2.0 * c["ng"] * c["M"] * c["N"] * c["K"])),
+    "products_with_layout": KernelKind((*PRODUCT, "layout", "accumulate", "out_dtype"), time_of_operator(product_with_accumulation),
+                                       **OF_PEAK, seconds=time_from_share_of_peak(
+                                           lambda columns: 2.0 * columns["m"] * columns["n"] * columns["k"])),
+    "grouped_products": KernelKind(("ng", "M", "N", "K", "stage"), grouped_time, **OF_PEAK, seconds=time_from_share_of_peak(
+                                       lambda columns: 2.0 * columns["ng"] * columns["M"] * columns["N"] * columns["K"])),
     "attention_forward": KernelKind(("batch", "tokens", "heads", "key_value_heads", "head_dimension", "window"), attention_time),
-    "training_attention_forward": KernelKind(TRAINING, time_of(training_forward)),
-    "training_attention_backward": KernelKind(TRAINING, time_of(training_backward)),
-    "attention_forward_of_peak": KernelKind(ATTENTION_OF_PEAK, time_of(peak_forward), **OF_PEAK,
-                                            seconds=share_of_peak(peak_attention_flops(2.0))),
-    "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, time_of(peak_backward), **OF_PEAK,
-                                             seconds=share_of_peak(peak_attention_flops(2.0 * FUSED_BACKWARD_PRODUCTS))),
+    "training_attention_forward": KernelKind(TRAINING, time_of_operator(training_forward)),
+    "training_attention_backward": KernelKind(TRAINING, time_of_operator(training_backward)),
+    "attention_forward_of_peak": KernelKind(ATTENTION_OF_PEAK, time_of_operator(peak_forward), **OF_PEAK,
+                                            seconds=time_from_share_of_peak(peak_attention_flops(2.0))),
+    "attention_backward_of_peak": KernelKind(ATTENTION_OF_PEAK, time_of_operator(peak_backward), **OF_PEAK,
+                                             seconds=time_from_share_of_peak(
+                                                   peak_attention_flops(2.0 * FUSED_BACKWARD_PRODUCTS))),
     "latent_attention_forward": KernelKind(("batch", "tokens", "heads"), latent_attention_time),
     "experts_forward": KernelKind(
         ("tokens", "dimensionality", "expert_feedforward_dimension", "experts_per_token", "number_of_experts", "tensor_degree",
          "expert_degree", "distribution"), experts_time),
-    "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, ("collective", "nccl"),
-                              ("element", "time_us"), is_compared=lambda c: _sizes_of(c) > SMALLEST_PAYLOAD),
+    "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),
+                              measured=("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
 }  # fmt: skip
 # The names of kinds, by identity: a kind holds functions, and is no key.
 NAME_OF_KIND = {id(kind): name for name, kind in KINDS.items()}

@@ -66,13 +66,13 @@ class Run:
         return f"between {several} servers: amped compares collectives inside a server" if several > 1 else None
 
 
-def fits(text: str) -> bool:
+def is_own_format(text: str) -> bool:
     """Whether a text has a table of nccl-tests."""
     return "algbw" in text and any(HEAD.match(TAG.sub("", line).strip()) for line in text.splitlines())
 
 
 def read(text: str, path: Path) -> FoundRows:
-    """The collectives of a text.
+    """The collectives of a text; what amped cannot compare is counted as left out.
 
     Raises:
         FileError: for a damaged line, with its number.
@@ -93,7 +93,12 @@ def read(text: str, path: Path) -> FoundRows:
 
 
 def _lines(text: str, named: str | None) -> Iterator[tuple[int, list[str], Run]]:
-    """The lines of measurements: number, words, and the run that they belong to."""
+    """The lines of measurements, each with its number, its words, and the run that it belongs to.
+
+    Args:
+        text: what nccl-tests has printed, perhaps among other lines.
+        named: the collective that the file's name tells; None if it tells none.
+    """
     run, started, version = Run(named, ""), named, ""
     for number, tagged in enumerate(text.splitlines(), 1):
         line = TAG.sub("", tagged).strip()
@@ -110,7 +115,7 @@ def _lines(text: str, named: str | None) -> Iterator[tuple[int, list[str], Run]]
             run.heads, run.version = line.lstrip("# ").split(), version or run.version
         elif line.startswith("# Avg bus bandwidth"):
             started = named
-        elif run.heads and _is_row(line.split()):
+        elif run.heads and _is_measurement(line.split()):
             yield number, line.split(), run
 
 
@@ -119,29 +124,32 @@ def _release(code: str) -> str:
     return f"{int(code) // 10000}.{int(code) // 100 % 100}.{int(code) % 100}"
 
 
-def _is_row(words: list[str]) -> bool:
-    """Whether a line is one of a table: it begins with a size and a number of elements, or has a type in their column."""
-    counts = len(words) > 1 and words[0].isdigit() and words[1].isdigit()
-    return counts or (len(words) > 2 * MEASURED and words[2] in BYTES)
+def _is_measurement(words: list[str]) -> bool:
+    """Whether a line belongs to a table of measurements.
+
+    Such a line begins with a size and a number of elements, or has a type in the third column.
+    """
+    has_counts = len(words) > 1 and words[0].isdigit() and words[1].isdigit()
+    return has_counts or (len(words) > 2 * MEASURED and words[2] in BYTES)
 
 
-def _first(words: list[str], run: Run) -> int:
-    """The column of the time; where a collective has no operator, its column may be blank."""
+def _time_column(words: list[str], run: Run) -> int:
+    """The place of the time among the words of a line; where a collective has no operator, that column may be blank."""
     place = run.heads.index("time") if "time" in run.heads else len(run.heads)
-    blank = "redop" in run.heads and len(words) > 3 and not words[3].strip("-").isalpha()
-    return place - blank
+    is_blank = "redop" in run.heads and len(words) > 3 and not words[3].strip("-").isalpha()
+    return place - is_blank
 
 
 def _measured(words: list[str], run: Run) -> tuple[float, str, float]:
-    """The bytes, the type of the elements and the microseconds of a line.
+    """The bytes of the payload, the type of its elements, and the microseconds out of place.
 
     Raises:
-        ValueError: if it is cut, has something else than numbers, or its numbers contradict one another.
+        ValueError: if the line is cut, has words in place of numbers, or numbers that contradict one another.
     """
-    first = _first(words, run)
-    if len(words) < first + 2 * MEASURED:
-        raise ValueError(f"ends after {len(words)} of {first + 2 * MEASURED} columns")
-    size, _, time, bandwidth = map(_number, (*words[:2], *words[first : first + 2]))
+    time_column = _time_column(words, run)
+    if len(words) < time_column + 2 * MEASURED:
+        raise ValueError(f"ends after {len(words)} of {time_column + 2 * MEASURED} columns")
+    size, _, time, bandwidth = map(_number, (*words[:2], *words[time_column : time_column + 2]))
     if size and (time <= 0 or abs(size / time / 1e3 - bandwidth) > ROUNDED + AGREEING * bandwidth):
         raise ValueError(f"{size:.0f} bytes in {time:g} us are not {bandwidth:g} GB/s")
     return size, words[2], time
@@ -149,8 +157,8 @@ def _measured(words: list[str], run: Run) -> tuple[float, str, float]:
 
 def _left_because(words: list[str], run: Run) -> str | None:
     """Why amped cannot compare a line; None if it can."""
-    wrong = words[_first(words, run) + MEASURED - 1]
-    if wrong != "N/A" and not ZERO.fullmatch(wrong):
+    wrong_results = words[_time_column(words, run) + MEASURED - 1]
+    if wrong_results != "N/A" and not ZERO.fullmatch(wrong_results):
         return "wrong results"
     if words[2] not in BYTES:
         return f"elements of type {words[2]}"
@@ -158,10 +166,10 @@ def _left_because(words: list[str], run: Run) -> str | None:
 
 
 def _number(word: str) -> float:
-    """The number that a word is.
+    """The number that a word writes.
 
     Raises:
-        ValueError: with the word, if it is none.
+        ValueError: if the word is no finite number.
     """
     try:
         number = float(word)

@@ -1,4 +1,4 @@
-"""What the kinds of measured kernels share: what predicts them, and their time by the law."""
+"""The rates that predict measured kernels of all kinds, and the time of an operator with these rates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amped.theory.roofline.kernels import kernel_time
 Array = NDArray[np.float64]
 Columns = Mapping[str, Any]
 # Bytes of an entry in 16 bits and in full precision.
-WIDE, FULL = 2.0, 4.0
+BYTES_16_BIT, BYTES_FP32 = 2.0, 4.0
 # The bytes that a core moves in a cycle in a kernel that rearranges rows: rows lie anywhere, so that each is waited for.
 # Memory is slower than all cores together on accelerators with GDDR, and faster on those with HBM.
 # Fitted to four fifths of all mixture layers, on all accelerators and in all precisions at once.
@@ -25,15 +25,15 @@ BYTES_PER_CYCLE = 10.0
 
 @dataclass(frozen=True)
 class Predictor:
-    """All that predicts the kernels of one accelerator in one precision.
+    """The rates and sizes that predict the kernels of one accelerator in one precision.
 
     Attributes:
         rates: the rates of single kernels.
         entry: bytes of an entry of a product's factors.
         frequency: cycles of a core per second.
-        network: the links for collectives, if a system with the accelerator is known.
+        network: the links for collectives; None if no system with the accelerator is known.
         cache: bytes of the cache that all cores share; 0 if it is not known.
-        architecture: the name of its architecture.
+        architecture: the name of the architecture.
     """
 
     rates: Kernels
@@ -45,25 +45,31 @@ class Predictor:
 
     @property
     def generation(self) -> str:
-        """The first word of the architecture."""
+        """The generation of the accelerator: the first word of its architecture."""
         return self.architecture.partition(" ")[0]
 
     @property
     def core_bandwidth(self) -> Any:
-        """The bytes per second that all cores move together if memory does not limit them."""
+        """The bytes per second that all cores together move when they rearrange rows, if memory does not limit them."""
         return self.rates.products.tiles.cores * self.frequency * BYTES_PER_CYCLE
 
 
-def timed(made: Operator, machine: Predictor) -> Any:
-    """The predicted time of one kernel."""
-    return kernel_time(made, machine.rates)  # type: ignore[no-untyped-call]
+def operator_time(kernel: Operator, machine: Predictor) -> Any:
+    """The predicted time of a kernel, in seconds."""
+    return kernel_time(kernel, machine.rates)  # type: ignore[no-untyped-call]
 
 
 def share_of_traffic(needed: Any, cache: float, bandwidth: Any, core_bandwidth: Any) -> Any:
     """The time to move bytes, as a share of the time from memory, in a benchmark that runs one shape again and again.
 
-    It finds all bytes in the shared cache if the `needed` bytes of its tensors fit in there, and none if they need
-    twice as much room. What it finds moves as fast as cores move it, but no slower than memory does.
+    The benchmark finds all bytes in the shared cache if the `needed` bytes of its tensors fit in there, and none if
+    they need twice as much room. Found bytes move as fast as cores move them, but no slower than memory does.
+
+    Args:
+        needed: the bytes of the benchmark's tensors.
+        cache: the bytes of the shared cache.
+        bandwidth: the bytes per second of the memory.
+        core_bandwidth: the bytes per second that all cores move.
 
     Source: ai-dynamo/aiconfigurator, collector/trtllm/collect_moe.py and collect_attn.py (one set of weights and inputs
     for all runs).
@@ -72,9 +78,9 @@ def share_of_traffic(needed: Any, cache: float, bandwidth: Any, core_bandwidth: 
     return 1.0 - share_found * np.maximum(1.0 - bandwidth / core_bandwidth, 0.0)
 
 
-def tool(c: Columns) -> str:
-    """The first word of the software: its name without its version."""
-    return str(c["software"][0]).partition(" ")[0] if "software" in c else ""
+def tool_name(columns: Columns) -> str:
+    """The name of the software without its version: the first word; empty if there is no such column."""
+    return str(columns["software"][0]).partition(" ")[0] if "software" in columns else ""
 
 
 def floats(column: Any) -> Array:

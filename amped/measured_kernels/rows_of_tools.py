@@ -21,7 +21,7 @@ def heads_of(text: str) -> set[str]:
 
 
 def rows_of_text(text: str, path: Path) -> tuple[list[str], Iterator[tuple[str, Cells]]]:
-    """The columns of a CSV table, and its rows, of which each has its place.
+    """The names of the columns of a CSV table, and its rows: the place of each (for messages) and its cells by column.
 
     Raises:
         FileError: while rows are taken, for a line with too few or too many cells.
@@ -42,7 +42,7 @@ def rows_of_text(text: str, path: Path) -> tuple[list[str], Iterator[tuple[str, 
 
 @contextmanager
 def placed(place: str, path: Path, advice: str = "correct it, or take it out") -> Iterator[None]:
-    """Gives what is wrong with a row its place, and says what to do about it.
+    """Adds the place of a row to what is wrong with the row, and says what to do.
 
     Raises:
         FileError: where a ValueError is raised inside.
@@ -54,10 +54,10 @@ def placed(place: str, path: Path, advice: str = "correct it, or take it out") -
 
 
 def positive(cells: Cells, column: str) -> float:
-    """The number of a cell.
+    """The number of a cell, which must be above 0.
 
     Raises:
-        ValueError: if it is no number above 0.
+        ValueError: if the cell is missing or is no number above 0.
     """
     try:
         value = float(cells.get(column, ""))

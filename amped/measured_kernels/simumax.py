@@ -32,14 +32,18 @@ WORDS = ("layout", "accumulate", "out_dtype", "stage", "grad", "dtype", "main_gr
 PART = re.compile(r"\s*(\w+)\s*=\s*([^,=]+?)\s*")
 
 
-def fits(raw: object) -> bool:
-    """Whether a JSON value is a machine of SimuMax's."""
-    inner = raw.get("accelerator") if isinstance(raw, Mapping) else None
-    return isinstance(inner, Mapping) and isinstance(inner.get("op"), Mapping)
+def is_own_format(raw: object) -> bool:
+    """Whether a JSON value is a machine of SimuMax: it has an accelerator with operators."""
+    accelerator = raw.get("accelerator") if isinstance(raw, Mapping) else None
+    return isinstance(accelerator, Mapping) and isinstance(accelerator.get("op"), Mapping)
 
 
 def read(raw: Mapping[str, Any], path: Path) -> FoundRows:
-    """The shapes of a machine.
+    """The measured shapes of a machine; sections and operators without shapes are counted as left out.
+
+    Args:
+        raw: the content of the file.
+        path: the file, for messages and as the name of a machine without one.
 
     Raises:
         FileError: for a shape or a number that is damaged, with its JSON path.
@@ -70,10 +74,10 @@ def read(raw: Mapping[str, Any], path: Path) -> FoundRows:
 
 
 def _shapes(operator: Any) -> Mapping[str, Any]:
-    """The shapes of an operator, each with its share of the peak.
+    """The shapes of an operator, each with its share of the peak; empty if the operator has none.
 
     Raises:
-        ValueError: for something else than an operator.
+        ValueError: if the value is no operator.
     """
     shapes = operator.get(SHAPES, {}) if isinstance(operator, Mapping) else None
     if not isinstance(shapes, Mapping):
@@ -82,7 +86,7 @@ def _shapes(operator: Any) -> Mapping[str, Any]:
 
 
 def _cells(shape: str) -> Cells:
-    """The columns of a shape, which is written as `m=4096, k=5120, …`.
+    """The cells of a shape by their columns; a shape is written as `m=4096, k=5120, …`.
 
     Raises:
         ValueError: for a shape that is written otherwise.
@@ -95,15 +99,15 @@ def _cells(shape: str) -> Cells:
 
 
 def _size(text: str) -> int | None:
-    """The whole number above 0 that a text is; None if it is none."""
+    """The whole number above 0 that a text writes; None if the text writes none."""
     return (int(text) if text.isdecimal() else 0) or None
 
 
 def _columns(kind: str, cells: Cells) -> Cells:
-    """The cells that amped's table has.
+    """The cells of a shape that amped's table has columns for.
 
     Raises:
-        ValueError: for a shape that lacks one.
+        ValueError: for a shape that lacks one of them.
     """
     missing = [name for name in KINDS[kind].shape if name not in cells]
     if missing:
@@ -121,10 +125,10 @@ def _left_because(operator: str, cells: Cells) -> str | None:
 
 
 def _positive(value: Any) -> float:
-    """A number above 0.
+    """The value as a number, which must be above 0.
 
     Raises:
-        ValueError: for another value.
+        ValueError: for any other value.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise ValueError(f"{quoted(value)} is no number above 0")

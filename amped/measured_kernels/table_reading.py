@@ -65,56 +65,61 @@ class MeasuredKernels:
 
 
 def read_table(path: Path) -> list[MeasuredKernels]:
-    """The kernels of one table, whose name tells its kind, grouped by what ran them.
+    """The kernels of one table, whose file name tells its kind, grouped by what ran them.
 
     Raises:
-        FileError: if it is no such table.
+        FileError: if the file is no table, or if a column or a number is missing or wrong.
     """
     kind, columns = KINDS[path.stem], columns_of(path)
     needed = (*kind.shape, *kind.measured)
     missing = ", ".join(quoted(name) for name in (*needed, "accelerator") if name not in columns)
     if missing:
         raise FileError(f"has no column {missing}", "add it, or leave the file out", file=str(path))
-    problems = [problem for name in needed for problem in _wrong(name, columns[name])]
+    problems = [problem for name in needed for problem in _problems_of_column(name, columns[name])]
     if problems:
         raise FileError(problems, file=str(path))
     return list(grouped(columns, kind))
 
 
 def grouped(columns: Mapping[str, Any], kind: KernelKind) -> Iterator[MeasuredKernels]:
-    """The kernels of some columns that are compared, grouped by what ran them."""
-    compared = np.flatnonzero(kind.is_compared(columns))
-    columns = {name: column[compared] for name, column in columns.items()}
-    if not len(compared):
+    """The kernels of some columns, grouped by what ran them; rows that amped does not compare are left out.
+
+    Args:
+        columns: the columns of a table, by name.
+        kind: the kind of its kernels.
+    """
+    compared_rows = np.flatnonzero(kind.is_compared(columns))
+    columns = {name: column[compared_rows] for name, column in columns.items()}
+    if not len(compared_rows):
         return
     names = [name for name in ("accelerator", "precision", *kind.library) if name in columns]
-    _, group = np.unique(_keys(columns, names), return_inverse=True)
-    kept_out = np.array([is_kept_out(shape) for shape in _keys(columns, kind.shape)])
+    _, group = np.unique(_rows_as_texts(columns, names), return_inverse=True)
+    kept_out = np.array([is_kept_out(shape) for shape in _rows_as_texts(columns, kind.shape)])
     for number in range(max(group) + 1):
         rows = np.flatnonzero(group == number)
-        c = {name: column[rows] for name, column in columns.items()}
+        part = {name: column[rows] for name, column in columns.items()}
         yield MeasuredKernels(
-            kind, str(c["accelerator"][0]), precision=str(c["precision"][0]) if "precision" in c else kind.precision,
-            library=" ".join(str(c[name][0]) for name in kind.library if name in c), columns=c, times=floats(kind.seconds(c)),
+            kind, str(part["accelerator"][0]), precision=str(part["precision"][0]) if "precision" in part else kind.precision,
+            library=" ".join(str(part[name][0]) for name in kind.library if name in part), columns=part, times=floats(kind.seconds(part)),
             kept_out=kept_out[rows],
         )  # fmt: skip
 
 
-def _wrong(name: str, column: Any) -> Iterator[Problem]:
-    """The first entry of a column of numbers that is not a number above 0; a window may be 0."""
+def _problems_of_column(name: str, column: Any) -> Iterator[Problem]:
+    """A problem for the first entry of a column of numbers that is not a number above 0; a window may be 0."""
     if name in TEXTS:
         return
     if np.issubdtype(column.dtype, np.number):
-        right = np.isfinite(column) & ((column > 0) | ((name == WINDOW) & (column == 0)))
+        is_right = np.isfinite(column) & ((column > 0) | ((name == WINDOW) & (column == 0)))
     else:
-        right = np.array([str(value).replace(".", "", 1).isdigit() for value in column])
-    for place in np.flatnonzero(~right)[:1]:
+        is_right = np.array([str(value).replace(".", "", 1).isdigit() for value in column])
+    for place in np.flatnonzero(~is_right)[:1]:
         what = f"{quoted(str(column[place]))} is no number above 0"
         yield Problem(what, f"row {place + 1}, column '{name}'", "correct it, or take the row out")
 
 
 def columns_of(path: Path) -> dict[str, Any]:
-    """The columns of a table as arrays.
+    """The columns of a table as arrays, by name.
 
     Raises:
         FileError: for a file that is no table.
@@ -128,20 +133,25 @@ def columns_of(path: Path) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _keys(columns: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+def _rows_as_texts(columns: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """For each row, the values of some columns as one text."""
     return [",".join(map(str, values)) for values in zip(*(columns[name] for name in names), strict=True)]
 
 
 def is_kept_out(shape: str) -> bool:
-    """Whether fits may not see a shape: one of five, drawn by its hash, so that all libraries keep out the same ones."""
+    """Whether fits may not see a shape: one of five, drawn by its hash, so that all libraries keep out the same."""
     return int(hashlib.sha256(shape.encode()).hexdigest(), 16) % PARTS == 0
 
 
 def chosen(
     kernels: Sequence[MeasuredKernels], accelerator: str | None, row_of: Callable[[str], str] = str
 ) -> list[MeasuredKernels]:
-    """The kernels of one accelerator, or all kernels if none is named; `row_of` gives the row that a name means.
+    """The kernels of one accelerator; all kernels if no accelerator is named.
+
+    Args:
+        kernels: measured kernels of any accelerator.
+        accelerator: the name of an accelerator.
+        row_of: gives the name of the row that a name in the tables means.
 
     Raises:
         ConfigError: if there are no such kernels.

@@ -28,11 +28,11 @@ from amped.measured_kernels.kinds import (
     OF_WEIGHTS,
     PRECISIONS,
     grouped_operators,
-    layout_operator,
     product_operator,
+    product_with_accumulation,
     quantizing_time,
 )
-from amped.measured_kernels.latent_attention import expands, latent_attention_operator
+from amped.measured_kernels.latent_attention import has_expansion, latent_attention_operator
 from amped.measured_kernels.predictor import BYTES_PER_CYCLE, Array, floats, share_of_traffic, texts
 from amped.measured_kernels.table_reading import WINDOW, MeasuredKernels
 from amped.theory.nouns.records import Operator, TimedKernels
@@ -45,40 +45,52 @@ LAYOUTS = {"TN": FORWARD, "NN": INPUT, "NT": WEIGHTS}
 STAGES = {"fwd": FORWARD, "bwd_grad_act": INPUT, OF_WEIGHTS: WEIGHTS}
 # A causal attention computes half of the scores.
 CAUSAL_SHARE = 0.5
+# The passes that some rows of measured kernels serve, the operator of all rows, and for each row whether it is meant.
 Part = tuple[tuple[str, ...], Operator, Any]
 
 
 def _products(k: MeasuredKernels, cache: float) -> Iterator[Part]:
+    """Products, which serve in all passes."""
     yield (FORWARD, INPUT, WEIGHTS), product_operator(k.columns, PRECISIONS[k.precision][0], cache), True
 
 
 def _layouts(k: MeasuredKernels, _: float) -> Iterator[Part]:
-    made = layout_operator(k.columns)
+    """For each layout, the products that have it, with its pass."""
+    product = product_with_accumulation(k.columns)
     for layout, phase in LAYOUTS.items():
-        yield (phase,), made, texts(k.columns["layout"]) == layout
+        yield (phase,), product, texts(k.columns["layout"]) == layout
 
 
 def _groups(k: MeasuredKernels, _: float) -> Iterator[Part]:
+    """For each stage, the grouped products that have it, with its pass."""
     forward, gradient = grouped_operators(k.columns)
     for stage, phase in STAGES.items():
         yield (phase,), gradient if phase == WEIGHTS else forward, texts(k.columns["stage"]) == stage
 
 
 def _attention(
-    phase: str, made: Callable[[Mapping[str, Any]], Operator]
+    phase: str, operator_of: Callable[[Mapping[str, Any]], Operator]
 ) -> Callable[[MeasuredKernels, float], Iterator[Part]]:
-    """A function for a causal attention; one with a window is left out, because its keys are not those of its shape."""
+    """A function for the causal attentions among some rows.
+
+    Attentions with a window are left out, because their keys are not those of their shape.
+
+    Args:
+        phase: the pass.
+        operator_of: gives the operator of the rows.
+    """
 
     def parts(k: MeasuredKernels, _: float) -> Iterator[Part]:
-        c = k.columns
-        is_whole = (c[WINDOW] == 0) | (c[WINDOW] >= c["tokens"]) if WINDOW in c else True
-        yield (phase,), made(c), is_whole & (texts(c.get("mask", "causal")) == "causal")
+        columns = k.columns
+        is_whole = (columns[WINDOW] == 0) | (columns[WINDOW] >= columns["tokens"]) if WINDOW in columns else True
+        yield (phase,), operator_of(columns), is_whole & (texts(columns.get("mask", "causal")) == "causal")
 
     return parts
 
 
 def _latent(k: MeasuredKernels, _: float) -> Iterator[Part]:
-    yield (FORWARD,), latent_attention_operator(k.columns), not expands(k.columns)
+    """Latent attentions; those with an expansion are left out: they do more than the operator of an estimate."""
+    yield (FORWARD,), latent_attention_operator(k.columns), not has_expansion(k.columns)
 
 
 # The kinds whose kernels are operators of an estimate. A whole mixture layer, a dispatch and a collective are not.
@@ -107,7 +119,7 @@ def timed_kernels(
 
     Args:
         path: a table of amped's or of another tool, a result of `amped bench run`, or a folder of these.
-        is_asked: whether a name in the tables is that of the accelerator.
+        is_asked: tells whether a name in the tables is that of the accelerator.
         cores: the accelerator's cores; they tell how long a library takes to convert factors to narrow formats.
         frequency: the cycles of a core per second, for the same.
         cache: bytes of the cache that all cores share, in which benchmarks find bytes again.
@@ -117,17 +129,25 @@ def timed_kernels(
         FileError: if a file cannot be read or is no such table.
     """
     return tuple(
-        _record(k, phases, made, rows, cores, frequency, cache if bandwidth else 0.0, bandwidth)
+        _record(k, phases, operator, rows, cores, frequency, cache if bandwidth else 0.0, bandwidth)
         for k in _read(path, _changed(path))
         if is_asked(k.accelerator) and k.precision in PRECISIONS and NAME_OF_KIND[id(k.kind)] in PARTS
-        for phases, made, counts in PARTS[NAME_OF_KIND[id(k.kind)]](k, cache)
-        if len(rows := np.flatnonzero(np.broadcast_to(counts, len(k))))
+        for phases, operator, is_part in PARTS[NAME_OF_KIND[id(k.kind)]](k, cache)
+        if len(rows := np.flatnonzero(np.broadcast_to(is_part, len(k))))
     )
 
 
 @lru_cache(maxsize=4)
 def _read(path: Path, changed: tuple[tuple[Path, int], ...]) -> list[MeasuredKernels]:
-    """All kernels that a path names; `changed` tells when these last changed, so that they are read again."""
+    """All measured kernels of a file, or of a folder and the folders in it.
+
+    Args:
+        path: the file or the folder.
+        changed: the files with the times of their last changes, so that changed files are read again.
+
+    Raises:
+        FileError: if a file cannot be read or is no table of measured kernels.
+    """
     del changed
     if is_folder(path):
         results = [kernels for file in results_of(path) for kernels in read_bench_result(file)]
@@ -139,7 +159,7 @@ def _read(path: Path, changed: tuple[tuple[Path, int], ...]) -> list[MeasuredKer
 
 
 def _changed(path: Path) -> tuple[tuple[Path, int], ...]:
-    """The files that a path names, with when each last changed; one that is gone meanwhile is left out."""
+    """The files that a path names, each with the time of its last change in ns; a file that is gone is left out."""
     files = files_below(path, *SUFFIXES) if is_folder(path) else [path]
     return tuple((file, file.stat().st_mtime_ns) for file in files if exists(file))
 
@@ -147,33 +167,45 @@ def _changed(path: Path) -> tuple[tuple[Path, int], ...]:
 def _record(
     k: MeasuredKernels,
     phases: tuple[str, ...],
-    made: Operator,
+    operator: Operator,
     rows: NDArray[np.int_],
     cores: float,
     frequency: float,
     cache: float,
     bandwidth: float,
 ) -> TimedKernels:
-    """Some rows of kernels of one kind; of those that ran one shape, the fastest."""
+    """The record of some rows (their places) of measured kernels; of rows with one shape, the fastest.
+
+    The operator has the shapes of all kernels. The sizes of the accelerator are those of `timed_kernels`.
+    """
 
     def column(value: Any) -> Array:
+        """The value of each kernel."""
         return np.broadcast_to(floats(value), len(k))
 
-    c, shape, entry = k.columns, made.mapped(column), PRECISIONS[k.precision][0]
+    columns, shape, entry = k.columns, operator.mapped(column), PRECISIONS[k.precision][0]
     sides = np.stack([shape.m, shape.n, shape.k, shape.batch, shape.both_widths], axis=-1)
     place = _fastest(sides, k.times, rows)
-    moved = prepared_bytes(c, entry) if k.kind is KINDS["attention_forward"] else 0.0
-    from_memory = moved * share_of_traffic(made.bytes + moved, cache, bandwidth, cores * frequency * BYTES_PER_CYCLE)
-    converting = quantizing_time(c, cores, frequency) if k.kind is KINDS["products"] else 0.0
+    moved = prepared_bytes(columns, entry) if k.kind is KINDS["attention_forward"] else 0.0
+    from_memory = moved * share_of_traffic(
+        operator.bytes + moved, cache, bandwidth, cores * frequency * BYTES_PER_CYCLE
+    )
+    converting = quantizing_time(columns, cores, frequency) if k.kind is KINDS["products"] else 0.0
     return TimedKernels(
-        k.library, made.kind, phases, precision=PRECISION_OF_FILE.get(k.precision, k.precision),
+        k.library, operator.kind, phases, precision=PRECISION_OF_FILE.get(k.precision, k.precision),
         operator=shape.mapped(lambda values: values[place]), time=k.times[place], converting=column(converting)[place],
-        prepared=column(from_memory)[place], share=CAUSAL_SHARE if made.kind == "fused_attention" else 1.0,
+        prepared=column(from_memory)[place], share=CAUSAL_SHARE if operator.kind == "fused_attention" else 1.0,
     )  # fmt: skip
 
 
-def _fastest(sides: NDArray[np.float64], times: NDArray[np.float64], among: NDArray[np.int_]) -> NDArray[np.int_]:
-    """For each different shape, the place of its least time."""
-    order = among[np.argsort(times[among], kind="stable")]
+def _fastest(sides: NDArray[np.float64], times: NDArray[np.float64], places: NDArray[np.int_]) -> NDArray[np.int_]:
+    """For each different shape, the place of its least time.
+
+    Args:
+        sides: the sizes of each kernel, a row for each kernel.
+        times: the time of each kernel.
+        places: the places that are looked at.
+    """
+    order = places[np.argsort(times[places], kind="stable")]
     _, first = np.unique(sides[order], axis=0, return_index=True)
     return order[np.sort(first)]

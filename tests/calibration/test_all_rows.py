@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from amped.base.errors import ConfigError
-from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, fitted_to_all, moves, overlaid
+from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, fitted_to_all, is_moved, overlaid
 from amped.calibration.leave_out import Left, refits
 from amped.calibration.listing import counts
 from amped.calibration.step_table import as_csv, behind, read_csv, shipped_numbers
@@ -78,7 +78,7 @@ def test_what_is_behind_a_number_survives_its_file(found):
         (12, 12, (MACHINES["A100 SXM 80GB" if n.row == "Ampere" else "H100 SXM"],)) for n in numbers
     ]
     assert all(n.error_fraction < 0.015 < 0.03 < n.error_fraction_without for n in numbers)
-    assert moves(found.frozen, found.values).sum(axis=0).tolist() == [12, 12]
+    assert is_moved(found.frozen, found.values).sum(axis=0).tolist() == [12, 12]
     again = read_csv(as_csv(numbers))
     assert [(n.row, n.column, n.sources) for n in again] == [(n.row, n.column, n.sources) for n in numbers]
     assert [n.without_accelerator for n in again] == [pytest.approx(n.without_accelerator, rel=1e-3) for n in numbers]

@@ -27,12 +27,12 @@ from amped.measured_kernels.experts import (
 from amped.measured_kernels.kinds import PACKING, collective_time, host_factor
 from amped.measured_kernels.latent_attention import (
     copied_bytes,
-    expands,
     expansion_operator,
+    has_expansion,
     latent_attention_operator,
     latent_attention_time,
 )
-from amped.measured_kernels.predictor import timed
+from amped.measured_kernels.predictor import operator_time
 from amped.tables.tables import Tables
 
 PROMPT = {"batch": 2, "tokens": 1024, "heads": 8, "key_value_heads": 2, "head_dimension": 128, "window": 0}
@@ -137,8 +137,8 @@ LATENT = {"batch": 2, "tokens": 1024, "heads": 8}
 class TestALatentAttention:
     def test_alone_is_that_of_the_operator(self):
         own = columns(**LATENT, software="TRTLLM 1.3")
-        assert latent_attention_time(own, predictor()) == timed(latent_attention_operator(own), predictor())
-        assert not expands(own)
+        assert latent_attention_time(own, predictor()) == operator_time(latent_attention_operator(own), predictor())
+        assert not has_expansion(own)
 
     def test_is_expanded_by_one_library(self):
         """2048 tokens · 512 · 8 heads · 256 entries of keys and values; nothing is padded on Hopper."""
@@ -148,10 +148,10 @@ class TestALatentAttention:
         assert made.read + made.written == 2 * (2 * 2048 * 512 + 2048 * 2048)
         copied = 16_384 * 2 * (128 + 192)
         assert copied_bytes(own, False) == copied
-        alone = timed(latent_attention_operator(own), predictor()) + timed(made, predictor())
+        alone = operator_time(latent_attention_operator(own), predictor()) + operator_time(made, predictor())
         bandwidth = predictor().rates.streams.bandwidth
         assert latent_attention_time(own, predictor()) == pytest.approx(alone + copied / bandwidth)
-        assert expands(own)
+        assert has_expansion(own)
 
     def test_pads_values_where_its_attention_needs_them_as_wide_as_keys(self):
         """Joined keys 128 + 192 entries for each row, padded values 128 + 192, outputs cut and put in place 4 · 128."""
@@ -159,7 +159,7 @@ class TestALatentAttention:
         assert copied_bytes(own, True) == 16_384 * 2 * 1152
         wide = latent_attention_operator(own, 192)
         assert wide.flops / latent_attention_operator(own).flops == pytest.approx(384 / 320)
-        parts = timed(wide, a100) + timed(expansion_operator(own), a100)
+        parts = operator_time(wide, a100) + operator_time(expansion_operator(own), a100)
         copied = 16_384 * 2 * 1152 / a100.rates.streams.bandwidth
         assert latent_attention_time(own, a100) == pytest.approx(parts + copied)
 
