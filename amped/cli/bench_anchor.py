@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +62,6 @@ def anchor(
     from amped.kernels.running import timer_of
     from amped.kernels.torch_import import chosen_device, chosen_format
 
-    options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
     where, make = chosen_device(device), _function(module)
     dtype, fresh = chosen_format(dtype, where), bench_run.prepared(where, 1, __version__)
@@ -74,7 +72,7 @@ def anchor(
     products = sum(kinds["products"] for kinds in found["parts"].values())
     own = anchoring.rows_of(fresh, tables, row, dtype, 3 * shape.linear_flops / products, (command_line(), __version__))
     content = anchoring.content_of(found, fresh, settings, own, module or "")
-    write_atomically(output, json.dumps(content, indent=1) + "\n")
+    write_atomically(output, options.as_json(content) + "\n")
     times = ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in found["seconds"].items())
     options.tell(f"{fresh['device']['name']}: {times}; written to {output}")
     options.tell(f"use it: {command('calibrate', '--anchor', output)}")

@@ -99,7 +99,6 @@ class Outputs:
         if self.report is not None:
             from amped.base.extras import from_extra
 
-            options.refuse_existing(self.report, "--report")
             options.refuse_unwritable(self.report, "--report")
             from_extra("jinja2", "report", "a report")
         if self.keep_all and self.written not in ("csv", "parquet"):
@@ -132,15 +131,14 @@ class Outputs:
         from amped.report.plot_choice import drawing
 
         rows = {category: name for name, category in ROW_NAMES.items()}
-        own = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
-        each, along = (tuple(map(aliases().canonical, some)) for some in (wanted.each, options.names(self.along)))
-        swept = list(dict.fromkeys(map(aliases().canonical, own)))
+        names = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
+        swept, along = ([*map(aliases().canonical, some)] for some in (names, options.names(self.along)))
         front = (aliases().asked(wanted.pareto[0]), aliases().asked(wanted.pareto[1])) if wanted.pareto else None
-        found = drawing(self.plot, swept, along or each, front)
-        if each and found.names and {*each} != {*found.names}:
-            told = f"the plot needs the best of each {', '.join(found.names)}, and --each asks for another"
-            raise ConfigError(told, "leave --each out, or name the same by --along")
-        return found
+        plot = drawing(self.plot, list(dict.fromkeys(swept)), along or wanted.each, front)
+        if wanted.each and plot.names and {*wanted.each} != {*plot.names}:
+            problem = f"the plot needs the best of each {', '.join(plot.names)}, and --each asks for another"
+            raise ConfigError(problem, "leave --each out, or name the same by --along")
+        return plot
 
     def needed(self, wanted: Options, drawn: Drawing | None) -> Options:
         """The options, with the groups or the front that the plot needs."""
@@ -149,7 +147,6 @@ class Outputs:
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
-
         return self.output or output_file(self.output_dir or Path(), name)
 
     def _write(self, form: str, content: str | bytes) -> None:
@@ -191,7 +188,7 @@ class Outputs:
         from amped.exploration.answer import settings
         from amped.report.page.topics import asked_of, found_topics
 
-        if found.search is None or not found.best:
+        if not found.best:
             raise ConfigError("no mapping keeps every rule: there is nothing to report", "see what removes them")
         best = asked_of(asking, settings(found.search, found.best[0]))
         options.tell(write_page(self.report, [best], found_topics(found, best, options.tell)))
@@ -252,8 +249,8 @@ def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for:
         _save_launches(asked, written, launch_for)
     formulas = asked.question.formulas
     also = (*options.table_words(asked.question.lookup_tables), *(("--formulas", formulas) if formulas else ()))
-    told = command("estimate", "--config", written[0], *also)
-    options.tell(f"the best {len(written)} are written to {folder}; run one: {told}")
+    estimate = command("estimate", "--config", written[0], *also)
+    options.tell(f"the best {len(written)} are written to {folder}; run one: {estimate}")
 
 
 def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str) -> None:
@@ -274,7 +271,7 @@ def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes
     from amped.report.exploring_plots import distribution, figure
     from amped.report.plots import as_image
 
-    told = title(asked, found.search.sweeps.by_user if found.search else {})
+    heading = title(asked, found.search.sweeps.by_user)
     if drawn.kind == "histogram":
-        return as_image(distribution(found.histogram, found.objective, found.best[0][found.objective], told))
-    return as_image(figure(drawn, found.groups.values(), found.front, found.objective, told))
+        return as_image(distribution(found.histogram, found.objective, found.best[0][found.objective], heading))
+    return as_image(figure(drawn, found.groups.values(), found.front, found.objective, heading))

@@ -44,7 +44,6 @@ def report(
     from amped.report.page.beside import LETTERS
     from amped.report.page.topics import asked_of, topics
 
-    options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
     if names and len(names) > len(LETTERS):
         raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {len(LETTERS)}")
