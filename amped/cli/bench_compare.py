@@ -62,8 +62,7 @@ def compare(
         ]
         typer.echo(written(names, [dict(zip(names, row, strict=True)) for row in rows]), nl=False)
     else:
-        left_out = [f"not compared: {count} of {name}" for name, count in report.left_out.items()]
-        options.show(comparison(report.families, report.worst, left_out))
+        options.show(comparison(report))
     if plot:
         from amped.report.bench_plots import kernel_scatter
 

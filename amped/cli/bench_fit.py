@@ -56,10 +56,7 @@ def fit(
     else:
         from amped.report.benching import calibration
 
-        network = fitted.network and fitted.network.as_plain()
-        options.show(
-            calibration(fitted.machine.name, fitted.values, fitted.strata, fitted.refused, fitted.layouts, network)
-        )
+        options.show(calibration(fitted))
     if not dry_run:
         for path in write_rows(output, rows, replace):
             options.tell(f"written to {path}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
-from amped.cli.bench_anchor import PLAIN
+from amped.cli.bench_anchor import PLAIN, quantities
 from amped.cli.bench_fit import coefficients_of
 from amped.kernels.formats import FORMATS
 from amped.theory.nouns.parallelisms import WRITTEN
@@ -66,15 +66,10 @@ def step(
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
     """The dense network of a config, and its micro-batch. The mapping, and whether it can run, do not matter."""
-    from amped.engine.evaluate import run
-    from amped.engine.resolve import plan
-    from amped.estimation.estimation import Estimation
-
     names = ("layers", "dimensionality", "attention_heads", "key_value_heads", "feedforward_dimension", "vocabulary_size",
              "context")  # fmt: skip
     switches = ("gated_mlp", "tied_embeddings")
-    wanted = (*names, *switches, "microbatch_size")
-    e = Estimation(asked, run(plan(asked.catalogue, wanted, asked.sources), asked.sources.given))
+    e = quantities(asked, *names, *switches, "microbatch_size")
     network: dict[str, Any] = {name: round(e[name]) for name in names}
     if network["dimensionality"] % network["attention_heads"] or network["vocabulary_size"] < 1:
         raise ConfigError(

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
 from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import ConfigError
@@ -149,9 +147,9 @@ class Outputs:
     def _path(self, name: str) -> Path:
         return self.output or output_file(self.output_dir or Path(), name)
 
-    def _write(self, form: str, content: str | bytes) -> None:
-        """Writes a table, or rows, to the file that the user names, or to one of that form."""
-        options.write_file(self._path(f"explore.{'txt' if form == 'table' else form}"), content)
+    def _file(self, form: str) -> Path | None:
+        """The file for a table, or for rows: the one that the user names, or one of that form; none for the screen."""
+        return None if self.on_screen else self._path(f"explore.{'txt' if form == 'table' else form}")
 
     @contextmanager
     def every(self) -> Iterator[Keep | None]:
@@ -195,21 +193,16 @@ class Outputs:
 
     def tell_sweep(self, done: sweeping.Swept) -> None:
         """Shows or writes the table of a sweep."""
-        if self.on_screen:
-            sweeping.tell(done, self.written)
-            return
-        self._write(self.written, sweeping.content(done, self.written))
+        sweeping.tell(done, self.written, path=self._file(self.written))
 
     def tell_ranking(self, found: Exploration) -> None:
         """Shows or writes the ranking; if every candidate goes to standard output, the ranking does not."""
-        form = "table" if self.keep_all else self.written
-        if not (self.keep_all or self.on_screen):
-            self._write(form, _content(found, form))
-        elif form != "table":
-            typer.echo(_content(found, form), nl=False)
-        elif not (self.keep_all and self.on_screen):
-            from amped.report.ranking import ranking
+        from amped.report.ranking import ranking
 
+        if not self.keep_all:
+            form = self.written
+            options.put(form, lambda: ranking(found), lambda form: _content(found, form), self._file(form))
+        elif not self.on_screen:
             options.show(ranking(found))
 
 
@@ -229,14 +222,11 @@ def _closed(form: str, stream: Any) -> Iterator[Keep]:
 
 
 def _content(found: Exploration, form: str) -> str | bytes:
-    """The exploration as the content of a file."""
-    from amped.report.ranking import ranking
+    """The exploration as JSON, CSV or Parquet."""
     from amped.report.rows_formats import as_csv, as_parquet
 
     if form == "json":
         return options.as_json(found.to_dict(), allow_nan=False) + "\n"
-    if form == "table":
-        return options.plain(ranking(found))
     write = as_csv if form == "csv" else as_parquet
     return write(found.columns, found.best)
 

@@ -251,6 +251,18 @@ def write_file(path: Path, content: str | bytes) -> None:
     tell(f"written to {write_atomically(path, content)}")
 
 
+def put(
+    form: str, table: Callable[[], RenderableType], content: Callable[[str], str | bytes], path: Path | None = None
+) -> None:
+    """Prints a result, or writes it: as a table for people, or what `content` gives for another form."""
+    if path is not None:
+        write_file(path, plain(table()) if form == "table" else content(form))
+    elif form == "table":
+        show(table())
+    else:
+        typer.echo(content(form), nl=False)
+
+
 def print_or_write(text: str, path: Path | None, more: str) -> None:
     """Prints a text; or writes it, and says where it is and more."""
     typer.echo(text if path is None else f"written to {write_atomically(path, text)}{more}", nl=path is not None)

@@ -47,8 +47,7 @@ def report(
     options.refuse_unwritable(output, "--output")
     if names and len(names) > len(LETTERS):
         raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {len(LETTERS)}")
-    every: list[str | None] = [*names] if names else [None]
-    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in every]
+    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in names or (None,)]
     typer.echo(write_page(output, asked, topics(asked, options.tell)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amped.base.aliases import aliases
@@ -114,26 +115,16 @@ def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
     return Swept(best, "training_time", time.perf_counter() - started)
 
 
-def content(done: Swept, form: str) -> str:
-    """A sweep as the content of a file or of standard output: json, csv or a table."""
-    from amped.report import sweeping as report
+def tell(done: Swept, form: str, hint: str = "", path: Path | None = None) -> None:
+    """Prints a sweep, or writes it."""
+    from amped.report.sweeping import as_csv, sweep
 
-    if form == "json":
+    def content(form: str) -> str:
+        """The sweep as CSV or JSON."""
+        if form == "csv":
+            return as_csv(done.lines)
         rows = [line.to_dict() for line in done.lines]
         counts = {name: sum(row[name] for row in rows) for name in ("candidates", "feasible")}
         return options.as_json(counts | {"elapsed_time": done.seconds, "best": rows}, allow_nan=False) + "\n"
-    if form == "csv":
-        return report.as_csv(done.lines)
-    return options.plain(report.sweep(done.lines, done.objective, done.seconds))
 
-
-def tell(done: Swept, form: str, hint: str = "") -> None:
-    """Prints a sweep."""
-    import typer
-
-    if form != "table":
-        typer.echo(content(done, form), nl=False)
-        return
-    from amped.report.sweeping import sweep
-
-    options.show(sweep(done.lines, done.objective, done.seconds, hint))
+    options.put(form, lambda: sweep(done.lines, done.objective, done.seconds, hint), content, path)

@@ -98,7 +98,7 @@ def select(
         from amped.report.tensor_layouts import plan_lines, plan_summary
 
         options.show(plan_lines(plan.layouts))
-        typer.echo(plan_summary(plan.strategy, plan.predicted_us, plan.lower_bound_us, plan.gap))
+        typer.echo(plan_summary(plan))
     if out is not None:
         options.tell(f"written to {write_plan(plan, out)}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +56,7 @@ class Comparison:
     output_dir: Path | None = None
     lookup_tables: options.Folders = None
 
-    @functools.cached_property
+    @property
     def form(self) -> str:
         """The form to print: the one that the user asks for, or the one that the file's name ends in."""
         by_suffix = {".json": "json", ".csv": "csv", ".md": "markdown"}
@@ -99,12 +98,7 @@ def validate(asked: Comparison) -> None:
     else:
         options.refuse_existing(asked.output, "--output")
         rows = residuals(asked.table, asked.lookup_tables)
-        if asked.output is not None:
-            options.write_file(asked.output, _text(rows, asked))
-        elif form == "table":
-            options.show(_table(rows, asked))
-        else:
-            typer.echo(_text(rows, asked), nl=False)
+        options.put(form, lambda: _table(rows, asked), lambda form: _text(rows, form, asked), asked.output)
         if asked.plot:
             from amped.report.scatter import scatter_plot
 
@@ -149,22 +143,20 @@ def _table(rows: Sequence[Residual], asked: Comparison) -> RenderableType:
     return by_group(rows, By(asked.by)) if asked.by else accuracy_screen(rows)
 
 
-def _text(rows: Sequence[Residual], asked: Comparison) -> str:
-    """The result as text."""
+def _text(rows: Sequence[Residual], form: str, asked: Comparison) -> str:
+    """The result for programs, or as Markdown."""
     from amped.report.accuracy import as_csv, as_json, as_markdown, taken, taken_as_csv
     from amped.validation.accuracy import By
 
-    if asked.assumed and asked.form in ("json", "csv"):
-        return taken_as_csv(rows) if asked.form == "csv" else options.as_json({"rows": taken(rows)}) + "\n"
-    if asked.form == "json":
+    if asked.assumed and form in ("json", "csv"):
+        return taken_as_csv(rows) if form == "csv" else options.as_json({"rows": taken(rows)}) + "\n"
+    if form == "json":
         return options.as_json(as_json(rows, By(asked.by or "source")), allow_nan=False) + "\n"
-    if asked.form == "residuals":
+    if form == "residuals":
         from amped.calibration.leave_out import Left, errors_without
         from amped.estimation.validated import as_file
         from amped.validation.residuals import validated_runs
 
         without = (errors_without(rows, by) for by in (Left.SOURCE, Left.ACCELERATOR))
         return as_file(validated_runs(rows, *without))
-    if asked.form == "table":
-        return options.plain(_table(rows, asked))
-    return as_csv(rows) if asked.form == "csv" else as_markdown(rows) + "\n"
+    return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"

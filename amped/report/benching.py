@@ -16,29 +16,27 @@ PARTS = (("part",), ("family",))
 
 
 @drawn
-def calibration(
-    machine: str,
-    values: Mapping[str, float],
-    strata: Sequence[Any],
-    refused: Mapping[str, str],
-    layouts: Mapping[str, float],
-    network: Mapping[str, Any] | None = None,
-) -> Iterator[Part]:
-    """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted."""
-    yield f"Coefficients of {machine}", "bold"
-    known = catalogue()
-    yield table(("coefficient", "value"), [(name, human.value(v, known[name].mark.unit)) for name, v in values.items()])
+def calibration(fitted: Any) -> Iterator[Part]:
+    """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted.
+
+    It takes what `amped.kernels.calibration.calibrated` gives.
+    """
+    yield f"Coefficients of {fitted.machine.name}", "bold"
+    values = ((name, human.value(v, catalogue()[name].mark.unit)) for name, v in fitted.values.items())
+    yield table(("coefficient", "value"), values)
     yield ""
-    if network:
-        yield _links(network)
+    if fitted.network:
+        yield _links(fitted.network.as_plain())
         yield ""
-    if strata:
-        errors = ((*_part(s), human.percent(s.train), human.percent(s.held_out), f"{s.bias:+.1%}") for s in strata)
+    if fitted.strata:
+        errors = (
+            (*_part(s), human.percent(s.train), human.percent(s.held_out), f"{s.bias:+.1%}") for s in fitted.strata
+        )
         yield table(("family", "part", "records", "error", "held out", "bias"), errors, *PARTS)
     yield ""
-    yield from (f"{name}: {reason}" for name, reason in refused.items())
-    if layouts:
-        yield f"products by layout, relative to TN: {', '.join(f'{n} {v:.3f}' for n, v in layouts.items())}"
+    yield from (f"{name}: {reason}" for name, reason in fitted.refused.items())
+    if fitted.layouts:
+        yield f"products by layout, relative to TN: {', '.join(f'{n} {v:.3f}' for n, v in fitted.layouts.items())}"
     yield "error: mean absolute, by the fit to all records; held out: each half by a fit to the other"
 
 
@@ -59,22 +57,22 @@ def _links(network: Mapping[str, Any]) -> Table:
 
 
 @drawn
-def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence[str]) -> Iterator[Part]:
-    """Errors by family, the worst records, and the records that were not compared."""
+def comparison(report: Any) -> Iterator[Part]:
+    """Errors by family, the worst records, and those that were not compared; of what `amped.kernels.comparing` gives."""
     errors = (
         (*_part(f), f"{f.mape:.1%}", f"{f.bias:+.1%}", f"{f.p90:.1%}", f"{f.largest:.1%}", f"{f.time_weighted:.1%}",
          "" if f.r_squared is None else f"{f.r_squared:.3f}")
-        for f in families
+        for f in report.families
     )  # fmt: skip
     yield table(("family", "part", "records", "error", "bias", "p90", "largest", "by time", "R2"), errors, *PARTS)
     yield ("\nWorst", "bold")
     rows = (
         (p.name + (f" ({', '.join(p.flags)})" if p.flags else ""), human.duration(p.measured),
          human.duration(p.predicted), f"{p.error:+.1%}")
-        for p in worst
+        for p in report.worst
     )  # fmt: skip
     yield table(("kernel", "measured", "predicted", "error"), rows, wrapped=("kernel",))
-    yield from (left_out)
+    yield from (f"not compared: {count} of {name}" for name, count in report.left_out.items())
 
 
 @drawn

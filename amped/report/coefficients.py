@@ -55,11 +55,10 @@ def _line(c: Listed) -> tuple[str, ...]:
 
 
 def _bounds(c: Listed) -> str:
-    mark = "*" if c.fittable else ""
-    ends = [None if end is None else _short(end, c.unit) for end in (c.lowest, c.highest)]
-    if ends[0] and ends[1]:
-        return f"{_between(ends[0], ends[1])}{mark}"
-    return f"from {ends[0]}" if ends[0] else f"to {ends[1]}" if ends[1] else ""
+    low, high = ("" if end is None else _short(end, c.unit) for end in (c.lowest, c.highest))
+    if low and high:
+        return f"{_between(low, high)}{'*' * c.fittable}"
+    return f"from {low}" if low else high and f"to {high}"
 
 
 def _span(values: Sequence[float], unit: str) -> str:

@@ -53,7 +53,7 @@ def ratio(number: float) -> str:
 _TOLD: dict[str, Callable[[float], str]] = {
     "boolean": lambda number: "yes" if number else "no",
     "s": duration,
-    "1": lambda number: ratio(number),
+    "1": ratio,
     "count": count,
     "dollar": lambda number: f"{money(number)} USD",
     "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",

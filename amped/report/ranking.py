@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from amped.base.aliases import aliases
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
@@ -44,7 +43,7 @@ def ranking(found: Exploration) -> Iterator[Part]:
         yield NO_HEADROOM, "yellow"
     yield from _tables(found, found.best)
     for name, rows in found.groups.items():
-        yield f"\nbest of {_group(found, name)}"
+        yield f"\nbest of {words(found.search.request.options.each, json.loads(name))}"
         yield from _tables(found, rows)
     if found.front:
         yield ("\nPareto front", "bold")
@@ -61,13 +60,6 @@ def ranking(found: Exploration) -> Iterator[Part]:
     yield ("degrees are inside the node x across nodes; micro is the micro-batch", "dim")
 
 
-def _group(found: Exploration, name: str) -> str:
-    """The values of a group, each with its name if the search is known."""
-    values = json.loads(name)
-    names = [aliases().canonical(each) for each in found.search.request.options.each] if found.search else []
-    return words(names or [""] * len(values), values)
-
-
 def _headline(found: Exploration) -> Iterator[str]:
     wished = " and every wish" if found.wishes else ""
     yield (f"{found.candidates:,} candidates, {found.feasible:,} keep every rule{wished} and fit in memory "
@@ -78,34 +70,35 @@ def _headline(found: Exploration) -> Iterator[str]:
 
 def in_the_way(found: Exploration, row: Row) -> str:
     """The best candidate that is not feasible, and what it would need."""
-    told = f"{axis_label(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
+    result = f"{axis_label(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
     place = "Better, but not feasible" if found.feasible else "The nearest"
-    return f"{place}: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
+    return f"{place}: {result} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
 
 
 def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
     """Rows as tables, and the swept values that all of them share."""
     swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
-    own = [found.objective] if found.objective not in SHOWN else []
-    told = [*own, *(name for name in swept if name not in alike)]
-    others = {SHORT.get(name, axis_label(name)): [_told(found, row, name) for row in rows] for name in told}
-    yield _ranked(_columns(rows) | others, len(rows))
+    objective = [found.objective] if found.objective not in SHOWN else []
+    names = [*objective, *(name for name in swept if name not in alike)]
+    others = {SHORT.get(name, axis_label(name)): [_value(found, row, name) for row in rows] for name in names}
+    yield _ranked(_columns(rows) | others)
     if alike:
-        same = ", ".join(f"{axis_label(name)} {_told(found, rows[0], name)}" for name in alike)
+        same = ", ".join(f"{axis_label(name)} {_value(found, rows[0], name)}" for name in alike)
         yield f"all: {same}", "dim"
 
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:
-    """The columns of every ranking, by head; the batch size if there are several, context parallelism if it is used."""
+    """The columns of every ranking, by head, the rank first; the batch size if there are several, context parallelism if it is used."""
     shown = [
         k for k in PLACED_KINDS if k not in OF_TOKENS or any(row.get(f"{k}_parallel_degree", 1) != 1 for row in rows)
     ]
     several = len({row["batch_size"] for row in rows}) > 1
     lacking = [row["missing_memory_bytes"] for row in rows if "missing_memory_bytes" in row]
     return {
-        **({"lacks": [human.value(each, "byte") for each in lacking]} if lacking else {}),
+        "rank": [f"{rank}" for rank in range(1, len(rows) + 1)],
+        **({"lacks": [human.value(bytes_, "byte") for bytes_ in lacking]} if lacking else {}),
         "training": [human.duration(row["training_time"]) for row in rows],
         "step": [human.duration(row["step_time"]) for row in rows],
         "MFU": [human.percent(row["model_flops_utilization"]) for row in rows],
@@ -121,15 +114,14 @@ def _placed(row: Row, kind: str) -> str:
     return f"{row[f'intra_node_{kind}_parallel_degree']:g}x{row[f'inter_node_{kind}_parallel_degree']:g}"
 
 
-def _ranked(columns: dict[str, list[str]], rows: int) -> Table:
-    """The columns as a table behind the rank of each row."""
-    columns = {"rank": [f"{rank}" for rank in range(1, rows + 1)]} | columns
+def _ranked(columns: dict[str, list[str]]) -> Table:
+    """The columns as a table, each as wide as its widest cell."""
     made = table(columns, zip(*columns.values(), strict=True), (), columns, gap=1)
     for column, cells in zip(made.columns, columns.values(), strict=True):
         column.justify, column.min_width = "right", max(map(len, cells))
     return made
 
 
-def _told(found: Exploration, row: Row, name: str) -> str:
+def _value(found: Exploration, row: Row, name: str) -> str:
     """A value of a row; a dash if its formulas do not use the name."""
     return human.value(row[name], found.units.get(name, unit_of(name) or "1")) if name in row else "-"

@@ -7,6 +7,7 @@ inputs are known badly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from amped.report import human, plots
@@ -22,8 +23,8 @@ BESIDE = 1.03
 Point = tuple[Residual, float, float]
 
 
-def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
-    """Predicted against measured times of a step, their errors, and both for memory if it was measured."""
+def scatter_plot(rows: Sequence[Residual]) -> bytes:
+    """As a PNG: predicted against measured times of a step, their errors, and both for memory if it was measured."""
     known_well_first = sorted(rows, key=lambda r: not r.trusted)
     times: list[Point] = [(r, *r.times) for r in of_time(known_well_first) if r.times]
     memory: list[Point] = [
@@ -45,13 +46,13 @@ def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
             plots.log_ticks(axis)
             axis.set_tick_params(labelsize=8)
     if kinds:
-        figure.legend(*plots.once(*panels[:, 0]), loc="outside lower center", ncols=6, fontsize=9, frameon=False)
+        figure.legend(*plots.once(*panels[:, 0]), ncols=6, **plots.LEGEND)
     else:
         plots.nothing(panels[0][0], "nothing that was measured could be predicted")
         panels[0][1].set_axis_off()
-    every, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
-    figure.suptitle(f"{len(every)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
-    return plots.image(figure, suffix)
+    measured, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
+    figure.suptitle(f"{len(measured)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
+    return plots.image(figure, "png")
 
 
 def _kind(r: Residual) -> str:
@@ -60,12 +61,10 @@ def _kind(r: Residual) -> str:
 
 
 def _title(rows: Sequence[Residual]) -> str:
-    means = [
-        (accuracy(some).mean_absolute_error_fraction, accuracy(some).groups) for some in by_confidence(rows).values()
-    ]
-    told = [f"{mean * 100:.1f} % ({name}, {number} groups)"
-            for (mean, number), name in zip(means, ("full", "hollow"), strict=True) if mean is not None]  # fmt: skip
-    return f"mean error {', '.join(told)}"
+    errors = zip(("full", "hollow"), map(accuracy, by_confidence(rows).values()), strict=True)
+    means = [f"{a.mean_absolute_error_fraction * 100:.1f} % ({name}, {a.groups} groups)"
+             for name, a in errors if a.mean_absolute_error_fraction is not None]  # fmt: skip
+    return f"mean error {', '.join(means)}"
 
 
 def _styles(rows: Sequence[Residual]) -> dict[str, tuple[str, str]]:
@@ -99,11 +98,6 @@ def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[st
 
 def _spread(heights: Sequence[float]) -> list[float]:
     """Heights in ascending order moved as little as needed, so that names stand apart and none above the panel."""
-    found: list[float] = []
-    for height in heights:
-        found.append(max(height, found[-1] + APART) if found else height)
-    top = 1.0
-    for place in reversed(range(len(found))):
-        found[place] = top = min(found[place], top)
-        top -= APART
-    return found
+    upward = accumulate(heights, lambda below, height: max(height, below + APART))
+    downward = accumulate([1.0 + APART, *reversed([*upward])], lambda above, height: min(height, above - APART))
+    return [*downward][:0:-1]

@@ -37,13 +37,13 @@ def plan_lines(layouts: Mapping[str, str]) -> Table:
     return table(("tensor", "layout") * 4, [[text for pair in line for text in pair] for line in lines])
 
 
-def plan_summary(strategy: str, predicted: float | None, bound: float | None, gap: float | None) -> str:
-    """The time that a plan is predicted to take, in a sentence."""
-    if predicted is None or bound is None or gap is None:
-        return f"strategy {strategy}; nothing measured"
+def plan_summary(plan: Any) -> str:
+    """The time that a plan (`amped.kernels.tensor_layouts.plan.Plan`) is predicted to take, in a sentence."""
+    if None in (plan.predicted_us, plan.lower_bound_us, plan.gap):
+        return f"strategy {plan.strategy}; nothing measured"
     return (
-        f"strategy {strategy}: {predicted / 1e3:.3f} ms predicted, {100 * gap:.2f} % above the sum of each operator's "
-        f"best ({bound / 1e3:.3f} ms)"
+        f"strategy {plan.strategy}: {plan.predicted_us / 1e3:.3f} ms predicted, {100 * plan.gap:.2f} % above the sum of "
+        f"each operator's best ({plan.lower_bound_us / 1e3:.3f} ms)"
     )
 
 

@@ -19,17 +19,19 @@ WIDTH, ROW, FRAME = 9.0, 0.36, 1.0
 MARGIN = 0.3
 
 
-def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
-    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as an image file."""
+def tornado_plot(found: Sensitivity, top: int) -> bytes:
+    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as a PNG."""
     drawn = ((_elasticities, found.elasticities[:top]), (_changes, found.changes[:top]))
     kinds = [(draw, effects) for draw, effects in drawn if effects]
-    figure, panels = plots.panels(WIDTH, [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME])
+    heights = [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME]
+    figure = plots.new_figure(WIDTH, sum(heights))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     for panel, (draw, effects) in zip(panels, kinds, strict=False):
         draw(panel, found, effects)
     if not kinds:
         plots.nothing(panels[0], f"nothing that was varied changes {axis_label(found.of)}")
     plots.titled(figure, f"{found.title}\n{axis_label(found.of)} {human.value(found.value, found.unit)}", WIDTH)
-    return plots.image(figure, suffix)
+    return plots.image(figure, "png")
 
 
 def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:

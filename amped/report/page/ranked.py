@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from amped.base.aliases import aliases
 from amped.estimation.parts import STEP_PARTS
 from amped.exploration.answer import Exploration
@@ -26,28 +24,24 @@ def ranked(found: Exploration) -> Section:
 
 def tried(found: Exploration) -> str:
     """How many mappings were tried and how many fit; where none does, what the nearest one needs."""
-    told = f"{found.candidates:,} mappings were tried, and {found.feasible:,} keep every rule and fit in memory."
-    told += f" {NO_HEADROOM}" if found.lacks_headroom else ""
-    return told if found.feasible else f"{told} Of the nearest one: {found.needs}."
+    counts = f"{found.candidates:,} mappings were tried, and {found.feasible:,} keep every rule and fit in memory."
+    counts += f" {NO_HEADROOM}" if found.lacks_headroom else ""
+    return counts if found.feasible else f"{counts} Of the nearest one: {found.needs}."
 
 
 def best(found: Exploration) -> Table:
     """The best mappings with their results."""
+    by_user = map(aliases().canonical, found.search.sweeps.by_user)
+    swept = [name for name in by_user if found.best and name in found.best[0]]
     columns = (
-        *(f"{name}|{axis_label(name)}" for name in _swept(found)), "mapping",
+        *(f"{name}|{axis_label(name)}" for name in swept), "mapping",
         "step_time|step|s", "training_time|training", *of_results(SHORT_HEADS), "chunks|virtual stages",
     )  # fmt: skip
     rows = [
-        (*(row.get(name) for name in _swept(found)), _in_words(found, row), row["step_time"], human.duration(row["training_time"]),
-         *map(row.__getitem__, SHORT_HEADS), row.get("virtual_pipeline_stages", 1.0)) for row in found.best
+        (*map(row.get, swept), _in_words(found, row), row["step_time"], human.duration(row["training_time"]),
+         *map(row.get, SHORT_HEADS), row.get("virtual_pipeline_stages", 1.0)) for row in found.best
     ]  # fmt: skip
     return table("The best mappings", columns, rows)
-
-
-def _swept(found: Exploration) -> Sequence[str]:
-    """The names that the user sweeps."""
-    own = found.search.sweeps.by_user if found.search else {}
-    return [name for name in map(aliases().canonical, own) if found.best and name in found.best[0]]
 
 
 def _steps(found: Exploration) -> Picture:
@@ -59,37 +53,33 @@ def _steps(found: Exploration) -> Picture:
         for place, row in enumerate(found.best, 1)
     ]
     first = found.best[0]
-    told = f"The first one takes {human.duration(first['step_time'])} a step: {_in_words(found, first)}."
+    sentence = f"The first one takes {human.duration(first['step_time'])} a step: {_in_words(found, first)}."
     how = {"along": "place", "values": names, "kinds": {n: KINDS[kind_of(n)] for n in names}, "lying": True,
            "head": "time of one step"}  # fmt: skip
-    return Picture("steps", "Steps of the best mappings", "stacked", told, table("Steps", columns, rows), how)
+    return Picture("steps", "Steps of the best mappings", "stacked", sentence, table("Steps", columns, rows), how)
 
 
 def _front(found: Exploration) -> Picture:
     """The mappings that no other beats in both results that the user named."""
-    one, other = (objective.name for objective in found.search.front) if found.search else ("", "")
+    one, other = (objective.name for objective in found.search.front)
     columns = (*of_results((one, other)), "mapping")
     rows = [(row[one], row[other], _in_words(found, row)) for row in found.front]
-    told = f"{len(rows)} mappings that no other beats in both {axis_label(one)} and {axis_label(other)}."
+    sentence = f"{len(rows)} mappings that no other beats in both {axis_label(one)} and {axis_label(other)}."
     how = {"x": one, "y": other, "name": "mapping", "line": True, "logarithmic": []}
     return Picture(
-        "front", f"{axis_label(one)} and {axis_label(other)}", "points", told, table("Front", columns, rows), how
+        "front", f"{axis_label(one)} and {axis_label(other)}", "points", sentence, table("Front", columns, rows), how
     )
 
 
 def _removed(found: Exploration) -> list[Table]:
     """How many mappings each rule and wish removes."""
-    if not found.removed:
-        return []
     rows = [(name.replace("_", " "), float(number)) for name, number in found.removed.items()]
-    return [table("What removes mappings", ("rule", "removed|mappings that break it"), rows)]
+    removed = table("What removes mappings", ("rule", "removed|mappings that break it"), rows)
+    return [removed] if rows else []
 
 
 def _in_words(found: Exploration, row: Row) -> str:
     """The mapping of a row; the sharding and the recomputation that somebody gave are not in it."""
-    given: Row = {"zero_stage": 0.0}
-    if found.search:
-        sources = found.search.scenario.sources
-        given |= sources.choices
-        given |= {name: value for name, value in sources.given.items() if isinstance(value, float)}
-    return mapping_in_words({**given, **row})
+    sources = found.search.scenario.sources
+    given = {name: value for name, value in sources.given.items() if isinstance(value, float)}
+    return mapping_in_words({"zero_stage": 0.0, **sources.choices, **given, **row})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from amped.estimation.breakdown import OperatorLine, layer_lines
@@ -50,11 +51,11 @@ def _axes(e: Estimation) -> dict[str, object]:
 
 def _in_words(e: Estimation, lines: Sequence[OperatorLine]) -> str:
     """What bounds the operators, by their share of the time of a layer."""
-    shares: dict[str, float] = {}
+    shares: dict[str, float] = defaultdict(float)
     for line in lines:
-        shares[line.bound] = shares.get(line.bound, 0.0) + line.share
-    largest = sorted(((bound, share) for bound, share in shares.items() if share >= LEAST_SHARE), key=lambda i: -i[1])
-    bounds = ", ".join(f"{human.percent(share, 0)} is bound by {bound}" for bound, share in largest)
+        shares[line.bound] += line.share
+    largest = sorted(shares.items(), key=lambda i: -i[1])
+    bounds = ", ".join(f"{human.percent(s, 0)} is bound by {bound}" for bound, s in largest if s >= LEAST_SHARE)
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return (f"Of the time of a layer's operators, {bounds}. The roof is {human.value(bandwidth, 'byte/s')} up to "
             f"{human.digits(peak / bandwidth)} flop per byte, then {human.value(peak, 'flop/s')}.")  # fmt: skip

@@ -116,18 +116,14 @@ def pareto(found: QuickSearch) -> Section:
 
 def _front(other: str, rows: Sequence[Row]) -> Picture:
     """The Pareto front of training time and another result."""
-    every = _points(other, rows)
+    names = [*dict.fromkeys(("training_time", other, *COMPARED, "memory_per_accelerator_bytes"))]
+    points = [[row[SIZE], *map(row.get, names), mapping_in_words(row)] for row in rows]
+    caption = f"Pareto front of training time and {other}"
     ends = [
         f"{human.duration(row['training_time'])} for {human.value(row[other], unit_of(other))}"
         for row in (rows[0], rows[-1])
     ]
-    told = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
+    sentence = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
     how = {"x": "training_time", "y": other, "name": "mapping", "group": SIZE, "logarithmic": []}
-    return Picture(f"pareto-{other}", f"Training time and {other}", "points", told, every, how)
-
-
-def _points(other: str, rows: Sequence[Row]) -> Table:
-    """A row for each mapping of a front."""
-    names = [*dict.fromkeys(("training_time", other, *COMPARED, "memory_per_accelerator_bytes"))]
-    values = [[row[SIZE], *map(row.get, names), mapping_in_words(row)] for row in rows]
-    return table(f"Pareto front of training time and {other}", (SIZES, *of_results(names), "mapping"), values)
+    values = table(caption, (SIZES, *of_results(names), "mapping"), points)
+    return Picture(f"pareto-{other}", f"Training time and {other}", "points", sentence, values, how)
