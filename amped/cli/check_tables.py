@@ -11,9 +11,7 @@ from amped.cli import options
 from amped.theory.language.catalogue import catalogue
 
 
-def check_tables(
-    folder: Path | None = None,
-) -> None:
+def check_tables(folder: Path | None = None) -> None:
     """Check lookup tables: units, dense peaks, bandwidths per direction, parameter counts, names that clash.
 
     Example: amped check-tables

@@ -8,11 +8,7 @@ from amped.cli import options
 from amped.theory.language.catalogue import catalogue
 
 
-def coefficients(
-    filter_text: str = "",
-    as_json: bool = False,
-    lookup_tables: options.Folders = None,
-) -> None:
+def coefficients(filter_text: str = "", as_json: bool = False, lookup_tables: options.Folders = None) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
 
     A coefficient belongs to an accelerator (or its generation), a precision, a system or a software stack, never to a

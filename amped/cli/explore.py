@@ -92,12 +92,7 @@ def explore(
 
 
 def _explored(
-    asking: options.Asking,
-    sweeps: sweeping.Sweeps,
-    wanted: Options,
-    run: Run,
-    outputs: Outputs,
-    place: spreading.Place,
+    asking: options.Asking, sweeps: sweeping.Sweeps, wanted: Options, run: Run, outputs: Outputs, place: spreading.Place
 ) -> None:
     """Explores everything as one space, and writes the result where the user wants it; of a shard, its findings."""
     from amped.exploration.answer import explored

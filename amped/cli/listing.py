@@ -68,12 +68,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def listing(
-    what: What,
-    filter_text: str = "",
-    lookup_tables: options.Folders = None,
-    as_json: bool = False,
-) -> None:
+def listing(what: What, filter_text: str = "", lookup_tables: options.Folders = None, as_json: bool = False) -> None:
     """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
 
     Example: amped list models --filter llama

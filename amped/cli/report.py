@@ -24,10 +24,7 @@ NAME = Path("report.html")
 
 @options.bundled(given=options.changes)
 def report(
-    given: dict[str, object],
-    names: list[str] | None = None,
-    output: Path = NAME,
-    lookup_tables: options.Folders = None,
+    given: dict[str, object], names: list[str] | None = None, output: Path = NAME, lookup_tables: options.Folders = None
 ) -> None:
     """Write the answer as one HTML file with charts, which opens in a browser without a network.
 

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from amped.tables.tables import Row
 
 
-def show(
-    name: str,
-    lookup_tables: options.Folders = None,
-    as_json: bool = False,
-) -> None:
+def show(name: str, lookup_tables: options.Folders = None, as_json: bool = False) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
     Example: amped show "H100 SXM"

@@ -71,11 +71,7 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
 
 
 @options.bundled(asked=read)
-def support(
-    asked: Asked,
-    must: str | None = None,
-    as_json: bool = False,
-) -> None:
+def support(asked: Asked, must: str | None = None, as_json: bool = False) -> None:
     """Say what of a configuration amped models, and how many measured runs speak for each part of it.
 
     The config may be amped's own or a file of another tool, as a config.json or a launch script.

@@ -6,11 +6,7 @@ from amped.cli import options
 
 
 @options.with_chosen_scenario
-def why(
-    asked: options.Scenario,
-    top: int = 3,
-    as_json: bool = False,
-) -> None:
+def why(asked: options.Scenario, top: int = 3, as_json: bool = False) -> None:
     """Say what a step waits for, and which single changes make it faster.
 
     Each change is estimated by itself; those that do not fit in memory are left out. `amped explore` changes several

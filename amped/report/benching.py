@@ -65,7 +65,7 @@ def comparison(report: Any) -> Iterator[Part]:
         for f in report.families
     )  # fmt: skip
     yield table(("family", "part", "records", "error", "bias", "p90", "largest", "by time", "R2"), errors, *PARTS)
-    yield ("\nWorst", "bold")
+    yield "\nWorst", "bold"
     rows = (
         (p.name + (f" ({', '.join(p.flags)})" if p.flags else ""), human.duration(p.measured),
          human.duration(p.predicted), f"{p.error:+.1%}")

@@ -26,7 +26,7 @@ def calibration(c: Calibration) -> Iterator[Part]:
     heads = ("coefficient", "before", "fitted", "lowest", "highest", "moved")
     yield table(heads, (_line(c, known) for known in c.coefficients))
     yield ""
-    yield from (_told(c))
+    yield from _told(c)
     yield ""
     yield from _runs(c)
 

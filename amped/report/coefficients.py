@@ -42,11 +42,11 @@ def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequenc
         yield f"\n{ABOUT_NUMBERS}", "dim"
 
 
-def _cells(each: Behind) -> list[str]:
+def _cells(number: Behind) -> list[str]:
     """The line of one number that is fitted to steps."""
-    values = (with_unit(each.column, value) for value in (each.value, each.fitted))
-    errors = (human.percent(error) for error in (each.error_fraction, each.error_fraction_without))
-    return [each.column, *values, f"{each.rows}", f"{len(each.sources)}", span_without_a_source(each), *errors]
+    values = (with_unit(number.column, value) for value in (number.value, number.fitted))
+    errors = map(human.percent, (number.error_fraction, number.error_fraction_without))
+    return [number.column, *values, f"{number.rows}", f"{len(number.sources)}", span_without_a_source(number), *errors]
 
 
 def _line(c: Listed) -> tuple[str, ...]:

@@ -82,13 +82,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def _both(difference: Difference) -> list[str]:
     """Both values with their unit; a utilization in percent."""
-    values, is_share = (difference.one, difference.other), difference.name.endswith("_utilization")
-    return [
-        "-" if value is None
-        else human.percent(value) if is_share and not isinstance(value, str)
-        else human.value(value, difference.unit)
-        for value in values
-    ]  # fmt: skip
+    values = (difference.one, difference.other)
+    return ["-" if value is None else human.result(difference.name, value, difference.unit) for value in values]
 
 
 def _ratio(difference: Difference) -> str:

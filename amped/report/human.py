@@ -73,6 +73,12 @@ def value(number: float | str, unit: str) -> str:
     return _TOLD[unit](number) if unit in _TOLD else scaled(number, _NAMES.get(unit, unit))
 
 
+def result(name: str, number: float | str, unit: str) -> str:
+    """A result as readable text: a utilization in percent, all else in its canonical unit."""
+    is_share = name.endswith("_utilization") and not isinstance(number, str)
+    return percent(number) if is_share else value(number, unit)
+
+
 def percent(fraction: float, places: int = 1) -> str:
     """A fraction as a percentage."""
     return f"{fraction * 100:.{places}f} %"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from textwrap import fill
 from typing import Any
 
@@ -36,6 +37,8 @@ BAR_EDGE = 0.0
 TITLE_LETTERS = 12.0
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 _PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "--", "||")
+# A point: its name in the legend, whether it is trusted, and where it is.
+Point = tuple[str, bool, float, float]
 # The width of the picture of a step in inches, and the entry of a PNG that holds its numbers.
 STEP_WIDTH, DRAWN = 8.0, "amped"
 HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
@@ -174,11 +177,16 @@ def as_image(figure: Any, suffix: str = "png") -> bytes:
     return image(figure, suffix, bbox_inches=None)
 
 
+def styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """A color and a shape for each name; many names share them."""
+    return dict(zip(names, zip(cycle(HUES), cycle(MARKS), strict=True), strict=False))
+
+
 def measured_and_predicted(
-    panel: Any, points: Iterable[tuple[float, float]], room: tuple[float, float], what: str
+    panel: Any, points: Sequence[Point], styles: Mapping[str, tuple[str, str]], room: tuple[float, float], what: str
 ) -> None:
-    """Sets up logarithmic axes around the points, with lines of equal error."""
-    both = [value for point in points for value in point]
+    """Draws points on logarithmic axes with room around them, and lines of equal error."""
+    both = [value for *_, measured, predicted in points for value in (measured, predicted)]
     ends = [room[0] * min(both), room[1] * max(both)]
     panel.plot(ends, ends, color="black", linewidth=0.8)
     for share, dashes in ERRORS:
@@ -187,9 +195,10 @@ def measured_and_predicted(
             off = [(1 + sign * share) * end for end in ends]
             panel.plot(ends, off, color="black", linewidth=0.7, linestyle=dashes, label=label)
     panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel=f"measured {what}", ylabel=f"predicted {what}")
+    marks(panel, points, styles)
 
 
-def marks(panel: Any, points: Iterable[tuple[str, bool, float, float]], styles: Mapping[str, tuple[str, str]]) -> None:
+def marks(panel: Any, points: Iterable[Point], styles: Mapping[str, tuple[str, str]]) -> None:
     """Draws points in the style of their name, each name once in the legend; points that are not trusted are hollow."""
     unnamed = {*styles}
     for number, (name, trusted, x, y) in enumerate(points):

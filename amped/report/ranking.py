@@ -25,7 +25,8 @@ PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
 MOST_TIES = 3
 OTHER_BATCHES = "Batches of different size are different experiments: amped does not know whether both learn as well."
 NO_HEADROOM = "No candidate leaves the memory headroom free (--headroom); these fit without it."
-SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
+# The results that every ranking shows, with their heads.
+SHOWN = {"training_time": "training", "step_time": "step", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip
 
 
 @drawn
@@ -33,7 +34,7 @@ def ranking(found: Exploration) -> Iterator[Part]:
     """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
     yield "\n".join((*_headline(found), ""))
     if not found.best:
-        yield ("No candidate keeps every rule.", "bold red")
+        yield "No candidate keeps every rule.", "bold red"
         return
     if not found.feasible:
         lacking = "missing_memory_bytes" in found.best[0]
@@ -46,7 +47,7 @@ def ranking(found: Exploration) -> Iterator[Part]:
         yield f"\nbest of {words(found.search.request.options.each, json.loads(name))}"
         yield from _tables(found, rows)
     if found.front:
-        yield ("\nPareto front", "bold")
+        yield "\nPareto front", "bold"
         yield from _tables(found, found.front)
     if found.ties:
         yield (f"\nTies: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
@@ -57,7 +58,7 @@ def ranking(found: Exploration) -> Iterator[Part]:
     if len({row["batch_size"] for row in found.best}) > 1:
         yield f"\n{OTHER_BATCHES}", "yellow"
     yield f"\nnot searched: {found.held}", "dim"
-    yield ("degrees are inside the node x across nodes; micro is the micro-batch", "dim")
+    yield "degrees are inside the node x across nodes; micro is the micro-batch", "dim"
 
 
 def _headline(found: Exploration) -> Iterator[str]:
@@ -99,10 +100,7 @@ def _columns(rows: list[Row]) -> dict[str, list[str]]:
     return {
         "rank": [f"{rank}" for rank in range(1, len(rows) + 1)],
         **({"lacks": [human.value(bytes_, "byte") for bytes_ in lacking]} if lacking else {}),
-        "training": [human.duration(row["training_time"]) for row in rows],
-        "step": [human.duration(row["step_time"]) for row in rows],
-        "MFU": [human.percent(row["model_flops_utilization"]) for row in rows],
-        "memory": [human.value(row["memory_per_accelerator_bytes"], "byte") for row in rows],
+        **{head: [human.result(name, row[name], unit_of(name)) for row in rows] for name, head in SHOWN.items()},
         **{kind: [_placed(row, kind) for row in rows] for kind in shown},
         "micro": [f"{row['microbatch_size']:g}" for row in rows],
         **({"batch": [f"{row['batch_size']:g}" for row in rows]} if several else {}),

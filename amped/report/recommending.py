@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from amped.base.commands import broken, command
 from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation
+from amped.exploration.results import Row
 from amped.report import human
+from amped.report.axes_values import unit_of
 from amped.report.tables import Part, drawn, table
 from amped.report.width import columns
 from amped.theory.nouns.parallelisms import PLACED
 
+RESULTS = ("training_time", "cost", "model_flops_utilization", "memory_per_accelerator_bytes")
 HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping")
 
 
@@ -21,19 +24,16 @@ def recommendation(title: str, limits: Limits, found: Sequence[Recommendation], 
 
     `words` are the options that an estimate of the question needs besides the mapping.
     """
-    asked = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
-    asked += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
-    order = (
-        " of each system, the cheapest first"
-        if len(found) > 1 and all("cost" in each.row for each in found if each.row)
-        else ""
-    )
-    yield f"{title}: the fewest accelerators that train it {' and '.join(asked)}{order}\n", "bold"
-    if any(each.row for each in found):
-        yield table(HEADS, [_line(each) for each in found if each.row], ("mapping",))
-    for each in found:
-        if each.row is None:
-            yield f"{each.system}: {_none(each)}", "bold red"
+    wishes = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
+    wishes += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
+    has_prices = all("cost" in system.row for system in found if system.row)
+    order = " of each system, the cheapest first" if len(found) > 1 and has_prices else ""
+    yield f"{title}: the fewest accelerators that train it {' and '.join(wishes)}{order}\n", "bold"
+    if any(system.row for system in found):
+        yield table(HEADS, [_line(system.system, system.row) for system in found if system.row], ("mapping",))
+    for system in found:
+        if system.row is None:
+            yield f"{system.system}: {_none(system)}", "bold red"
     first = found[0]
     if first.row is not None:
         yield "\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns()))
@@ -42,14 +42,10 @@ def recommendation(title: str, limits: Limits, found: Sequence[Recommendation], 
         yield f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", "dim"
 
 
-def _line(each: Recommendation) -> list[str]:
-    row = each.row or {}
+def _line(system: str, row: Row) -> list[str]:
     degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in PLACED)
-    cost = human.value(row["cost"], "dollar") if "cost" in row else "no price"
-    return [
-        each.system, f"{row['number_of_accelerators']:,.0f}", human.duration(row["training_time"]), cost,
-        human.percent(row["model_flops_utilization"]), human.value(row["memory_per_accelerator_bytes"], "byte"), degrees,
-    ]  # fmt: skip
+    results = (human.result(name, row[name], unit_of(name)) if name in row else "no price" for name in RESULTS)
+    return [system, f"{row['number_of_accelerators']:,.0f}", *results, degrees]
 
 
 def _none(each: Recommendation) -> str:

@@ -26,7 +26,7 @@ def shown_row(row: Row) -> Iterator[Part]:
     )  # fmt: skip
     if notes := row.columns.get("notes"):
         yield f"\n{notes}"
-    yield ("\nsources (* read while the table was built)", "bold")
+    yield "\nsources (* read while the table was built)", "bold"
     opened = row.columns.get("sources_opened") or ()
     for source in row.sources or ("none given",):
         yield f"  {'*' if source in opened else '-'} {source}"

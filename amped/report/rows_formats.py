@@ -134,7 +134,7 @@ class ParquetStream:
         return self.arrow.array(np.ascontiguousarray(column), type=kind)
 
     def _write(self) -> None:
-        if self.held and self.writer is not None:
+        if self.held:
             self.writer.write_table(self.arrow.Table.from_batches(self.held, self.schema), row_group_size=GROUP_ROWS)
         self.held, self.rows = [], 0
 

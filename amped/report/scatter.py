@@ -6,6 +6,7 @@ inputs are known badly.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -34,10 +35,11 @@ def scatter_plot(rows: Sequence[Residual]) -> bytes:
     kinds = [kind for kind in ((times, "time of a step (s)"), (memory, "memory of an accelerator (GB)")) if kind[0]]
     figure = plots.new_figure(WIDTH, HEIGHT * len(kinds) + 0.8 if kinds else SMALL)
     panels = figure.subplots(max(len(kinds), 1), 2, squeeze=False)
-    styles = _styles([r for points, _ in kinds for r, *_ in points])
+    numbers = Counter(_kind(r) for points, _ in kinds for r, *_ in points)
+    styles = plots.styles(sorted(numbers, key=lambda name: (-numbers[name], name)))  # those with the most rows first
     for (points, what), (both, errors) in zip(kinds, panels, strict=False):
-        plots.measured_and_predicted(both, [point[1:] for point in points], (0.7, 1.4), what)
-        plots.marks(both, [(_kind(r), r.trusted, m, p) for r, m, p in points], styles)
+        marks = [(_kind(r), r.trusted, m, p) for r, m, p in points]
+        plots.measured_and_predicted(both, marks, styles, (0.7, 1.4), what)
         both.set_title(_title([r for r, *_ in points]), fontsize=10, loc="left")
         _draw_errors(errors, points, styles)
         errors.set(xscale="log", xlim=both.get_xlim(), xlabel=f"measured {what}", ylabel="error (%), + is too much")
@@ -65,13 +67,6 @@ def _title(rows: Sequence[Residual]) -> str:
     means = [f"{a.mean_absolute_error_fraction * 100:.1f} % ({name}, {a.groups} groups)"
              for name, a in errors if a.mean_absolute_error_fraction is not None]  # fmt: skip
     return f"mean error {', '.join(means)}"
-
-
-def _styles(rows: Sequence[Residual]) -> dict[str, tuple[str, str]]:
-    """A color and a shape for each kind of accelerator, those with the most rows first."""
-    kinds = [_kind(r) for r in rows]
-    names = sorted({*kinds}, key=lambda name: (-kinds.count(name), name))
-    return {n: (plots.HUES[i % len(plots.HUES)], plots.MARKS[i % len(plots.MARKS)]) for i, n in enumerate(names)}
 
 
 def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[str, str]]) -> None:

@@ -130,7 +130,7 @@ def is_of_images(e: Estimation) -> bool:
 def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
     """How the work of an estimate, or of a row of a search, is divided: degrees, chunks, sharding, recomputation and micro-batch."""
     degrees = [f"{kind} {of[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
-    shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
+    shown = " x ".join(degree for degree in degrees if not degree.endswith(" 1")) or "one accelerator"
     number = of["virtual_pipeline_stages"] if isinstance(of, Estimation) else of.get("virtual_pipeline_stages") or 1
     chunks = f", {number:g} chunks a stage" if number > 1 and of["pipeline_parallel_degree"] > 1 else ""
     zero = f", ZeRO {of['zero_stage']:g}" if of["zero_stage"] else ""

@@ -173,7 +173,7 @@ def _advice(e: Estimation) -> Iterator[Part]:
 @drawn
 def assumptions(e: Estimation) -> Iterator[Part]:
     """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
-    yield ("values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", "bold")
+    yield "values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", "bold"
     rows = [
         (f"  {name}", human.value(e[name], f.mark.unit), (f.text["source"], "dim")) for name, f in e.defaults.items()
     ]

@@ -44,10 +44,10 @@ def as_trace(step: ExecutedStep, e: Estimation) -> str:
 def _names(stages: int) -> Iterator[Event]:
     """The names of processes and threads, and the order in which they are shown."""
     for stage in range(stages):
-        yield {"name": "process_name", "ph": "M", "pid": stage, "tid": 0, "args": {"name": f"stage {stage}"}}
-        yield {"name": "process_sort_index", "ph": "M", "pid": stage, "tid": 0, "args": {"sort_index": stage}}
-        for stream, thread in THREADS.items():
-            yield {"name": "thread_name", "ph": "M", "pid": stage, "tid": thread, "args": {"name": TITLES[stream]}}
+        threads = (("thread_name", thread, {"name": TITLES[stream]}) for stream, thread in THREADS.items())
+        process = (("process_name", 0, {"name": f"stage {stage}"}), ("process_sort_index", 0, {"sort_index": stage}))
+        for name, thread, arguments in (*process, *threads):
+            yield {"name": name, "ph": "M", "pid": stage, "tid": thread, "args": arguments}
 
 
 def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:

@@ -179,7 +179,7 @@ def taken_values(rows: Sequence[Residual]) -> Iterator[Part]:
         lines += [f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items()]
         lines += [f"cannot be modeled: {r.reason}"] if r.missed else []
         yield from (Padding(line, (0, 0, 0, 2)) for line in lines or ["everything is said"])
-    yield ("\nwithout --assumed, `amped validate` prints predictions beside what was measured", "dim")
+    yield "\nwithout --assumed, `amped validate` prints predictions beside what was measured", "dim"
 
 
 @drawn

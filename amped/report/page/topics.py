@@ -10,6 +10,7 @@ from amped.configuring.scenario import Scenario
 from amped.drafting.asking import Asking
 from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.answer import Exploration
+from amped.report import screen
 from amped.report.page import again, answer, grounds, memory, roofline, searched, sensitivity, step
 from amped.report.page.beside import LETTERS, beside
 from amped.report.page.content import Section
@@ -70,7 +71,8 @@ class Heading:
 
 def headings(asked: Sequence[Asked]) -> list[Heading]:
     """What each configuration is."""
-    return [Heading(letter, *answer.heading(each.estimation)) for letter, each in zip(LETTERS, asked, strict=False)]
+    estimations = zip(LETTERS, (config.estimation for config in asked), strict=False)
+    return [Heading(letter, screen.what_is_trained(e), screen.how_it_is_divided(e)) for letter, e in estimations]
 
 
 def found_topics(found: Exploration, asked: Asked, tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
@@ -81,15 +83,12 @@ def found_topics(found: Exploration, asked: Asked, tell: Callable[[str], None] =
 
 def topics(asked: Sequence[Asked], tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
     """All topics, in the order of a page; `tell` is told what is being worked on."""
-    every = []
-    for place, each in enumerate(asked):
-        tell(f"{each.estimation.scenario.title}: search and sensitivity ({place + 1} of {len(asked)})")
-        every.append(sections(each))
-    found = [Topic(of[0].id, of[0].title, [*enumerate(of)]) for of in zip(*every, strict=True)]
-    if len(asked) == 1:
-        return found
-    together = beside([each.estimation for each in asked])
-    return [Topic(together.id, together.title, [(0, together)]), *found]
+    pages = []
+    for place, config in enumerate(asked, 1):
+        tell(f"{config.estimation.scenario.title}: search and sensitivity ({place} of {len(asked)})")
+        pages.append(sections(config))
+    together = [[beside([config.estimation for config in asked])]] if len(asked) > 1 else []
+    return [Topic(of[0].id, of[0].title, [*enumerate(of)]) for of in (*together, *zip(*pages, strict=True))]
 
 
 def sections(asked: Asked) -> list[Section]:
