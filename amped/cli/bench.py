@@ -79,9 +79,9 @@ def run(
     from amped.kernels.bench_run import Request, measured
 
     kernels = _kernels(suite, kernel, size, asked)
-    own = (device, dtype, budget, ranks, threads, resume, command_line(), __version__)
+    how = (device, dtype, budget, ranks, threads, resume, command_line(), __version__)
     with _measuring() as tell:
-        result = measured(Request(output, suite, kernels, *own), tell)
+        result = measured(Request(output, suite, kernels, *how), tell)
     options.tell(_told(result, output))
 
 

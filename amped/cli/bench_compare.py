@@ -100,10 +100,10 @@ def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str]
     from amped.kernels.comparing import drift
     from amped.report import benching
 
-    found = drift(one, two)
-    if not found:
+    families = drift(one, two)
+    if not families:
         raise ConfigError("the two results have no kernel in common", "compare runs of one suite and format")
     if as_json:
-        options.show_json({family: {"ratio": ratio, "count": n} for family, (ratio, n) in found.items()})
+        options.show_json({family: {"ratio": ratio, "count": n} for family, (ratio, n) in families.items()})
     else:
-        options.show(benching.drift(found, names))
+        options.show(benching.drift(families, names))

@@ -113,11 +113,11 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
     """The coefficients of a row of kernel_efficiencies, in SI units."""
     from amped.configuring.values import read_value
 
-    known, columns = catalogue(), tables.row(KERNELS, row).columns
+    quantities, columns = catalogue(), tables.row(KERNELS, row).columns
     return {
-        column: float(read_value(known[column], value))
+        column: float(read_value(quantities[column], value))
         for column, value in columns.items()
-        if column not in ABOUT and column in known and value is not None
+        if column not in ABOUT and column in quantities and value is not None
     }
 
 

@@ -79,8 +79,8 @@ def ladder(
     where = chosen_device(device)
     shape = Shape(**asdict(layer), dtype=chosen_format(dtype, where))
     expected, peak, name = _expected(shape, where, accelerator, lookup_tables)
-    wanted = options.names(rungs) or RUNGS
-    rows = [_told(row) for row in climbed(shape, where, wanted, expected, peak, warm_up, passes)]
+    names = options.names(rungs) or RUNGS
+    rows = [_told(row) for row in climbed(shape, where, names, expected, peak, warm_up, passes)]
     _show(rows, vars(shape), name, as_json)
     if plot:
         from amped.report.bench_plots import ladder_bars

@@ -60,8 +60,8 @@ def step(
     small = stepping.scaled(whole, MEMORY_SHARE * fresh["device"]["mem_bytes"], seconds * rate)
     software = str(asked.question.overrides.get("software", PLAIN))
     predicted = _estimate(asked, small, name, dtype, software)
-    found = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
-    _show(asdict(small), found, predicted, (str(fresh["device"]["name"]), software), as_json)
+    trained = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
+    _show(asdict(small), trained, predicted, (str(fresh["device"]["name"]), software), as_json)
 
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
@@ -119,15 +119,15 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str,
     return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
 
-def _show(network: dict[str, Any], found: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
+def _show(network: dict[str, Any], trained: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
     """Prints the measurement and the estimate, and how far they differ."""
-    pairs = {"step_time": (found.least, predicted["step_time"]),
-             "memory_bytes": (found.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
+    pairs = {"step_time": (trained.least, predicted["step_time"]),
+             "memory_bytes": (trained.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
-        more = {"step_times": found.times, "losses": found.losses, "memory": asdict(found.memory)}
+        more = {"step_times": trained.times, "losses": trained.losses, "memory": asdict(trained.memory)}
         options.show_json({"device": names[0], "software": names[1], "network": network, **numbers, **more})
         return
     from amped.report.benching import step as table
 
-    options.show(table(", ".join(names), network, pairs, found.losses, asdict(found.memory)))
+    options.show(table(", ".join(names), network, pairs, trained.losses, asdict(trained.memory)))

@@ -25,16 +25,16 @@ def coefficients(filter_text: str = "", as_json: bool = False, lookup_tables: op
     from amped.calibration.step_table import shipped_numbers
 
     tables = options.user_tables(lookup_tables)
-    every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
+    rows = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
     counts = listing.counts(tables)
     numbers = [n for n in shipped_numbers() if filter_text.casefold() in n.column.casefold()]
     if as_json:
-        told = {"coefficients": [*map(asdict, every)], "fitted": [*map(asdict, counts)]}
-        options.show_json(told | {"fitted_to_steps": [*map(asdict, numbers)]}, allow_nan=False)
+        content = {"coefficients": [*map(asdict, rows)], "fitted": [*map(asdict, counts)]}
+        options.show_json(content | {"fitted_to_steps": [*map(asdict, numbers)]}, allow_nan=False)
         return
-    if not every:
+    if not rows:
         options.tell(f"no coefficient has {filter_text!r}")
         return
     from amped.report.coefficients import listed
 
-    options.show(listed(every, counts, numbers))
+    options.show(listed(rows, counts, numbers))

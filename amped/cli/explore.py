@@ -111,9 +111,9 @@ def _explored(
     drawing = outputs.drawing(asked, vary, wanted)
     with outputs.every() as keep:
         beside = outputs.output.parent if outputs.output else outputs.output_dir
-        found = explored(asked, outputs.needed(wanted, drawing), vary, replace(run, keep=keep, beside=beside))
-    outputs.tell(asked, found, drawing, bool(wanted.each))
-    outputs.tell_report(asking, found)
+        exploration = explored(asked, outputs.needed(wanted, drawing), vary, replace(run, keep=keep, beside=beside))
+    outputs.tell(asked, exploration, drawing, bool(wanted.each))
+    outputs.tell_report(asking, exploration)
 
 
 def _ranked(wanted: Options, outputs: Outputs, place: spreading.Place) -> bool:

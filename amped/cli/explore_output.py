@@ -70,10 +70,10 @@ class Outputs:
 
     def __post_init__(self) -> None:
         """Refuses two formats at once."""
-        asked = {name: form for name, form in (("--json", self.as_json and "json"), ("--csv", self.as_csv and "csv"),
+        forms = {name: form for name, form in (("--json", self.as_json and "json"), ("--csv", self.as_csv and "csv"),
                                                (f"--format {self.form}", self.form)) if form}  # fmt: skip
-        if len({*asked.values()}) > 1:
-            raise ConfigError(f"{' and '.join(asked)} exclude one another", "leave one of them out")
+        if len({*forms.values()}) > 1:
+            raise ConfigError(f"{' and '.join(forms)} exclude one another", "leave one of them out")
 
     @property
     def written(self) -> str:
@@ -167,18 +167,18 @@ class Outputs:
                 yield keep
             options.tell(f"every candidate is written to {file.path}")
 
-    def tell(self, asked: options.Scenario, found: Exploration, drawn: Drawing | None, grouped: bool) -> None:
+    def tell(self, asked: options.Scenario, exploration: Exploration, drawn: Drawing | None, grouped: bool) -> None:
         """Shows or writes the result; `grouped` says whether the user asked for groups."""
-        self.tell_ranking(found if grouped else replace(found, groups={}))
-        if (self.save_best is not None or drawn is not None) and not found.feasible:
+        self.tell_ranking(exploration if grouped else replace(exploration, groups={}))
+        if (self.save_best is not None or drawn is not None) and not exploration.feasible:
             raise ConfigError("no candidate is feasible: there is nothing to save or to plot", "see what removes them")
         if self.save_best is not None:
-            _save(asked, found, self.save_best, self.launch_for)
+            _save(asked, exploration, self.save_best, self.launch_for)
         if drawn is not None:
-            (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, found, drawn)))
+            (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, exploration, drawn)))
             options.tell(f"the plot is written to {path}")
 
-    def tell_report(self, asking: options.Asking, found: Exploration) -> None:
+    def tell_report(self, asking: options.Asking, exploration: Exploration) -> None:
         """Writes the page of the search and of its best mapping, if the user wants it."""
         if self.report is None:
             return
@@ -186,24 +186,24 @@ class Outputs:
         from amped.exploration.answer import settings
         from amped.report.page.topics import asked_of, found_topics
 
-        if not found.best:
+        if not exploration.best:
             raise ConfigError("no mapping keeps every rule: there is nothing to report", "see what removes them")
-        best = asked_of(asking, settings(found.search, found.best[0]))
-        options.tell(write_page(self.report, [best], found_topics(found, best, options.tell)))
+        best = asked_of(asking, settings(exploration.search, exploration.best[0]))
+        options.tell(write_page(self.report, [best], found_topics(exploration, best, options.tell)))
 
     def tell_sweep(self, done: sweeping.Swept) -> None:
         """Shows or writes the table of a sweep."""
         sweeping.tell(done, self.written, path=self._file(self.written))
 
-    def tell_ranking(self, found: Exploration) -> None:
+    def tell_ranking(self, exploration: Exploration) -> None:
         """Shows or writes the ranking; if every candidate goes to standard output, the ranking does not."""
         from amped.report.ranking import ranking
 
         if not self.keep_all:
             form = self.written
-            options.put(form, lambda: ranking(found), lambda form: _content(found, form), self._file(form))
+            options.put(form, lambda: ranking(exploration), lambda form: _content(exploration, form), self._file(form))
         elif not self.on_screen:
-            options.show(ranking(found))
+            options.show(ranking(exploration))
 
 
 @contextmanager
@@ -221,20 +221,20 @@ def _closed(form: str, stream: Any) -> Iterator[Keep]:
     writer.close()
 
 
-def _content(found: Exploration, form: str) -> str | bytes:
+def _content(exploration: Exploration, form: str) -> str | bytes:
     """The exploration as JSON, CSV or Parquet."""
     from amped.report.rows_formats import as_csv, as_parquet
 
     if form == "json":
-        return options.as_json(found.to_dict(), allow_nan=False) + "\n"
+        return options.as_json(exploration.to_dict(), allow_nan=False) + "\n"
     write = as_csv if form == "csv" else as_parquet
-    return write(found.columns, found.best)
+    return write(exploration.columns, exploration.best)
 
 
-def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for: str | None) -> None:
+def _save(asked: options.Scenario, exploration: Exploration, folder: Path, launch_for: str | None) -> None:
     from amped.exploration.candidate_config import save_best
 
-    written = save_best(asked, found, folder)
+    written = save_best(asked, exploration, folder)
     if launch_for is not None:
         _save_launches(asked, written, launch_for)
     formulas = asked.question.formulas
@@ -256,12 +256,16 @@ def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str
         write_atomically(path.with_suffix(beside), chosen.write(estimated(scenario)))
 
 
-def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes:
+def _image(asked: options.Scenario, exploration: Exploration, drawn: Drawing) -> bytes:
     from amped.report.axes_values import title
     from amped.report.exploring_plots import distribution, figure
     from amped.report.plots import as_image
 
-    heading = title(asked, found.search.sweeps.by_user)
+    heading = title(asked, exploration.search.sweeps.by_user)
     if drawn.kind == "histogram":
-        return as_image(distribution(found.histogram, found.objective, found.best[0][found.objective], heading))
-    return as_image(figure(drawn, found.groups.values(), found.front, found.objective, heading))
+        return as_image(
+            distribution(
+                exploration.histogram, exploration.objective, exploration.best[0][exploration.objective], heading
+            )
+        )
+    return as_image(figure(drawn, exploration.groups.values(), exploration.front, exploration.objective, heading))

@@ -94,8 +94,8 @@ def asked(
 ) -> Asking:
     """What the options describe, before it is read."""
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
-        told = f"{named_config!r} and --config {config!r} are two configs"
-        raise ConfigError(told, "keep one; `amped compare` takes two")
+        problem = f"{named_config!r} and --config {config!r} are two configs"
+        raise ConfigError(problem, "keep one; `amped compare` takes two")
     values = changes(settings, **short) | anyway_of(anyway)
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
@@ -134,15 +134,15 @@ def bundled(
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         shared = {name: parameters(reader) for name, reader in readers.items()}
-        own = [p for p in parameters(verb) if p.name not in (*readers, *without)]
+        of_verb = [p for p in parameters(verb) if p.name not in (*readers, *without)]
 
         def called(**options: Any) -> None:
             made = {name: readers[name](**{p.name: options.pop(p.name) for p in some}) for name, some in shared.items()}
             verb(**made, **options)
 
-        every = sorted((*chain(*shared.values()), *own), key=in_order)
-        called.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        called.__annotations__ = {p.name: p.annotation for p in every}
+        in_help = sorted((*chain(*shared.values()), *of_verb), key=in_order)
+        called.__signature__ = inspect.Signature(in_help)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in in_help}
         called.__doc__, called.__name__ = without_options(verb), verb.__name__
         return called
 

@@ -44,11 +44,11 @@ def report(
     options.refuse_unwritable(output, "--output")
     if names and len(names) > len(LETTERS):
         raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {len(LETTERS)}")
-    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in names or (None,)]
-    typer.echo(write_page(output, asked, topics(asked, options.tell)))
+    configs = [asked_of(options.Asking(name, given, lookup_tables)) for name in names or (None,)]
+    typer.echo(write_page(output, configs, topics(configs, options.tell)))
 
 
-def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> str:
+def write_page(output: Path, configs: Sequence[Asked], topics: Sequence[Topic]) -> str:
     """Writes a page of some configurations, and says where it is.
 
     Raises:
@@ -57,7 +57,7 @@ def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> 
     from amped.report.page.topics import headings
     from amped.report.page.writing import as_html
 
-    page = as_html(headings(asked), found, shlex.join(["amped", *sys.argv[1:]]))
+    page = as_html(headings(configs), topics, shlex.join(["amped", *sys.argv[1:]]))
     size = len(page.encode())
     if size > LARGEST:
         raise ConfigError(

@@ -23,10 +23,10 @@ def why(asked: options.Scenario, top: int = 3, as_json: bool = False) -> None:
     from amped.estimation.estimation import estimated
 
     estimate = estimated(asked)
-    found = improvements(asked, estimate)
+    changes = improvements(asked, estimate)
     if as_json:
-        options.show_json({"step_time": estimate["step_time"], "changes": [asdict(each) for each in found]})
+        options.show_json({"step_time": estimate["step_time"], "changes": [asdict(change) for change in changes]})
     else:
         from amped.report.why import reasons
 
-        options.show(reasons(estimate, found[:top], len(found)))
+        options.show(reasons(estimate, changes[:top], len(changes)))

@@ -107,19 +107,21 @@ def _rung(r: Mapping[str, Any]) -> tuple[str, ...]:
 def published(figures: Sequence[Any]) -> Iterator[Part]:
     """Published figures of single layers beside predictions."""
     by_source: dict[str, list[Any]] = {}
-    for each in figures:
-        by_source.setdefault(each.source, []).append(each)
-    for source, own in by_source.items():
+    for figure in figures:
+        by_source.setdefault(figure.source, []).append(figure)
+    for source, of_source in by_source.items():
         yield source, "bold"
-        yield table(("", "published", "predicted", "error"), map(_figure, own), wrapped=("",))
+        yield table(("", "published", "predicted", "error"), map(_figure, of_source), wrapped=("",))
         yield ""
     yield "error: predicted over published; of a gain, the difference. Fitted to: PyTorch's two layers on V100; nothing else."
 
 
-def _figure(each: Any) -> tuple[str, ...]:
+def _figure(figure: Any) -> tuple[str, ...]:
     """The line of a figure."""
-    shown = (f"{v:+.1%}" if each.unit == "" else f"{v:.4g} {each.unit}" for v in (each.published, each.predicted))
-    return (each.what, *shown, f"{each.error:+.1%}")
+    shown = (
+        f"{v:+.1%}" if figure.unit == "" else f"{v:.4g} {figure.unit}" for v in (figure.published, figure.predicted)
+    )
+    return (figure.what, *shown, f"{figure.error:+.1%}")
 
 
 @drawn
@@ -140,8 +142,8 @@ def step(
     )
     yield table(("", "measured", "predicted", "error"), rows, wrapped=("",))
     yield f"loss {losses[0]:.3f} to {losses[-1]:.3f}"
-    if told := _process(memory):
-        yield told
+    if text := _process(memory):
+        yield text
 
 
 def _process(memory: Mapping[str, float | None]) -> str:

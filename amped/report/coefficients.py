@@ -24,10 +24,10 @@ ABOUT_NUMBERS = (
 
 
 @drawn
-def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[Part]:
+def listed(coefficients: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[Part]:
     """One line for each coefficient; below, the rows with fitted numbers, and what is behind each number."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
-    yield table(heads, map(_line, every), ("bounds", "values", "selected by"), ("selected by",))
+    yield table(heads, map(_line, coefficients), ("bounds", "values", "selected by"), ("selected by",))
     yield f"\n{LEGEND}\n", "dim"
     limits = " and ".join(f"{most} of a row of {name}" for name, most in LIMITS.items())
     if not counted:

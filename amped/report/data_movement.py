@@ -53,18 +53,18 @@ def _operators(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Tabl
     return table([head for _, head, _ in shown], rows, ("class", "limit"))
 
 
-def class_totals(told: dict[str, Any]) -> Table:
+def class_totals(content: dict[str, Any]) -> Table:
     """Sums over each class of operators with their shares, then the sums over the layer."""
-    every = told["total"]
+    layer = content["total"]
     rows = [
-        (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / every['flop']:.3f}",
-         f"{part['words'] / 1e6:.2f}", f"{100 * part['words'] / every['words']:.1f}", f"{part['unfused_words'] / 1e6:.2f}")
-        for name, part in {**told["classes"], "layer": every}.items()
+        (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / layer['flop']:.3f}",
+         f"{part['words'] / 1e6:.2f}", f"{100 * part['words'] / layer['words']:.1f}", f"{part['unfused_words'] / 1e6:.2f}")
+        for name, part in {**content["classes"], "layer": layer}.items()
     ]  # fmt: skip
     return table(("class", "kernels", "Gflop", "%", "Mwords", "%", "un-fused Mwords"), rows)
 
 
-def saved_by_fusion(told: dict[str, Any]) -> str:
+def saved_by_fusion(content: dict[str, Any]) -> str:
     """How much data movement fusion removes, in a sentence."""
-    removed, of_rest = (100 * told[f"fusion_saves_fraction{of}"] for of in ("", "_of_fused_kernels"))
+    removed, of_rest = (100 * content[f"fusion_saves_fraction{of}"] for of in ("", "_of_fused_kernels"))
     return f"Fusion removes {removed:.1f} % of all words, {of_rest:.1f} % of those that no contraction moves."

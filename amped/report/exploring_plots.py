@@ -55,36 +55,36 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
     Raises:
         ConfigError: if there is nothing to draw, or too much.
     """
-    own = by_values(groups, drawing.names) if drawing.names else {}
-    if not (own or (drawing.front and front)):
+    by_value = by_values(groups, drawing.names) if drawing.names else {}
+    if not (by_value or (drawing.front and front)):
         raise ConfigError("there is nothing to plot: no candidate is feasible", "see which rule removes them")
     if drawing.kind == "pareto" and drawing.front:
         drawn, about = pareto(front, drawing.front)
     elif drawing.kind == "scaling":
-        drawn, about = scaling(own, drawing.names[1:], objective)
+        drawn, about = scaling(by_value, drawing.names[1:], objective)
     elif drawing.kind == "parts":
-        drawn, about = parts({values[0]: rows[0] for values, rows in own.items()}, drawing.names[0], objective)
+        drawn, about = parts({values[0]: rows[0] for values, rows in by_value.items()}, drawing.names[0], objective)
     else:
-        best = {(values[0], values[1]): rows[0][objective] for values, rows in own.items()}
+        best = {(values[0], values[1]): rows[0][objective] for values, rows in by_value.items()}
         drawn, about = heatmap(best, (drawing.names[0], drawing.names[1]), objective)
     titled(drawn, f"{title}\n{about}", drawn.get_figwidth())
     return drawn
 
 
-def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
+def scaling(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
     """Time and memory against the number of accelerators: the best and the spread of the best few, a line a system."""
-    lines = list(dict.fromkeys(values[1:] for values in own))
+    lines = list(dict.fromkeys(values[1:] for values in by_value))
     if len(lines) > MOST_LINES:
         raise ConfigError(f"{len(lines)} lines are more than can be told apart", "name what to compare with --along")
     drawn = new_figure(7.5, 8.2)
     above, below = drawn.subplots(2, 1, sharex=True)
-    best = [row for rows in own.values() for row in rows[:1]]
+    best = [row for rows in by_value.values() for row in rows[:1]]
     for panel, name in zip((above, below), (TIME, MEMORY), strict=True):
         size, label = scale(name, [row[name] for row in best])
         panel.set_ylabel(label)
         for place, line in enumerate(lines):
             groups = sorted(
-                (rows for values, rows in own.items() if values[1:] == line), key=lambda rows: rows[0][SIZE]
+                (rows for values, rows in by_value.items() if values[1:] == line), key=lambda rows: rows[0][SIZE]
             )
             _band(panel, groups, (name, size), (place, len(lines)), words(names, line) or "best")
         if name == TIME:
@@ -99,7 +99,7 @@ def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objecti
     below.minorticks_off()
     grid(above, below)
     drawn.legend(*above.get_legend_handles_labels(), ncols=2, **LEGEND)
-    top = max(len(rows) for rows in own.values())
+    top = max(len(rows) for rows in by_value.values())
     return drawn, f"best by {axis_label(objective)}; with the spread of the best {top} of each size"
 
 

@@ -75,8 +75,9 @@ def value(number: float | str, unit: str) -> str:
 
 def result(name: str, number: float | str, unit: str) -> str:
     """A result as readable text: a utilization in percent, all else in its canonical unit."""
-    is_share = name.endswith("_utilization") and not isinstance(number, str)
-    return percent(number) if is_share else value(number, unit)
+    if isinstance(number, str) or not name.endswith("_utilization"):
+        return value(number, unit)
+    return percent(number)
 
 
 def percent(fraction: float, places: int = 1) -> str:

@@ -20,21 +20,21 @@ LEFT_OUT = (
 
 
 @drawn
-def library_by_library(found: Sequence[KernelErrors], left_out: bool = False) -> Iterator[Part]:
+def library_by_library(errors: Sequence[KernelErrors], left_out: bool = False) -> Iterator[Part]:
     """The errors by library, then by accelerator and precision; and what could not be predicted between them.
 
     With `left_out`, they are those of accelerators that no fit has seen.
     """
-    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
-        alike = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]
+    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in errors if not e.reason):
+        alike = [e for e in errors if not e.reason and (e.kind, e.precision) == (kind, precision)]
         yield f"{kind} {precision}", "bold"
         yield table(HEADS, map(_of_library, alike), HEADS[:2], HEADS[:2])
         yield ""
-    for e in found:
+    for e in errors:
         if e.reason:
             library = f" ({e.library.strip()})" if e.library.strip() else ""
             yield f"{e.rows} {e.kind} {e.precision}{library} on {e.accelerator} {_without_fit(e)}\n"
-    if lines := [_line(*row) for row in by_kind(found)]:
+    if lines := [_line(*row) for row in by_kind(errors)]:
         yield table(("kernels", "accelerator", "kept out", "error"), lines, ("accelerator",))
         yield f"\n{LEFT_OUT if left_out else CONVENTION}", "dim"
 

@@ -118,12 +118,12 @@ def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
         nothing(axes, "none", va="center", transform=axes.transAxes)
         return
     labels, sizes, looks = zip(*slices, strict=True)
-    wedges, _, told = axes.pie(
+    wedges, _, texts = axes.pie(
         sizes, startangle=90, counterclock=False, pctdistance=0.7,
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
         textprops={"fontsize": 9, "bbox": LABEL_BOX},
     )  # fmt: skip
-    for wedge, text, how in zip(wedges, told, looks, strict=True):
+    for wedge, text, how in zip(wedges, texts, looks, strict=True):
         wedge.set(**how)
         text.set_visible(bool(text.get_text()))
     named = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
@@ -237,7 +237,7 @@ def once(*panels: Any) -> tuple[list[Any], list[str]]:
     return [*entries.values()], [*entries]
 
 
-def nothing(panel: Any, told: str, **how: Any) -> None:
+def nothing(panel: Any, text: str, **how: Any) -> None:
     """Says in an empty panel why it is empty."""
-    panel.text(0.5, 0.5, told, ha="center", **how)
+    panel.text(0.5, 0.5, text, ha="center", **how)
     panel.set_axis_off()

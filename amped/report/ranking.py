@@ -30,63 +30,63 @@ SHOWN = {"training_time": "training", "step_time": "step", "model_flops_utilizat
 
 
 @drawn
-def ranking(found: Exploration) -> Iterator[Part]:
+def ranking(exploration: Exploration) -> Iterator[Part]:
     """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
-    yield "\n".join((*_headline(found), ""))
-    if not found.best:
+    yield "\n".join((*_headline(exploration), ""))
+    if not exploration.best:
         yield "No candidate keeps every rule.", "bold red"
         return
-    if not found.feasible:
-        lacking = "missing_memory_bytes" in found.best[0]
+    if not exploration.feasible:
+        lacking = "missing_memory_bytes" in exploration.best[0]
         others = "these lack least memory, the nearest first" if lacking else "these are the best of the others"
         yield f"No candidate fits and keeps every wish; of those that keep every rule {others}.", "bold red"
-    if found.lacks_headroom:
+    if exploration.lacks_headroom:
         yield NO_HEADROOM, "yellow"
-    yield from _tables(found, found.best)
-    for name, rows in found.groups.items():
-        yield f"\nbest of {words(found.search.request.options.each, json.loads(name))}"
-        yield from _tables(found, rows)
-    if found.front:
+    yield from _tables(exploration, exploration.best)
+    for name, rows in exploration.groups.items():
+        yield f"\nbest of {words(exploration.search.request.options.each, json.loads(name))}"
+        yield from _tables(exploration, rows)
+    if exploration.front:
         yield "\nPareto front", "bold"
-        yield from _tables(found, found.front)
-    if found.ties:
-        yield (f"\nTies: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
+        yield from _tables(exploration, exploration.front)
+    if exploration.ties:
+        yield (f"\nTies: within ± {human.percent(exploration.error_fraction)}, the band of the best, these simpler mappings are as fast; "
                "the simplest first:")  # fmt: skip
-        yield from _tables(found, found.ties[:MOST_TIES])
-    if found.nearest is not None:
-        yield f"\n{in_the_way(found, found.nearest)}"
-    if len({row["batch_size"] for row in found.best}) > 1:
+        yield from _tables(exploration, exploration.ties[:MOST_TIES])
+    if exploration.nearest is not None:
+        yield f"\n{in_the_way(exploration, exploration.nearest)}"
+    if len({row["batch_size"] for row in exploration.best}) > 1:
         yield f"\n{OTHER_BATCHES}", "yellow"
-    yield f"\nnot searched: {found.held}", "dim"
+    yield f"\nnot searched: {exploration.held}", "dim"
     yield "degrees are inside the node x across nodes; micro is the micro-batch", "dim"
 
 
-def _headline(found: Exploration) -> Iterator[str]:
-    wished = " and every wish" if found.wishes else ""
-    yield (f"{found.candidates:,} candidates, {found.feasible:,} keep every rule{wished} and fit in memory "
-           f"({human.duration(found.elapsed_time)})")  # fmt: skip
-    for name, count in sorted(found.removed.items(), key=lambda i: -i[1]):
-        yield f"  {count:,} broke {name if name in found.wishes else axis_label(name)}"
+def _headline(exploration: Exploration) -> Iterator[str]:
+    wished = " and every wish" if exploration.wishes else ""
+    yield (f"{exploration.candidates:,} candidates, {exploration.feasible:,} keep every rule{wished} and fit in memory "
+           f"({human.duration(exploration.elapsed_time)})")  # fmt: skip
+    for name, count in sorted(exploration.removed.items(), key=lambda i: -i[1]):
+        yield f"  {count:,} broke {name if name in exploration.wishes else axis_label(name)}"
 
 
-def in_the_way(found: Exploration, row: Row) -> str:
+def in_the_way(exploration: Exploration, row: Row) -> str:
     """The best candidate that is not feasible, and what it would need."""
-    result = f"{axis_label(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
+    result = f"{axis_label(exploration.objective)} {human.value(row[exploration.objective], unit_of(exploration.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
-    place = "Better, but not feasible" if found.feasible else "The nearest"
-    return f"{place}: {result} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
+    place = "Better, but not feasible" if exploration.feasible else "The nearest"
+    return f"{place}: {result} ({mapping}, micro-batch {row['microbatch_size']:g}). {exploration.needs}"
 
 
-def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
+def _tables(exploration: Exploration, rows: list[Row]) -> Iterator[Part]:
     """Rows as tables, and the swept values that all of them share."""
-    swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
+    swept = [name for name in exploration.swept if name not in PLACED and name not in SHOWN]
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
-    objective = [found.objective] if found.objective not in SHOWN else []
+    objective = [exploration.objective] if exploration.objective not in SHOWN else []
     names = [*objective, *(name for name in swept if name not in alike)]
-    others = {SHORT.get(name, axis_label(name)): [_value(found, row, name) for row in rows] for name in names}
+    others = {SHORT.get(name, axis_label(name)): [_value(exploration, row, name) for row in rows] for name in names}
     yield _ranked(_columns(rows) | others)
     if alike:
-        same = ", ".join(f"{axis_label(name)} {_value(found, rows[0], name)}" for name in alike)
+        same = ", ".join(f"{axis_label(name)} {_value(exploration, rows[0], name)}" for name in alike)
         yield f"all: {same}", "dim"
 
 
@@ -120,6 +120,6 @@ def _ranked(columns: dict[str, list[str]]) -> Table:
     return made
 
 
-def _value(found: Exploration, row: Row, name: str) -> str:
+def _value(exploration: Exploration, row: Row, name: str) -> str:
     """A value of a row; a dash if its formulas do not use the name."""
-    return human.value(row[name], found.units.get(name, unit_of(name) or "1")) if name in row else "-"
+    return human.value(row[name], exploration.units.get(name, unit_of(name) or "1")) if name in row else "-"

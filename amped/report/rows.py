@@ -44,7 +44,7 @@ def _value(column: str, value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "nothing"
     text = f"{value:,}" if isinstance(value, int) and not column.endswith("year") else str(value)
-    known = catalogue()
-    unit = known[column].mark.bare or known[column].mark.unit if column in known else ""
+    names = catalogue()
+    unit = names[column].mark.bare or names[column].mark.unit if column in names else ""
     bare = isinstance(value, int | float) and unit not in ("", "1", "count", "choice", "boolean")
     return f"{text} {unit}" if bare else text

@@ -20,7 +20,7 @@ def spread(rows: Iterable[Mapping[str, Any]]) -> Table:
         times.setdefault(row["op"], []).append(row["time_us"])
         copies[row["op"]] += bool(row.get("hidden_copy"))
     heads = ("operator", "layouts", "best µs", "median", "worst", "worst/best", "within 10 %", "hidden copies")
-    return table(heads, [_spread(name, found, copies[name]) for name, found in times.items()])
+    return table(heads, [_spread(name, of_operator, copies[name]) for name, of_operator in times.items()])
 
 
 def _spread(name: str, times: list[float], copies: int) -> tuple[str, ...]:
@@ -49,8 +49,10 @@ def plan_summary(plan: Any) -> str:
 
 def runs_table(runs: Iterable[Mapping[str, Any]], published: Mapping[str, float | None]) -> Table:
     """How long each layer took; below, the published times of the same layer on a V100."""
-    told = [("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()]
-    lines = [*map(_run, runs), *((name, "", "", time) for time, name in told)]
+    times = [
+        ("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()
+    ]
+    lines = [*map(_run, runs), *((name, "", "", time) for time, name in times)]
     return table(("layer", "forward ms", "backward ms", "both ms", "calls", "largest error"), lines)
 
 

@@ -25,8 +25,8 @@ MICROSECONDS = 1e6
 def shown_microbatches(step: ExecutedStep) -> int:
     """How many of the first and of the last micro-batches are written; all of them if they are not too many."""
     pipe = step.timeline.pipe
-    each = max(len(step.timeline.spans) // pipe.microbatches, 1)
-    return pipe.microbatches if len(step.timeline.spans) <= MOST_SPANS else max(MOST_SPANS // each // 2, 1)
+    spans = max(len(step.timeline.spans) // pipe.microbatches, 1)
+    return pipe.microbatches if len(step.timeline.spans) <= MOST_SPANS else max(MOST_SPANS // spans // 2, 1)
 
 
 def as_trace(step: ExecutedStep, e: Estimation) -> str:

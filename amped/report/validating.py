@@ -215,9 +215,9 @@ def _rows(rows: Sequence[Residual]) -> Table:
         if r.measurement.source != source:
             source = r.measurement.source
             lines.append([(source or "no source", "bold")])
-        told = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
+        cells = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
         head = f"{r.measurement.id} {r.measurement.network}, {machine(r)}" if before != r.measurement.id else ""
-        lines.append([head, *told])
+        lines.append([head, *cells])
         before = r.measurement.id
     heads = ["run", "measured", "predicted", "error", *(["as time"] if rates else [])]
     return table(heads, lines, (), ("run",))
@@ -245,8 +245,8 @@ def values(r: Residual) -> tuple[str, str]:
         return "no room", "missed" if r.missed else "fits" if r.predicted else "no room"
     steps, shown = UNITS[r.quantity], r.measured or r.predicted or 1.0
     size, unit = next((step for step in steps if shown >= step[0]), steps[-1])
-    told = ["" if number is None else f"{human.digits(number / size)} {unit}" for number in (r.measured, r.predicted)]
-    return told[0] or "-", told[1] or "missed"
+    texts = ["" if number is None else f"{human.digits(number / size)} {unit}" for number in (r.measured, r.predicted)]
+    return texts[0] or "-", texts[1] or "missed"
 
 
 def signed(error: float | None) -> str:

@@ -10,6 +10,11 @@ from amped.report.page.content import Section, table
 from amped.report.page.numbers import headline, numbers
 
 
+def heading(e: Estimation) -> tuple[str, str]:
+    """What is trained on what, and how the work is divided."""
+    return screen.what_is_trained(e), screen.how_it_is_divided(e)
+
+
 def answer(e: Estimation, change: str | None = None) -> Section:
     """What a person wants to know first, as `amped estimate` says it; `change` as `screen.fit` has it."""
     lines = [("", line) for line in screen.not_modeled_first(e)]

@@ -49,8 +49,8 @@ def _in_words(estimations: Sequence[Estimation]) -> str:
 def _results(estimations: Sequence[Estimation]) -> Table:
     """What is told first, of every configuration."""
     results = [numbers(e, place) for place, e in enumerate(estimations)]
-    rows = [(results[0][name].label, *(of_one[name] for of_one in results)) for name in HEADLINE]
-    return table("Results", ["name|result", *LETTERS[: len(results)]], rows)
+    columns = ["name|result", *LETTERS[: len(results)]]
+    return table("Results", columns, [[results[0][n].label, *(of_one[n] for of_one in results)] for n in HEADLINE])
 
 
 def _inputs(estimations: Sequence[Estimation]) -> Table:

@@ -22,13 +22,13 @@ COLUMNS = (
 def roofline(e: Estimation) -> Section:
     """Each product of a layer by its flops per byte and its rate; operators without flops stand in the table alone."""
     lines = layer_lines(e)
-    told = _in_words(e, lines)
+    sentence = _in_words(e, lines)
     working = [line for line in lines if line.flops and line.time]
     picture = Picture(
-        "roofline", "Roofline of one layer", "points", told, operators(e, lines), _axes(e), operators(e, working)
+        "roofline", "Roofline of one layer", "points", sentence, operators(e, lines), _axes(e), operators(e, working)
     )
     notes = "Both axes are logarithmic. Operators without floating-point operations stand in the table alone."
-    return Section("roofline", "Roofline of the operators", said(told, notes), pictures=[picture])
+    return Section("roofline", "Roofline of the operators", said(sentence, notes), pictures=[picture])
 
 
 def operators(e: Estimation, lines: Sequence[OperatorLine]) -> Table:
