@@ -60,15 +60,11 @@ def fit(
     if not dry_run:
         for path in write_rows(output, rows, replace):
             options.tell(f"written to {path}")
-        device = None if fitted.machine.known else fitted.machine.name
-        _tell_how_to_use_it([*(lookup_tables or ()), output], device, rows["kernel_efficiencies"][0])
+        device = () if fitted.machine.known else ("--accelerator", fitted.machine.name)
+        tables_of_user = options.table_words([*(lookup_tables or ()), output])
+        row = f"{KERNELS}={rows[KERNELS][0]}"
+        options.tell(f"use it: {command('estimate', *tables_of_user, *device, '--set', row)}")
         _tell_of_the_network(fitted)
-
-
-def _tell_how_to_use_it(tables: list[Path], accelerator: str | None, row: str) -> None:
-    device = ("--accelerator", accelerator) if accelerator else ()
-    words = (*options.table_words(tables), *device, "--set", f"kernel_efficiencies={row}")
-    options.tell(f"use it: {command('estimate', *words)}")
 
 
 def _tell_of_the_network(fitted: Any) -> None:

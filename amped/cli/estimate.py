@@ -64,7 +64,10 @@ def estimate(
     """
     from amped.estimation.estimation import estimated
 
-    _check(timeline, must, form)
+    options.check_format(form)
+    options.refuse_existing(timeline, "--timeline")
+    if must not in (None, "fit"):
+        raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
     result = estimated(asked)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
@@ -83,14 +86,6 @@ def estimate(
         typer.echo("\n" + target(form).write(result), nl=False, err=as_json)
     if must and not result["fits_in_memory"]:
         raise typer.Exit(options.NOT_MET)
-
-
-def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
-    """Refuses a file that exists, and a wish or a format that --must or --for does not know."""
-    options.check_format(form)
-    options.refuse_existing(timeline, "--timeline")
-    if must not in (None, "fit"):
-        raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
 
 
 def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:

@@ -25,7 +25,12 @@ def show(name: str, lookup_tables: options.Folders = None, as_json: bool = False
 
     measurement = next((cells for cells in shipped_cells() if cells["id"] == name), None)
     if measurement is not None:
-        _show_measurement(measurement, as_json)
+        if as_json:
+            options.show_json(measurement, ensure_ascii=False)
+        else:
+            from amped.report.tables import listed
+
+            options.show(listed([{"column": column, "cell": cell} for column, cell in measurement.items()]))
         return
     rows = _rows(name, lookup_tables)
     if as_json:
@@ -57,12 +62,3 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
             f"no table has a row {quoted(name)}", did_you_mean(without_owner(name), names) or "`amped list` shows them"
         )
     return rows
-
-
-def _show_measurement(cells: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        options.show_json(cells, ensure_ascii=False)
-        return
-    from amped.report.tables import listed
-
-    options.show(listed([{"column": column, "cell": cell} for column, cell in cells.items()]))

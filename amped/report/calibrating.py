@@ -53,11 +53,8 @@ def _line(c: Calibration, coefficient: Coefficient) -> tuple[str, ...]:
     """A coefficient before and after the fit, and its bounds."""
     numbers = (c.before[coefficient.name], c.values[coefficient.name], coefficient.lowest, coefficient.highest)
     written = (as_written(coefficient.name, number) for number in numbers)
-    return (
-        coefficient.name,
-        *(human.digits(n) if isinstance(n, float) else n for n in written),
-        f"{moved(c, coefficient):+.1f}",
-    )
+    cells = (human.digits(n) if isinstance(n, float) else n for n in written)
+    return coefficient.name, *cells, f"{moved(c, coefficient):+.1f}"
 
 
 def moved(c: Calibration, coefficient: Coefficient) -> float:

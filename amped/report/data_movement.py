@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.table import Table
@@ -35,22 +35,16 @@ TIMED: tuple[Column, ...] = (
 )
 
 
-def movement(lines: list[dict[str, Any]]) -> Table:
-    """What each operator computes and moves; if no times were measured, also the least time that it can take."""
+def operator_tables(lines: list[dict[str, Any]]) -> Iterator[Table]:
+    """What each operator computes and moves, and the least time that it can take: two tables if times were measured.
+
+    Each operator has a row; columns that no operator has are left out.
+    """
     timed = any("time_us" in line for line in lines)
-    return _operators(lines, (*NAMED, *MOVED) if timed else (*NAMED, *MOVED, *TIMED))
-
-
-def efficiency(lines: list[dict[str, Any]]) -> Table | None:
-    """How near each operator's measured time is to its least time; None if no times were measured."""
-    return _operators(lines, (*NAMED, *TIMED)) if any("time_us" in line for line in lines) else None
-
-
-def _operators(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Table:
-    """One row for each operator; columns that no operator has are left out."""
-    shown = [column for column in columns if any(column[0] in line for line in lines)]
-    rows = [[write(line[key]) if key in line else "" for key, _, write in shown] for line in lines]
-    return table([head for _, head, _ in shown], rows, ("class", "limit"))
+    for columns in (MOVED, TIMED) if timed else ((*MOVED, *TIMED),):
+        shown = [column for column in (*NAMED, *columns) if any(column[0] in line for line in lines)]
+        rows = [[write(line[key]) if key in line else "" for key, _, write in shown] for line in lines]
+        yield table([head for _, head, _ in shown], rows, ("class", "limit"))
 
 
 def class_totals(content: dict[str, Any]) -> Table:

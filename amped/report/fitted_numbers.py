@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 from amped.calibration.step_table import Behind
 from amped.calibration.written import as_written
@@ -12,12 +13,9 @@ from amped.report.tables import Part
 
 def under_their_rows(numbers: Sequence[Behind], cells: Callable[[Behind], Sequence[str]]) -> Iterator[Sequence[Part]]:
     """The name of each row of a lookup table, and below it the cells of each of its numbers."""
-    row = ""
-    for number in numbers:
-        if number.row != row:
-            row = number.row
-            yield [(row, "bold")]
-        yield cells(number)
+    for row, of_row in groupby(numbers, lambda number: number.row):
+        yield [(row, "bold")]
+        yield from map(cells, of_row)
 
 
 def span_without_a_source(number: Behind) -> str:

@@ -94,8 +94,4 @@ _SAID = {
 
 def label(name: str) -> str:
     """A canonical name in words for a table: `exposed_tensor_communication_time` is "exposed tensor communication"."""
-    if name in _SAID:
-        return _SAID[name]
-    for ending in ("_time", "_bytes"):
-        name = name.removesuffix(ending)
-    return name.replace("_", " ")
+    return _SAID.get(name) or name.removesuffix("_time").removesuffix("_bytes").replace("_", " ")

@@ -42,8 +42,6 @@ UNITS = {
     TIME: ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")), MEMORY: ((1e9, "GB"), (1e6, "MB")),
     THROUGHPUT: ((1.0, "tokens/s"),), UTILIZATION: ((0.01, "%"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
 }  # fmt: skip
-# The heads and the lines of a table.
-HeadsAndRows = tuple[list[str], list[list[str]]]
 # The names of groups of rows, short enough for a narrow table.
 SHOWN = {
     TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
@@ -77,7 +75,7 @@ def accuracy_screen(rows: Sequence[Residual]) -> Iterator[Part]:
     if lines := _lines(rows):
         yield table(["absolute error of", *SHORT_ERRORS], lines)
         yield ""
-        yield table(*_worst(rows), text=("row", "inputs"))
+        yield table(("worst", "row", "measured", "predicted", "error", "inputs"), _worst(rows), ("row", "inputs"))
         yield ""
         yield from _bands(rows)
         yield _verdicts(rows)
@@ -127,18 +125,13 @@ def by_accelerator(rows: Sequence[Residual], fewest: int) -> dict[str, list[Resi
     return {name: by_name[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
 
 
-def worst(rows: Sequence[Residual], number: int) -> list[Residual]:
+def _worst(rows: Sequence[Residual]) -> list[list[str]]:
     """The compared quantities with the largest errors, the largest first."""
     compared = [r for r in rows if r.aligned_error is not None]
-    return sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:number]
-
-
-def _worst(rows: Sequence[Residual]) -> tuple[list[str], list[list[str]]]:
-    lines = [
+    return [
         [_cut(f"{r.measurement.network}, {machine(r)}"), _cut(r.measurement.id), *values(r), signed(r.error), r.measurement.confidence]
-        for r in worst(rows, WORST)
+        for r in sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:WORST]
     ]  # fmt: skip
-    return ["worst", "row", "measured", "predicted", "error", "inputs"], lines
 
 
 def _cut(name: str) -> str:
@@ -193,15 +186,22 @@ def validation(rows: Sequence[Residual], by: By) -> Iterator[Part]:
     yield from _told("Not modeled, and counted as missed:", {r.measurement.id: r.reason for r in rows if r.missed})
     yield from _told("Modeled, and:", {r.measurement.id: r.reason for r in rows if r.reason and not r.missed})
     yield from _details(rows)
-    yield table(*overall(rows))
+    yield table(["absolute error of", *ERRORS], _overall(rows))
     yield f"\n{_verdicts(rows)}\n"
     yield by_group(rows, by)
 
 
 @drawn
 def by_group(rows: Sequence[Residual], by: By) -> Iterator[Part]:
-    """The errors of each group of rows, as of each source."""
-    heads, lines = grouped(rows, by)
+    """For each group, as each source: its rows, its misses, its errors of time, how many bands hold, and its error of memory."""
+    heads = [f"step time, by {by.value}", *ERRORS, "band", "memory"][: None if of_memory(rows) else -1]
+    lines = []
+    for name, confidence, some in groups(rows, by):
+        memory = accuracy(of_memory(some)).mean_absolute_error_fraction
+        inside, number = within_bands(some)[TIME]
+        sizes = [human.percent(inside / number, 0) if number else "", "" if memory is None else human.percent(memory)]
+        line = [f"{name} (low)" if confidence == LOW else name, *errors(accuracy(of_time(some))), *sizes]
+        lines.append(line[: len(heads)])
     yield table(heads, lines, wrapped=heads[:1])
     yield f"\n{CONVENTION}", "dim"
 
@@ -267,7 +267,7 @@ def short_errors(numbers: Accuracy) -> list[str]:
     return [number, *sizes]
 
 
-def overall(rows: Sequence[Residual]) -> HeadsAndRows:
+def _overall(rows: Sequence[Residual]) -> list[list[str]]:
     """The errors of the step's time, by confidence and by what a fit has seen, and of memory; no empty groups."""
     by_part = {
         f"{what}, {SHOWN[name]}": accuracy(select(some))
@@ -276,25 +276,7 @@ def overall(rows: Sequence[Residual]) -> HeadsAndRows:
         )
         for name, some in parts(rows).items()
     }  # fmt: skip
-    lines = [[name, *errors(part)] for name, part in by_part.items() if part.compared or part.missed]
-    return ["absolute error of", *ERRORS], lines
-
-
-def grouped(rows: Sequence[Residual], by: By) -> HeadsAndRows:
-    """For each group: its name, its rows, its misses, its errors of time, how many bands hold, and its error of memory."""
-    lines = []
-    for name, confidence, some in groups(rows, by):
-        memory = accuracy(of_memory(some)).mean_absolute_error_fraction
-        sizes = [*errors(accuracy(of_time(some))), in_band(some, TIME), "" if memory is None else human.percent(memory)]
-        lines.append([f"{name} (low)" if confidence == LOW else name, *sizes])
-    heads = [f"step time, by {by.value}", *ERRORS, "band", "memory"]
-    return (heads, lines) if of_memory(rows) else (heads[:-1], [line[:-1] for line in lines])
-
-
-def in_band(rows: Sequence[Residual], quantity: str) -> str:
-    """The share of rows of high and medium confidence inside the bands that other sources give; empty without such rows."""
-    inside, number = within_bands(rows)[quantity]
-    return human.percent(inside / number, 0) if number else ""
+    return [[name, *errors(part)] for name, part in by_part.items() if part.compared or part.missed]
 
 
 def _told(head: str, lines: Mapping[str, str]) -> Iterator[Part]:
