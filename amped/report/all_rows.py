@@ -35,7 +35,9 @@ def all_rows(fit: AllRows, numbers: Sequence[Behind]) -> Iterator[Part]:
     yield table(("absolute error", *ERRORS), ((name, *errors(rows)) for name, rows in before_and_after(fit).items()))
     yield f"\n{ONLY}\n", "dim"
     yield from (f"kept as it is: {key.row}, {key.column}: {why}" for key, why in fit.kept.items())
-    yield counted(fit)
+    within = "at most" if len(fit.numbers) <= fit.most_numbers else "MORE THAN"
+    yield (f"{len(fit.numbers)} numbers, {fit.groups} different configurations: {within} one number for "
+           f"{GROUPS_OF_A_NUMBER} of them ({fit.most_numbers})")  # fmt: skip
 
 
 def before_and_after(fit: AllRows) -> dict[str, Sequence[Residual]]:
@@ -45,13 +47,6 @@ def before_and_after(fit: AllRows) -> dict[str, Sequence[Residual]]:
         "with the tables' values": fit.before,
         "with the fitted values": fit.after,
     }
-
-
-def counted(fit: AllRows) -> str:
-    """How many numbers there are for how many configurations."""
-    within = "at most" if len(fit.numbers) <= fit.most_numbers else "MORE THAN"
-    return (f"{len(fit.numbers)} numbers, {fit.groups} different configurations: {within} one number for "
-            f"{GROUPS_OF_A_NUMBER} of them ({fit.most_numbers})")  # fmt: skip
 
 
 def _cells(number: Behind) -> list[str]:

@@ -101,20 +101,20 @@ def _optional(e: Estimation, name: str, band: str = "") -> str:
     return f"unknown: {', '.join(e.plan.lacking[name])} not given"
 
 
-def _bar(share: float, color: str) -> tuple[str, str]:
-    return "#" * round(min(max(share, 0.0), 1.0) * BAR), color
+def _bar(part: float, whole: float, color: str) -> tuple[Part, Part]:
+    """A part as a share of a whole, and as a bar."""
+    share = part / whole if whole else 0.0
+    return human.percent(share), ("#" * round(min(max(share, 0.0), 1.0) * BAR), color)
 
 
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
     """The parts of a total, each as a share of a whole (the total itself, or the capacity)."""
-    share = total / whole if whole else 0.0
-    of_total = ("", "") if total == whole else (human.percent(share), _bar(share, "red" if share > 1 else "white"))
-    rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *of_total)]
+    bar = ("", "") if total == whole else _bar(total, whole, "red" if total > whole else "white")
+    rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *bar)]
     for name, part in parts.items():
         if part > 0:
-            color = COLORS["memory"] if unit == "byte" else COLORS[kind_of(name)]
-            share = part / whole if whole else 0.0
-            rows.append((f"  {human.label(name)}", human.value(part, unit), human.percent(share), _bar(share, color)))
+            color = COLORS["memory" if unit == "byte" else kind_of(name)]
+            rows.append((f"  {human.label(name)}", human.value(part, unit), *_bar(part, whole, color)))
     numbers = (Column(justify="right", no_wrap=True) for _ in range(2))
     return grid(rows, Column(no_wrap=True), *numbers, Column(width=BAR), gap=1)
 
