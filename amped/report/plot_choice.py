@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from amped.base.errors import ConfigError
 
-KINDS = ("scaling", "parts", "heatmap", "pareto", "histogram")
 AUTO = "auto"
 # The names that say how large the machine is, the most direct one first.
 SIZES = ("number_of_accelerators", "number_of_nodes")
@@ -20,7 +19,7 @@ class Drawing:
     """A plot to be drawn.
 
     Attributes:
-        kind: one of `KINDS`.
+        kind: scaling, parts, heatmap, pareto or histogram.
         names: the swept names; each combination of their values needs its best candidate. Fronts and histograms have
             none.
         front: the two quantities of a front.
@@ -35,7 +34,7 @@ def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[
     """The plot that the user asks for; for "auto", the one that shows what was swept.
 
     Args:
-        kind: one of `KINDS`, or "auto".
+        kind: as in `Drawing`, or "auto".
         swept: the names that the user sweeps.
         along: the names that the plot is to be drawn along, if the user says so.
         front: the two quantities of a Pareto front, if the user names them.
