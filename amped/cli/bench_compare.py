@@ -42,10 +42,7 @@ def compare(
         as_json --json: Print errors and points as JSON.
         as_csv --csv: Print the points as comma-separated values.
     """
-    from amped.kernels import comparing
     from amped.kernels.results import read_result
-    from amped.report.benching import comparison
-    from amped.report.rows_formats import as_csv as written
 
     result = read_result(file)
     if other is not None:
@@ -53,6 +50,20 @@ def compare(
         return
     report, basis = _report(result, row, accelerator, fitted_on, lookup_tables)
     options.tell(basis)
+    _show(report, as_json, as_csv)
+    if plot:
+        from amped.report.bench_plots import kernel_scatter
+
+        title = f"{result['device']['name']}, {result['date'][:10]}, {basis}"
+        files = ((f"kernels.{suffix}", kernel_scatter(report.points, title, suffix)) for suffix in ("png", "svg"))
+        options.write_and_tell(output_dir, *files)
+
+
+def _show(report: Any, as_json: bool, as_csv: bool) -> None:
+    from amped.kernels import comparing
+    from amped.report.benching import comparison
+    from amped.report.rows_formats import as_csv as written
+
     if as_json:
         options.show_json(comparing.as_json(report), allow_nan=False)
     elif as_csv:
@@ -63,12 +74,6 @@ def compare(
         typer.echo(written(names, [dict(zip(names, row, strict=True)) for row in rows]), nl=False)
     else:
         options.show(comparison(report))
-    if plot:
-        from amped.report.bench_plots import kernel_scatter
-
-        title = f"{result['device']['name']}, {result['date'][:10]}, {basis}"
-        files = ((f"kernels.{suffix}", kernel_scatter(report.points, title, suffix)) for suffix in ("png", "svg"))
-        options.write_and_tell(output_dir, *files)
 
 
 def _report(

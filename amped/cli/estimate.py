@@ -64,10 +64,7 @@ def estimate(
     """
     from amped.estimation.estimation import estimated
 
-    options.check_format(form)
-    options.refuse_existing(timeline, "--timeline")
-    if must not in (None, "fit"):
-        raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
+    _check(timeline, must, form)
     result = estimated(asked)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
@@ -80,12 +77,25 @@ def estimate(
     _write_timeline(result, timeline, as_json)
     if compute_graph and not gemm:
         options.tell("note: --compute-graph needs --gemm beside it")
+    _show_launch(result, form, as_json)
+    if must and not result["fits_in_memory"]:
+        raise typer.Exit(options.NOT_MET)
+
+
+def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
+    """Refuses a file that exists, and a wish or a format that --must or --for does not know."""
+    options.check_format(form)
+    options.refuse_existing(timeline, "--timeline")
+    if must not in (None, "fit"):
+        raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
+
+
+def _show_launch(result: Estimation, form: str | None, as_json: bool) -> None:
+    """Prints the launch line of a framework if the user asks for it."""
     if form is not None:
         from amped.interop.exporting import target
 
         typer.echo("\n" + target(form).write(result), nl=False, err=as_json)
-    if must and not result["fits_in_memory"]:
-        raise typer.Exit(options.NOT_MET)
 
 
 def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
