@@ -156,14 +156,14 @@ def built(*verbs: str) -> typer.Typer:
     for verb in verbs:
         place, _, name = PLACES.get(verb, verb.replace("-", "_")).partition(":")
         module = import_module(f"{__package__}.{place}")
-        found = getattr(module, name or place)
-        if isinstance(found, typer.Typer):
-            for inner in found.registered_commands:
+        function = getattr(module, name or place)
+        if isinstance(function, typer.Typer):
+            for inner in function.registered_commands:
                 inner.cls = Page
-            made.add_typer(found, name=verb)
+            made.add_typer(function, name=verb)
         else:
             more = {"cls": Page} | getattr(module, "COMMAND", {})
-            made.command(verb, short_help=VERBS[verb], **more)(options.with_options(found))
+            made.command(verb, short_help=VERBS[verb], **more)(options.with_options(function))
     return made
 
 

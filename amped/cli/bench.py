@@ -79,9 +79,12 @@ def run(
     from amped.kernels.bench_run import Request, measured
 
     kernels = _kernels(suite, kernel, size, asked)
-    own = (device, dtype, budget, ranks, threads, resume, command_line(), __version__)
+    request = Request(
+        output, suite, kernels, device=device, dtype=dtype, budget=budget, ranks=ranks, threads=threads, resume=resume,
+        command=command_line(), version=__version__,
+    )  # fmt: skip
     with _measuring() as tell:
-        result = measured(Request(output, suite, kernels, *own), tell)
+        result = measured(request, tell)
     options.tell(_told(result, output))
 
 

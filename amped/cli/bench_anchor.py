@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,19 +62,20 @@ def anchor(
     from amped.kernels.running import timer_of
     from amped.kernels.torch_import import chosen_device, chosen_format
 
-    options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
     where, make = chosen_device(device), _function(module)
     dtype, fresh = chosen_format(dtype, where), bench_run.prepared(where, 1, __version__)
     shape, settings = _layer(asked, dtype, plain=make is None)
     tables = options.user_tables(asked.question.lookup_tables)
     layer = anchoring.own(shape, where, make) if make else anchoring.plain(shape, where, settings["flash_attention"])
-    found = anchoring.anchored(layer, timer_of(fresh), seconds)
-    products = sum(kinds["products"] for kinds in found["parts"].values())
-    own = anchoring.rows_of(fresh, tables, row, dtype, 3 * shape.linear_flops / products, (command_line(), __version__))
-    content = anchoring.content_of(found, fresh, settings, own, module or "")
-    write_atomically(output, json.dumps(content, indent=1) + "\n")
-    times = ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in found["seconds"].items())
+    measured = anchoring.anchored(layer, timer_of(fresh), seconds)
+    products = sum(kinds["products"] for kinds in measured["parts"].values())
+    rows = anchoring.rows_of(
+        fresh, tables, row, dtype, 3 * shape.linear_flops / products, (command_line(), __version__)
+    )
+    content = anchoring.content_of(measured, fresh, settings, rows, module or "")
+    write_atomically(output, options.as_json(content) + "\n")
+    times = ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in measured["seconds"].items())
     options.tell(f"{fresh['device']['name']}: {times}; written to {output}")
     options.tell(f"use it: {command('calibrate', '--anchor', output)}")
 
@@ -105,22 +105,23 @@ def _layer(asked: options.Scenario, dtype: str, plain: bool) -> tuple[Shape, dic
 
     e, software = _network(asked, plain)
     sizes, switches = {name: round(e[name]) for name in SIZES}, {name: bool(e[name]) for name in SWITCHES}
+    experts = {name: round(e[name]) for name in EXPERTS} if e["number_of_experts"] > 1 else {}
     shards = sizes["tensor_parallel_degree"]
     heads, kept, ffn = (e[name] / shards for name in ("attention_heads", "key_value_heads", "feedforward_dimension"))
     if heads % 1 or ffn % 1:
-        told = f"--tp {shards} does not divide {e['attention_heads']:g} heads and a width of {e['feedforward_dimension']:g}"
-        raise ConfigError(told, "choose one that does")
+        problem = f"--tp {shards} does not divide {e['attention_heads']:g} heads and a width of {e['feedforward_dimension']:g}"
+        raise ConfigError(problem, "choose one that does")
     settings = {
-        **sizes, **switches, **_experts(e), "dropout": e["dropout"], **dict.fromkeys(STORED, 8 * FORMATS[dtype].bytes),
+        **sizes, **switches, **experts, "dropout": e["dropout"], **dict.fromkeys(STORED, 8 * FORMATS[dtype].bytes),
         "matrix_precision": FORMATS[dtype].short[0], **ALONE, "software": software,
         **dict.fromkeys(("number_of_accelerators", "number_of_accelerators_per_node"), shards),
         **dict.fromkeys(("batch_size", "samples"), sizes["microbatch_size"]),
     }  # fmt: skip
-    own = Shape(
+    shape = Shape(
         sizes["dimensionality"], int(ffn), int(heads), sizes["context"], sizes["microbatch_size"], dtype, e["dropout"],
         switches["causal"], max(1, int(kept)), sizes["head_dimension"], switches["gated_mlp"], biased=False, batch_first=True,
     )  # fmt: skip
-    return own, settings
+    return shape, settings
 
 
 def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
@@ -130,14 +131,10 @@ def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
         ConfigError: for layers that the plain layer is not.
     """
     from amped.configuring.scenario import asked_again
-    from amped.engine.evaluate import run
-    from amped.engine.resolve import plan
-    from amped.estimation.estimation import Estimation
 
     whole = {"tensor_parallel_degree": 1} if asked.label == options.DEFAULT_CONFIG else {}
     asked = asked_again(asked.question, {"software": PLAIN, **whole, **asked.question.overrides})
-    chosen = plan(asked.catalogue, (*SIZES, *SWITCHES, *EXPERTS, "dropout"), asked.sources)
-    e = Estimation(asked, run(chosen, asked.sources.given))
+    e = quantities(asked, *SIZES, *SWITCHES, *EXPERTS, "dropout")
     if plain and e["number_of_experts"] > 1:
         raise ConfigError("the plain layer has no experts", "give your own layer with --module FILE:FUNCTION")
     if asked.sources.choices.get("attention_kind") == "multi_latent":
@@ -145,6 +142,10 @@ def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
     return e, asked.sources.rows[MAPPING].name
 
 
-def _experts(e: Estimation) -> dict[str, float]:
-    """The parameters of a mixture layer."""
-    return {name: round(e[name]) for name in EXPERTS} if e["number_of_experts"] > 1 else {}
+def quantities(asked: options.Scenario, *names: str) -> Estimation:
+    """Some quantities of a config. Whether its mapping can run does not matter."""
+    from amped.engine.evaluate import run
+    from amped.engine.resolve import plan
+    from amped.estimation.estimation import Estimation
+
+    return Estimation(asked, run(plan(asked.catalogue, names, asked.sources), asked.sources.given))

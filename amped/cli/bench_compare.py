@@ -48,15 +48,32 @@ def compare(
     if other is not None:
         _show_drift(result, read_result(other), (file.stem, other.stem), as_json)
         return
-    report, told = _report(result, row, accelerator, fitted_on, lookup_tables)
-    options.tell(told)
+    report, basis = _report(result, row, accelerator, fitted_on, lookup_tables)
+    options.tell(basis)
     _show(report, as_json, as_csv)
     if plot:
         from amped.report.bench_plots import kernel_scatter
 
-        title = f"{result['device']['name']}, {result['date'][:10]}, {told}"
+        title = f"{result['device']['name']}, {result['date'][:10]}, {basis}"
         files = ((f"kernels.{suffix}", kernel_scatter(report.points, title, suffix)) for suffix in ("png", "svg"))
         options.write_and_tell(output_dir, *files)
+
+
+def _show(report: Any, as_json: bool, as_csv: bool) -> None:
+    from amped.kernels import comparing
+    from amped.report.benching import comparison
+    from amped.report.rows_formats import as_csv as written
+
+    if as_json:
+        options.show_json(comparing.as_json(report), allow_nan=False)
+    elif as_csv:
+        names = ("name", "family", "part", "measured_s", "predicted_s", "error", "flags")
+        rows = [
+            (p.name, p.family, p.stratum, p.measured, p.predicted, p.error, " ".join(p.flags)) for p in report.points
+        ]
+        typer.echo(written(names, [dict(zip(names, row, strict=True)) for row in rows]), nl=False)
+    else:
+        options.show(comparison(report))
 
 
 def _report(
@@ -76,42 +93,22 @@ def _report(
     seen = read_result(fitted_on) if fitted_on is not None else result
     machine = machine_of(seen, tables, accelerator, known_ones=fitted_on is None)
     base = row or rows.base_row(tables, machine.name, machine.known)
-    coefficients, told = coefficients_of(tables, base), f"predicted with row '{base}' of kernel_efficiencies"
+    coefficients, basis = coefficients_of(tables, base), f"predicted with row '{base}' of kernel_efficiencies"
     if fitted_on is not None or (row is None and not machine.known):
         coefficients = calibrated(seen, machine, coefficients).coefficients
-        told = f"predicted by a fit to {'these very records' if seen is result else fitted_on}"
+        basis = f"predicted by a fit to {'these very records' if seen is result else fitted_on}"
     hull = seen["records"] if seen is not result else ()
-    return comparing.compared(result, machine, coefficients, hull), told
-
-
-def _show(report: Any, as_json: bool, as_csv: bool) -> None:
-    from amped.kernels.comparing import as_json as as_plain
-
-    if as_json:
-        options.show_json(as_plain(report), allow_nan=False)
-    elif as_csv:
-        from amped.report.rows_formats import as_csv as written
-
-        names = ("name", "family", "part", "measured_s", "predicted_s", "error", "flags")
-        rows = [
-            (p.name, p.family, p.stratum, p.measured, p.predicted, p.error, " ".join(p.flags)) for p in report.points
-        ]
-        typer.echo(written(names, [dict(zip(names, row, strict=True)) for row in rows]), nl=False)
-    else:
-        from amped.report.benching import comparison
-
-        left_out = [f"not compared: {count} of {name}" for name, count in report.left_out.items()]
-        options.show(comparison(report.families, report.worst, left_out))
+    return comparing.compared(result, machine, coefficients, hull), basis
 
 
 def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
     from amped.kernels.comparing import drift
     from amped.report import benching
 
-    found = drift(one, two)
-    if not found:
+    families = drift(one, two)
+    if not families:
         raise ConfigError("the two results have no kernel in common", "compare runs of one suite and format")
     if as_json:
-        options.show_json({family: {"ratio": ratio, "count": n} for family, (ratio, n) in found.items()})
+        options.show_json({family: {"ratio": ratio, "count": n} for family, (ratio, n) in families.items()})
     else:
-        options.show(benching.drift(found, names))
+        options.show(benching.drift(families, names))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from amped.base.commands import command, set_option, typed
 from amped.base.version import __version__
@@ -53,40 +50,31 @@ def fit(
     from amped.tables.tables import Tables
 
     result, tables = read_result(file), Tables(user_folders(lookup_tables))
-    found, rows = _calibrated(result, tables, accelerator, name)
+    fitted, rows = _calibrated(result, tables, accelerator, name)
     if as_json:
-        typer.echo(json.dumps(as_plain(found), indent=1, allow_nan=False))
+        options.show_json(as_plain(fitted), allow_nan=False)
     else:
-        _show(found)
+        from amped.report.benching import calibration
+
+        options.show(calibration(fitted))
     if not dry_run:
         for path in write_rows(output, rows, replace):
             options.tell(f"written to {path}")
-        device = None if found.machine.known else found.machine.name
-        _tell_how_to_use_it([*(lookup_tables or ()), output], device, rows["kernel_efficiencies"][0])
-        _tell_of_the_network(found)
+        device = () if fitted.machine.known else ("--accelerator", fitted.machine.name)
+        tables_of_user = options.table_words([*(lookup_tables or ()), output])
+        row = f"{KERNELS}={rows[KERNELS][0]}"
+        options.tell(f"use it: {command('estimate', *tables_of_user, *device, '--set', row)}")
+        _tell_of_the_network(fitted)
 
 
-def _tell_how_to_use_it(tables: list[Path], accelerator: str | None, row: str) -> None:
-    device = ("--accelerator", accelerator) if accelerator else ()
-    words = (*options.table_words(tables), *device, "--set", f"kernel_efficiencies={row}")
-    options.tell(f"use it: {command('estimate', *words)}")
-
-
-def _show(found: Any) -> None:
-    from amped.report.benching import calibration
-
-    network = found.network and found.network.as_plain()
-    options.show(calibration(found.machine.name, found.values, found.strata, found.refused, found.layouts, network))
-
-
-def _tell_of_the_network(found: Any) -> None:
-    if found.network is None:
+def _tell_of_the_network(fitted: Any) -> None:
+    if fitted.network is None:
         return
     from amped.kernels.rows import network_name, network_settings
 
-    settings = " ".join(set_option(name, value) for name, value in network_settings(found.network).items())
-    row = typed("--system", network_name(found.machine.name, found.network))
-    options.tell(f"between {found.network.ranks} processes: {row}, or {settings}")
+    settings = " ".join(set_option(name, value) for name, value in network_settings(fitted.network).items())
+    row = typed("--system", network_name(fitted.machine.name, fitted.network))
+    options.tell(f"between {fitted.network.ranks} processes: {row}, or {settings}")
 
 
 def command_line() -> str:
@@ -104,34 +92,28 @@ def _calibrated(
 
     machine = machine_of(result, tables, accelerator)
     base = rows.base_row(tables, machine.name, machine.known)
-    found = calibrated(
-        result,
-        machine,
-        coefficients_of(tables, base),
-        options.tell,
-        collectives(),
-    )
+    fitted = calibrated(result, machine, coefficients_of(tables, base), options.tell, collectives())
     source = rows.source_of(result, command_line(), __version__)
-    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(found, result, base, source))}
+    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(fitted, result, base, source))}
     if not machine.known:
-        own = rows.accelerator_row(found, result, source)
-        made[ACCELERATORS] = (machine.name, {**own, rows.KERNELS: name or machine.name})
-    if found.network is not None:
-        whole = rows.network_name(machine.name, found.network)
-        made[rows.LINKS] = (whole, rows.link_row(found.network, source))
-        made[rows.SYSTEMS] = (whole, rows.system_row(found.network, machine.name, source))
-    return found, made
+        specification = rows.accelerator_row(fitted, result, source)
+        made[ACCELERATORS] = (machine.name, {**specification, rows.KERNELS: name or machine.name})
+    if fitted.network is not None:
+        whole = rows.network_name(machine.name, fitted.network)
+        made[rows.LINKS] = (whole, rows.link_row(fitted.network, source))
+        made[rows.SYSTEMS] = (whole, rows.system_row(fitted.network, machine.name, source))
+    return fitted, made
 
 
 def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
     """The coefficients of a row of kernel_efficiencies, in SI units."""
     from amped.configuring.values import read_value
 
-    known, columns = catalogue(), tables.row(KERNELS, row).columns
+    quantities, columns = catalogue(), tables.row(KERNELS, row).columns
     return {
-        column: float(read_value(known[column], value))
+        column: float(read_value(quantities[column], value))
         for column, value in columns.items()
-        if column not in ABOUT and column in known and value is not None
+        if column not in ABOUT and column in quantities and value is not None
     }
 
 

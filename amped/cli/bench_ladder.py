@@ -14,7 +14,6 @@ from amped.tables.table_files import LookupTables
 
 if TYPE_CHECKING:
     from amped.kernels.layer_shape import Shape
-    from amped.kernels.machine import Machine
 
 # The rungs that amped's operators predict.
 PREDICTED = ("eager", "functional", "sdpa", "compiled", "graph", "fp8_dynamic", "fp8_delayed")
@@ -80,8 +79,8 @@ def ladder(
     where = chosen_device(device)
     shape = Shape(**asdict(layer), dtype=chosen_format(dtype, where))
     expected, peak, name = _expected(shape, where, accelerator, lookup_tables)
-    wanted = options.names(rungs) or RUNGS
-    rows = [_told(row) for row in climbed(shape, where, wanted, expected, peak, warm_up, passes)]
+    names = options.names(rungs) or RUNGS
+    rows = [_told(row) for row in climbed(shape, where, names, expected, peak, warm_up, passes)]
     _show(rows, vars(shape), name, as_json)
     if plot:
         from amped.report.bench_plots import ladder_bars
@@ -110,23 +109,15 @@ def _expected(
     name = str(fresh["device"]["name"])
     try:
         machine = machine_of(fresh, tables, accelerator, known_ones=True)
-        sizes = _sizes(shape)
-        expected = {
-            rung: layer_time(machine.name, rung, lookup_tables, **sizes)
-            for rung in PREDICTED
-            if _possible(rung, machine)
-        }
+        sizes, has_fp8 = _sizes(shape), machine.peaks.get("float8_e4m3fn", 0.0) > 0
+        rungs = (rung for rung in PREDICTED if has_fp8 or not rung.startswith("fp8"))
+        expected = {rung: layer_time(machine.name, rung, lookup_tables, **sizes) for rung in rungs}
     except AmpedError as error:
         reason = str(error) if accelerator or device != "cpu" else f"no table has a row of {processor_name(fresh)}"
         advice = "" if accelerator or device != "cpu" else "; `amped bench run` and `amped bench fit` make one"
         options.tell(f"not predicted: {reason}{advice}")
         return None, None, name
     return expected, machine.peaks.get(shape.dtype) or max(machine.peaks.values()), name
-
-
-def _possible(rung: str, machine: Machine) -> bool:
-    """Whether the machine has the format of a rung."""
-    return not rung.startswith("fp8") or machine.peaks.get("float8_e4m3fn", 0.0) > 0
 
 
 def _sizes(shape: Shape) -> dict[str, Any]:

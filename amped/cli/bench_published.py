@@ -14,10 +14,10 @@ def published(as_json: bool = False, lookup_tables: options.Folders = None) -> N
     """
     from amped.layers.published import figures
 
-    found = list(figures(lookup_tables))
+    rows = list(figures(lookup_tables))
     if as_json:
-        options.show_json({"figures": [{**asdict(each), "error": each.error} for each in found]})
+        options.show_json({"figures": [{**asdict(row), "error": row.error} for row in rows]})
         return
     from amped.report.benching import published as table
 
-    options.show(table(found))
+    options.show(table(rows))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError
 from amped.base.version import __version__
 from amped.cli import options
-from amped.cli.bench_anchor import PLAIN
+from amped.cli.bench_anchor import PLAIN, quantities
 from amped.cli.bench_fit import coefficients_of
 from amped.kernels.formats import FORMATS
 from amped.theory.nouns.parallelisms import WRITTEN
@@ -60,21 +60,16 @@ def step(
     small = stepping.scaled(whole, MEMORY_SHARE * fresh["device"]["mem_bytes"], seconds * rate)
     software = str(asked.question.overrides.get("software", PLAIN))
     predicted = _estimate(asked, small, name, dtype, software)
-    found = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
-    _show(asdict(small), found, predicted, (str(fresh["device"]["name"]), software), as_json)
+    trained = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
+    _show(asdict(small), trained, predicted, (str(fresh["device"]["name"]), software), as_json)
 
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
     """The dense network of a config, and its micro-batch. The mapping, and whether it can run, do not matter."""
-    from amped.engine.evaluate import run
-    from amped.engine.resolve import plan
-    from amped.estimation.estimation import Estimation
-
     names = ("layers", "dimensionality", "attention_heads", "key_value_heads", "feedforward_dimension", "vocabulary_size",
              "context")  # fmt: skip
     switches = ("gated_mlp", "tied_embeddings")
-    wanted = (*names, *switches, "microbatch_size")
-    e = Estimation(asked, run(plan(asked.catalogue, wanted, asked.sources), asked.sources.given))
+    e = quantities(asked, *names, *switches, "microbatch_size")
     network: dict[str, Any] = {name: round(e[name]) for name in names}
     if network["dimensionality"] % network["attention_heads"] or network["vocabulary_size"] < 1:
         raise ConfigError(
@@ -124,15 +119,15 @@ def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str,
     return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
 
 
-def _show(network: dict[str, Any], found: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
+def _show(network: dict[str, Any], trained: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
     """Prints the measurement and the estimate, and how far they differ."""
-    pairs = {"step_time": (found.least, predicted["step_time"]),
-             "memory_bytes": (found.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
+    pairs = {"step_time": (trained.least, predicted["step_time"]),
+             "memory_bytes": (trained.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
-        more = {"step_times": found.times, "losses": found.losses, "memory": asdict(found.memory)}
+        more = {"step_times": trained.times, "losses": trained.losses, "memory": asdict(trained.memory)}
         options.show_json({"device": names[0], "software": names[1], "network": network, **numbers, **more})
         return
     from amped.report.benching import step as table
 
-    options.show(table(", ".join(names), network, pairs, found.losses, asdict(found.memory)))
+    options.show(table(", ".join(names), network, pairs, trained.losses, asdict(trained.memory)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from amped.cli.fit_to_all_rows import NAME as ALL
 from amped.cli.fit_to_all_rows import fit_to_all_rows
 from amped.cli.fit_to_anchor import NAME as ANCHORED
 from amped.cli.fit_to_anchor import fit_to_anchor
-from amped.tables.table_files import ACCELERATORS, HERE, LookupTables
+from amped.tables.table_files import ACCELERATORS, HERE
 
 if TYPE_CHECKING:
     from amped.calibration.calibrate import Calibration
@@ -22,17 +22,55 @@ NAME = "kernel_efficiencies.json"
 USUAL = HERE / NAME
 
 
-def calibrate(
-    table: Path | None = None,
-    accelerator: str | None = None,
-    kernels: Path | None = None,
-    all_rows: bool = False,
-    anchor: Path | None = None,
-    output: Path = USUAL,
-    dry_run: bool = False,
-    as_json: bool = False,
-    lookup_tables: options.Folders = None,
-) -> None:
+@dataclass(frozen=True)
+class Fit:
+    """What is fitted to which measurements, and where it goes, as the options say.
+
+    Options:
+        --table CSV: Measurements; by default, amped's own.
+        --accelerator ROW: Accelerator to fit; else each in the table.
+        --kernels PATH: Fit to kernels: a table of them, or a folder.
+        all_rows --all: Fit accelerators and software at once.
+        --anchor FILE: Fit to one layer of `amped bench anchor`.
+        --output -o FILE: New file of the rows, or its folder.
+        --dry-run: Fit and print, but write nothing.
+        as_json --json: Print what was found as JSON, SI units.
+    """
+
+    table: Path | None = None
+    accelerator: str | None = None
+    kernels: Path | None = None
+    all_rows: bool = False
+    anchor: Path | None = None
+    output: Path = USUAL
+    dry_run: bool = False
+    as_json: bool = False
+    lookup_tables: options.Folders = None
+
+    def refuse_together(self) -> None:
+        """Refuses options that exclude one another; and a fit that needs scipy, if scipy is missing, before anything is read."""
+        from amped.calibration.fitting import optimizer
+
+        is_anchor = self.anchor is not None
+        others = {"accelerator": self.accelerator, "kernels": self.kernels} if self.anchor or self.all_rows else {}
+        given = {name: value is not None for name, value in others.items()}
+        options.only(anchor=is_anchor, all=self.all_rows, **given, table=is_anchor and self.table is not None)
+        if not is_anchor:
+            optimizer()
+
+    def free(self) -> Path | None:
+        """The file to write, which does not exist, if one is wanted; its usual name says what is in it."""
+        if self.dry_run:
+            return None
+        name = ANCHORED if self.anchor else ALL if self.all_rows else NAME
+        usual = self.output.with_name(name) if self.output == USUAL else self.output
+        path = self.output / name if is_folder(self.output) else usual
+        options.refuse_unwritable(path, "--output")
+        return path
+
+
+@options.bundled(asked=Fit)
+def calibrate(asked: Fit) -> None:
     """Fit an accelerator's coefficients to measured training steps and write them as a row of kernel_efficiencies.
 
     The fit changes a few physical coefficients that the rows tell something about, within bounds and near the values of
@@ -47,106 +85,62 @@ def calibrate(
     All but --anchor needs scipy: pip install 'amped[fit]'.
 
     Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
-
-    Options:
-        --table CSV: Measurements; by default, amped's own.
-        --accelerator ROW: Accelerator to fit; else each in the table.
-        --kernels PATH: Fit to kernels: a table of them, or a folder.
-        all_rows --all: Fit accelerators and software at once.
-        --anchor FILE: Fit to one layer of `amped bench anchor`.
-        --output -o FILE: New file of the rows, or its folder.
-        --dry-run: Fit and print, but write nothing.
-        as_json --json: Print what was found as JSON, SI units.
     """
-    _refuse_together(anchor, all_rows, table, accelerator, kernels)
-    path = None if dry_run else _free(output, ANCHORED if anchor else ALL if all_rows else NAME)
-    if anchor is not None:
-        fit_to_anchor(anchor, path, as_json, lookup_tables)
-    elif kernels is not None:
-        _fit_kernels(kernels, accelerator, path, as_json, lookup_tables)
-    elif all_rows:
-        fit_to_all_rows(table, path, as_json, lookup_tables)
+    asked.refuse_together()
+    path = asked.free()
+    if asked.anchor is not None:
+        fit_to_anchor(asked.anchor, path, asked.as_json, asked.lookup_tables)
+    elif asked.kernels is not None:
+        _fit_kernels(asked.kernels, asked, path)
+    elif asked.all_rows:
+        fit_to_all_rows(asked.table, path, asked.as_json, asked.lookup_tables)
     else:
-        _fit_each(table, accelerator, path, as_json, lookup_tables)
+        _fit_each(asked, path)
 
 
-def _refuse_together(
-    anchor: Path | None, all_rows: bool, table: Path | None, accelerator: str | None, kernels: Path | None
-) -> None:
-    """Refuses options that exclude one another; and a fit that needs scipy, if scipy is missing, before anything is read."""
-    from amped.calibration.fitting import optimizer
+def _fit_each(asked: Fit, path: Path | None) -> None:
+    """Fits one accelerator, or each of the table, prints the result, and writes the rows; progress goes to stderr."""
+    from amped.calibration.calibrate import calibrated, calibrated_all
+    from amped.calibration.written import as_table
 
-    others = {"accelerator": accelerator is not None, "kernels": kernels is not None} if anchor or all_rows else {}
-    options.only(anchor=anchor is not None, all=all_rows, **others, table=anchor is not None and table is not None)
-    if anchor is None:
-        optimizer()
+    if asked.accelerator is None:
+        fits = calibrated_all(asked.table, asked.lookup_tables, options.tell)
+    else:
+        fits = [calibrated(asked.table, asked.accelerator, asked.lookup_tables, options.tell)]
+    if asked.as_json:
+        options.show_json({"accelerators": [_plain(c) for c in fits]}, allow_nan=False)
+    else:
+        from rich.console import Group
 
+        from amped.report.calibrating import calibration
 
-def _free(output: Path, name: str) -> Path:
-    """The file to write, which does not exist; its usual name says what is in it."""
-    path = output / name if is_folder(output) else output.with_name(name) if output == USUAL else output
-    options.refuse_existing(path, "--output")
-    options.refuse_unwritable(path, "--output")
-    return path
-
-
-def _fit_each(
-    table: Path | None, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: LookupTables
-) -> None:
-    """Fits one accelerator, or each of the table, prints the result, and writes the rows."""
-    found = _found(table, accelerator, lookup_tables)
-    _show(found, as_json)
+        options.show(Group(*map(calibration, fits)))
     if path is not None:
-        from amped.calibration.written import as_table
-
-        options.write_file(path, as_table(found, table))
+        options.write_file(path, as_table(fits, asked.table))
 
 
-def _show(found: Sequence[Calibration], as_json: bool) -> None:
-    """Prints what was fitted to steps."""
-    if as_json:
-        options.show_json({"accelerators": [_plain(c) for c in found]}, allow_nan=False)
-        return
-    from rich.console import Group
-
-    from amped.report.calibrating import calibration
-
-    options.show(Group(*map(calibration, found)))
-
-
-def _fit_kernels(
-    measured: Path, accelerator: str | None, path: Path | None, as_json: bool, lookup_tables: LookupTables
-) -> None:
+def _fit_kernels(measured: Path, asked: Fit, path: Path | None) -> None:
     """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.measured_kernels.table_reading import chosen
 
-    tables, files = options.user_tables(lookup_tables), options.kernel_files(measured)
-    own = chosen(
+    tables, files = options.user_tables(asked.lookup_tables), options.kernel_files(measured)
+    kernels = chosen(
         kernels_of(files),
-        accelerator,
+        asked.accelerator,
         lambda name: tables.row(ACCELERATORS, name).name if tables.has(ACCELERATORS, name) else name,
     )
-    found = fitted_each(own, tables, lookup_tables, options.tell)
-    if as_json:
-        told = [each.to_dict() for each in files if not each.own]
-        options.show_json({"kernels": [vars(fit) for fit in found], "files": told}, allow_nan=False)
+    fits = fitted_each(kernels, tables, asked.lookup_tables, options.tell)
+    if asked.as_json:
+        read = [file.to_dict() for file in files if not file.own]
+        options.show_json({"kernels": [vars(fit) for fit in fits], "files": read}, allow_nan=False)
     else:
         from amped.report.calibrating import kernel_fits
 
-        options.show(kernel_fits(found))
+        options.show(kernel_fits(fits))
     if path is not None:
-        options.write_file(path, as_table(found, tables, measured, lookup_tables))
-
-
-def _found(table: Path | None, accelerator: str | None, lookup_tables: LookupTables) -> Sequence[Calibration]:
-    """The calibrations that the user asks for; progress goes to stderr."""
-    from amped.calibration.calibrate import calibrated, calibrated_all
-
-    if accelerator is None:
-        return calibrated_all(table, lookup_tables, options.tell)
-    return [calibrated(table, accelerator, lookup_tables, options.tell)]
+        options.write_file(path, as_table(fits, tables, measured, asked.lookup_tables))
 
 
 def _plain(c: Calibration) -> dict[str, Any]:

@@ -11,9 +11,7 @@ from amped.cli import options
 from amped.theory.language.catalogue import catalogue
 
 
-def check_tables(
-    folder: Path | None = None,
-) -> None:
+def check_tables(folder: Path | None = None) -> None:
     """Check lookup tables: units, dense peaks, bandwidths per direction, parameter counts, names that clash.
 
     Example: amped check-tables
@@ -30,5 +28,5 @@ def check_tables(
         raise TableError(problems, file=str(folder or "lookup_tables"))
     for table in tables.all_names():
         rows = [tables.row(table, name) for name in tables.names(table)]
-        own = sum(not row.is_shipped for row in rows)
-        typer.echo(f"{table}: {len(rows)} rows{f', {own} of them yours' if own else ''}, nothing wrong")
+        of_user = sum(not row.is_shipped for row in rows)
+        typer.echo(f"{table}: {len(rows)} rows{f', {of_user} of them yours' if of_user else ''}, nothing wrong")

@@ -8,11 +8,7 @@ from amped.cli import options
 from amped.theory.language.catalogue import catalogue
 
 
-def coefficients(
-    filter_text: str = "",
-    as_json: bool = False,
-    lookup_tables: options.Folders = None,
-) -> None:
+def coefficients(filter_text: str = "", as_json: bool = False, lookup_tables: options.Folders = None) -> None:
     """List every coefficient: unit, bounds, what selects it, its values, and how many of each row were fitted.
 
     A coefficient belongs to an accelerator (or its generation), a precision, a system or a software stack, never to a
@@ -29,16 +25,16 @@ def coefficients(
     from amped.calibration.step_table import shipped_numbers
 
     tables = options.user_tables(lookup_tables)
-    every = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
+    rows = [c for c in listing.coefficients(tables, catalogue()) if filter_text.casefold() in c.name.casefold()]
     counts = listing.counts(tables)
     numbers = [n for n in shipped_numbers() if filter_text.casefold() in n.column.casefold()]
     if as_json:
-        told = {"coefficients": [*map(asdict, every)], "fitted": [*map(asdict, counts)]}
-        options.show_json(told | {"fitted_to_steps": [*map(asdict, numbers)]}, allow_nan=False)
+        content = {"coefficients": [*map(asdict, rows)], "fitted": [*map(asdict, counts)]}
+        options.show_json(content | {"fitted_to_steps": [*map(asdict, numbers)]}, allow_nan=False)
         return
-    if not every:
+    if not rows:
         options.tell(f"no coefficient has {filter_text!r}")
         return
     from amped.report.coefficients import listed
 
-    options.show(listed(every, counts, numbers))
+    options.show(listed(rows, counts, numbers))

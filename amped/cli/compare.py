@@ -48,7 +48,9 @@ def compare(
         raise ConfigError("configs are not compared by --vary", command("explore", names[0], "--vary", vary[0]))
     texts = [*(vary or ()), *rows]
     if texts:
-        _show_rows(asking, texts, form)
+        sweeps = sweeping.read(asking, texts)
+        sweeping.refuse_long(sweeps)
+        sweeping.tell(sweeping.chosen(asking, sweeps), form, HINT)
     elif form == "csv":
         raise ConfigError("two configs are not compared as CSV", "--json, or rows or --vary")
     else:
@@ -74,16 +76,9 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
     if len(names) < 2 or any(name in shipped_configs() or exists(Path(name)) for name in names):
         return []
     tables = options.user_tables(asking.lookup_tables)
-    found = {kind: sum(is_row(tables, kind, name) for name in names) for kind in KINDS}
-    kind = max(KINDS, key=found.__getitem__)
-    return [f'{kind}="{name}"' for name in names] if found[kind] else []
-
-
-def _show_rows(asking: options.Asking, texts: Sequence[str], form: str) -> None:
-    """Prints the best of each row or value."""
-    sweeps = sweeping.read(asking, texts)
-    sweeping.refuse_long(sweeps)
-    sweeping.tell(sweeping.chosen(asking, sweeps), form, HINT)
+    numbers = {kind: sum(is_row(tables, kind, name) for name in names) for kind in KINDS}
+    kind = max(KINDS, key=numbers.__getitem__)
+    return [f'{kind}="{name}"' for name in names] if numbers[kind] else []
 
 
 def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:

@@ -42,12 +42,11 @@ def data_movement(
     if as_json:
         options.show_json(content)
         return
-    from amped.report.data_movement import class_totals, efficiency, movement, saved_by_fusion
+    from amped.report.data_movement import class_totals, operator_tables, saved_by_fusion
 
     typer.echo(f"Encoder layer, forward and backward: {dimensions}\n")
-    for table in (movement(content["operators"]), efficiency(content["operators"])):
-        if table is not None:
-            options.show(table)
-            typer.echo()
+    for table in operator_tables(content["operators"]):
+        options.show(table)
+        typer.echo()
     options.show(class_totals(content))
     typer.echo(saved_by_fusion(content))

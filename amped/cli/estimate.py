@@ -74,15 +74,10 @@ def estimate(
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
     if (is_asked := bool(output_dir or save or gemm or plot)) or (asked.label not in UNNAMED and not as_json):
         _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), as_json, is_asked)
-    _finish(result, timeline, form, must, as_json, compute_graph and not gemm)
-
-
-def _finish(
-    result: Estimation, timeline: Path | None, form: str | None, must: str | None, as_json: bool, graph_alone: bool
-) -> None:
-    """Writes the timeline and the launch line that were asked for, and ends with the exit code of a wish that is not met."""
     _write_timeline(result, timeline, as_json)
-    _show_launch(result, form, as_json, graph_alone)
+    if compute_graph and not gemm:
+        options.tell("note: --compute-graph needs --gemm beside it")
+    _show_launch(result, form, as_json)
     if must and not result["fits_in_memory"]:
         raise typer.Exit(options.NOT_MET)
 
@@ -93,6 +88,14 @@ def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
     options.refuse_existing(timeline, "--timeline")
     if must not in (None, "fit"):
         raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
+
+
+def _show_launch(result: Estimation, form: str | None, as_json: bool) -> None:
+    """Prints the launch line of a framework if the user asks for it."""
+    if form is not None:
+        from amped.interop.exporting import target
+
+        typer.echo("\n" + target(form).write(result), nl=False, err=as_json)
 
 
 def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
@@ -109,16 +112,6 @@ def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
     from amped.report.screen import screen
 
     options.show_lines(screen(result))
-
-
-def _show_launch(result: Estimation, form: str | None, as_json: bool, graph_alone: bool) -> None:
-    """Prints the launch line of a framework if the user asks for it, and what an option lacks."""
-    if graph_alone:
-        options.tell("note: --compute-graph needs --gemm beside it")
-    if form is not None:
-        from amped.interop.exporting import target
-
-        typer.echo("\n" + target(form).write(result), nl=False, err=as_json)
 
 
 def _show_layers(result: Estimation, as_json: bool) -> None:
@@ -156,20 +149,20 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
     step = executed_step(result)
     text = as_trace(step, result)
     written = write_atomically(path, text)
-    shown, all_of_them = 2 * shown_microbatches(step), step.timeline.pipe.microbatches
-    what = f", the first and last {shown // 2} of {all_of_them} micro-batches" if shown < all_of_them else ""
-    told = (f"\ntimeline written to {written} ({len(text) / 1e6:.1f} MB{what}); open it at ui.perfetto.dev\n"
+    shown, number = shown_microbatches(step), step.timeline.pipe.microbatches
+    what = f", the first and last {shown} of {number} micro-batches" if 2 * shown < number else ""
+    sentence = (f"\ntimeline written to {written} ({len(text) / 1e6:.1f} MB{what}); open it at ui.perfetto.dev\n"
             f"executed pass by pass, a step takes {duration(step.step_time)}; by the closed form "
             f"{duration(step.estimated_time)} ({-step.deviation / (1 + step.deviation):+.2%})")  # fmt: skip
-    typer.echo(told, err=quiet)
+    typer.echo(sentence, err=quiet)
 
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:
     """The results as one flat object; if they do not fit in memory, with the changes that would make them fit."""
     from amped.estimation.remedies import smallest_change
 
-    found = result.to_dict()
-    return found if found["fits_in_memory"] else found | {"smallest_change_that_fits": smallest_change(result)}
+    fix = {} if result["fits_in_memory"] else {"smallest_change_that_fits": smallest_change(result)}
+    return result.to_dict() | fix
 
 
 def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, is_asked: bool) -> None:

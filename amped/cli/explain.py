@@ -8,13 +8,7 @@ from amped.cli import options
 
 
 @options.with_chosen_scenario
-def explain(
-    asked: options.Scenario,
-    name: str,
-    depth: int = 3,
-    inside: bool = False,
-    as_json: bool = False,
-) -> None:
+def explain(asked: options.Scenario, name: str, depth: int = 3, inside: bool = False, as_json: bool = False) -> None:
     """Show how amped gets a value: its formula and source, and what it is computed from.
 
     NAME may be a word: MFU, step, memory, bubble. A word that may mean several quantities lists them.

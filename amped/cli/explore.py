@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from amped.base.errors import ConfigError
 from amped.cli import options, spreading, sweeping
 from amped.cli.explore_output import BarePlot, Outputs
 
 if TYPE_CHECKING:
-    from amped.exploration.answer import Exploration
     from amped.exploration.request import Options
     from amped.exploration.running import Run
 
@@ -51,7 +49,8 @@ def wanted_of(
 DEFAULT_TOP = 10
 
 
-@options.bundled(asking=options.asked, wanted=wanted_of, outputs=Outputs, place=spreading.Place)
+# The place comes first: with MPI, it limits libraries before the others load them.
+@options.bundled(place=spreading.Place, asking=options.asked, wanted=wanted_of, outputs=Outputs)
 def explore(
     asking: options.Asking,
     wanted: Options,
@@ -79,39 +78,42 @@ def explore(
     """
     _refuse_both(outputs, place)
     with spreading.running(place, outputs.output, outputs.output_dir) as run:
-        if run is not None:  # else another MPI process leads, and prints the result
-            _tell_names(wanted, outputs, vary or [])
-            _explored(asking, sweeping.read(asking, vary or []), (wanted, top), run, outputs, place)
+        if run is None:  # another MPI process leads, and prints the result
+            return
+        texts = vary or []
+        names = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "")
+        options.tell_names(*names, *(text.partition("=")[0].strip() for text in texts))
+        sweeps = sweeping.read(asking, texts)
+        if sweeps and top is None and not _ranked(wanted, outputs, place) and sweeping.is_short(sweeps):
+            outputs.check()
+            outputs.tell_sweep(sweeping.swept(asking, sweeps, wanted, run))
+        else:
+            _explored(asking, sweeps, replace(wanted, top=top or DEFAULT_TOP), run, outputs, place)
 
 
 def _explored(
-    asking: options.Asking,
-    sweeps: sweeping.Sweeps,
-    how: tuple[Options, int | None],
-    run: Run,
-    outputs: Outputs,
-    place: spreading.Place,
+    asking: options.Asking, sweeps: sweeping.Sweeps, wanted: Options, run: Run, outputs: Outputs, place: spreading.Place
 ) -> None:
-    """Explores each value of a sweep by itself, or everything as one space."""
-    wanted, top = how
-    if sweeps and top is None and not _ranked(wanted, outputs, place) and sweeping.is_short(sweeps):
-        outputs.check()
-        outputs.tell_sweep(sweeping.swept(asking, sweeps, wanted, run))
-        return
-    (asked, _), wanted = asking.searched(sweeps), replace(wanted, top=top or DEFAULT_TOP)
+    """Explores everything as one space, and writes the result where the user wants it; of a shard, its findings."""
+    from amped.exploration.answer import explored
+    from amped.exploration.asked_space import searched
+    from amped.exploration.running import found_in
+
+    asked, _ = asking.searched(sweeps)
     for notice in asked.sources.notices:
         options.tell(f"note: {notice}")
+    vary = sweeping.canonical(sweeps)
     if place.shard is not None:
-        _share(asked, wanted, sweeping.canonical(sweeps), run)
-    else:
-        outputs.tell_report(asking, _whole(asked, wanted, sweeping.canonical(sweeps), run, outputs))
-
-
-def _tell_names(wanted: Options, outputs: Outputs, vary: list[str]) -> None:
-    """Says what short names and words in the question are called."""
-    swept = [text.partition("=")[0].strip() for text in vary]
-    asked = (wanted.objective, *wanted.where, *(wanted.pareto or ()), *wanted.each, outputs.along or "")
-    options.tell_names(*asked, *swept)
+        candidates = found_in(searched(asked, wanted, vary), run).candidates
+        options.tell(f"{candidates:,} candidates; written to {run.findings}, for `amped merge`")
+        return
+    outputs.check()
+    drawing = outputs.drawing(asked, vary, wanted)
+    with outputs.every() as keep:
+        beside = outputs.output.parent if outputs.output else outputs.output_dir
+        exploration = explored(asked, outputs.needed(wanted, drawing), vary, replace(run, keep=keep, beside=beside))
+    outputs.tell(asked, exploration, drawing, bool(wanted.each))
+    outputs.tell_report(asking, exploration)
 
 
 def _ranked(wanted: Options, outputs: Outputs, place: spreading.Place) -> bool:
@@ -122,39 +124,16 @@ def _ranked(wanted: Options, outputs: Outputs, place: spreading.Place) -> bool:
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
     """Refuses --keep-all if this run does not evaluate all candidates, and the best or a plot of one shard."""
-    partial = {"--resume": place.resume, "--shard": place.shard}
-    of_some = [option for option, value in partial.items() if value is not None]
-    if outputs.keep_all and of_some:
-        told = f"--keep-all and {of_some[0]} do not go together: a file of findings has the best of each part, not every row"
-        raise ConfigError(told, "leave one of them out")
+    partial = "--resume" if place.resume is not None else "--shard" if place.shard is not None else ""
+    if outputs.keep_all and partial:
+        problem = (
+            f"--keep-all and {partial} do not go together: a file of findings has the best of each part, not every row"
+        )
+        raise ConfigError(problem, "leave one of them out")
     if place.shard is not None and (outputs.save_best or outputs.plot or outputs.report):
         raise ConfigError(
             "a shard has no winners to save, to plot or to report", "ask `amped merge` of all of them for the best"
         )
-
-
-def _whole(
-    asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run, outputs: Outputs
-) -> Exploration:
-    """Explores, and writes the result where the user wants it."""
-    from amped.exploration.answer import explored
-
-    outputs.check()
-    drawn = outputs.drawing(asked, sweeps, wanted)
-    with outputs.every() as keep:
-        beside = outputs.output.parent if outputs.output else outputs.output_dir
-        found = explored(asked, outputs.needed(wanted, drawn), sweeps, replace(run, keep=keep, beside=beside))
-    outputs.tell(asked, found, drawn, bool(wanted.each))
-    return found
-
-
-def _share(asked: options.Scenario, wanted: Options, sweeps: Mapping[str, Any], run: Run) -> None:
-    """Explores one share. Its result is a file of findings, not a ranking."""
-    from amped.exploration.asked_space import searched
-    from amped.exploration.running import found_in
-
-    found = found_in(searched(asked, wanted, sweeps), run)
-    options.tell(f"{found.candidates:,} candidates; written to {run.findings}, for `amped merge`")
 
 
 def _two(listed: str | None) -> tuple[str, str] | None:

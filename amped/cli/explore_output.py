@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
 from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import ConfigError
@@ -72,10 +70,10 @@ class Outputs:
 
     def __post_init__(self) -> None:
         """Refuses two formats at once."""
-        asked = {name: form for name, form in (("--json", self.as_json and "json"), ("--csv", self.as_csv and "csv"),
+        forms = {name: form for name, form in (("--json", self.as_json and "json"), ("--csv", self.as_csv and "csv"),
                                                (f"--format {self.form}", self.form)) if form}  # fmt: skip
-        if len({*asked.values()}) > 1:
-            raise ConfigError(f"{' and '.join(asked)} exclude one another", "leave one of them out")
+        if len({*forms.values()}) > 1:
+            raise ConfigError(f"{' and '.join(forms)} exclude one another", "leave one of them out")
 
     @property
     def written(self) -> str:
@@ -99,7 +97,6 @@ class Outputs:
         if self.report is not None:
             from amped.base.extras import from_extra
 
-            options.refuse_existing(self.report, "--report")
             options.refuse_unwritable(self.report, "--report")
             from_extra("jinja2", "report", "a report")
         if self.keep_all and self.written not in ("csv", "parquet"):
@@ -132,15 +129,14 @@ class Outputs:
         from amped.report.plot_choice import drawing
 
         rows = {category: name for name, category in ROW_NAMES.items()}
-        own = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
-        each, along = (tuple(map(aliases().canonical, some)) for some in (wanted.each, options.names(self.along)))
-        swept = list(dict.fromkeys(map(aliases().canonical, own)))
+        names = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
+        swept, along = ([*map(aliases().canonical, some)] for some in (names, options.names(self.along)))
         front = (aliases().asked(wanted.pareto[0]), aliases().asked(wanted.pareto[1])) if wanted.pareto else None
-        found = drawing(self.plot, swept, along or each, front)
-        if each and found.names and {*each} != {*found.names}:
-            told = f"the plot needs the best of each {', '.join(found.names)}, and --each asks for another"
-            raise ConfigError(told, "leave --each out, or name the same by --along")
-        return found
+        plot = drawing(self.plot, list(dict.fromkeys(swept)), along or wanted.each, front)
+        if wanted.each and plot.names and {*wanted.each} != {*plot.names}:
+            problem = f"the plot needs the best of each {', '.join(plot.names)}, and --each asks for another"
+            raise ConfigError(problem, "leave --each out, or name the same by --along")
+        return plot
 
     def needed(self, wanted: Options, drawn: Drawing | None) -> Options:
         """The options, with the groups or the front that the plot needs."""
@@ -149,12 +145,11 @@ class Outputs:
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
-
         return self.output or output_file(self.output_dir or Path(), name)
 
-    def _write(self, form: str, content: str | bytes) -> None:
-        """Writes a table, or rows, to the file that the user names, or to one of that form."""
-        options.write_file(self._path(f"explore.{'txt' if form == 'table' else form}"), content)
+    def _file(self, form: str) -> Path | None:
+        """The file for a table, or for rows: the one that the user names, or one of that form; none for the screen."""
+        return None if self.on_screen else self._path(f"explore.{'txt' if form == 'table' else form}")
 
     @contextmanager
     def every(self) -> Iterator[Keep | None]:
@@ -172,18 +167,18 @@ class Outputs:
                 yield keep
             options.tell(f"every candidate is written to {file.path}")
 
-    def tell(self, asked: options.Scenario, found: Exploration, drawn: Drawing | None, grouped: bool) -> None:
+    def tell(self, asked: options.Scenario, exploration: Exploration, drawn: Drawing | None, grouped: bool) -> None:
         """Shows or writes the result; `grouped` says whether the user asked for groups."""
-        self.tell_ranking(found if grouped else replace(found, groups={}))
-        if (self.save_best is not None or drawn is not None) and not found.feasible:
+        self.tell_ranking(exploration if grouped else replace(exploration, groups={}))
+        if (self.save_best is not None or drawn is not None) and not exploration.feasible:
             raise ConfigError("no candidate is feasible: there is nothing to save or to plot", "see what removes them")
         if self.save_best is not None:
-            _save(asked, found, self.save_best, self.launch_for)
+            _save(asked, exploration, self.save_best, self.launch_for)
         if drawn is not None:
-            (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, found, drawn)))
+            (path,) = options.write(self.output_dir, (f"explore_{drawn.kind}.png", _image(asked, exploration, drawn)))
             options.tell(f"the plot is written to {path}")
 
-    def tell_report(self, asking: options.Asking, found: Exploration) -> None:
+    def tell_report(self, asking: options.Asking, exploration: Exploration) -> None:
         """Writes the page of the search and of its best mapping, if the user wants it."""
         if self.report is None:
             return
@@ -191,29 +186,24 @@ class Outputs:
         from amped.exploration.answer import settings
         from amped.report.page.topics import asked_of, found_topics
 
-        if found.search is None or not found.best:
+        if not exploration.best:
             raise ConfigError("no mapping keeps every rule: there is nothing to report", "see what removes them")
-        best = asked_of(asking, settings(found.search, found.best[0]))
-        options.tell(write_page(self.report, [best], found_topics(found, best, options.tell)))
+        best = asked_of(asking, settings(exploration.search, exploration.best[0]))
+        options.tell(write_page(self.report, [best], found_topics(exploration, best, options.tell)))
 
     def tell_sweep(self, done: sweeping.Swept) -> None:
         """Shows or writes the table of a sweep."""
-        if self.on_screen:
-            sweeping.tell(done, self.written)
-            return
-        self._write(self.written, sweeping.content(done, self.written))
+        sweeping.tell(done, self.written, path=self._file(self.written))
 
-    def tell_ranking(self, found: Exploration) -> None:
+    def tell_ranking(self, exploration: Exploration) -> None:
         """Shows or writes the ranking; if every candidate goes to standard output, the ranking does not."""
-        form = "table" if self.keep_all else self.written
-        if not (self.keep_all or self.on_screen):
-            self._write(form, _content(found, form))
-        elif form != "table":
-            typer.echo(_content(found, form), nl=False)
-        elif not (self.keep_all and self.on_screen):
-            from amped.report.ranking import ranking
+        from amped.report.ranking import ranking
 
-            options.show(ranking(found))
+        if not self.keep_all:
+            form = self.written
+            options.put(form, lambda: ranking(exploration), lambda form: _content(exploration, form), self._file(form))
+        elif not self.on_screen:
+            options.show(ranking(exploration))
 
 
 @contextmanager
@@ -231,29 +221,26 @@ def _closed(form: str, stream: Any) -> Iterator[Keep]:
     writer.close()
 
 
-def _content(found: Exploration, form: str) -> str | bytes:
-    """The exploration as the content of a file."""
-    from amped.report.ranking import ranking
+def _content(exploration: Exploration, form: str) -> str | bytes:
+    """The exploration as JSON, CSV or Parquet."""
     from amped.report.rows_formats import as_csv, as_parquet
 
     if form == "json":
-        return options.as_json(found.to_dict(), allow_nan=False) + "\n"
-    if form == "table":
-        return options.plain(ranking(found))
+        return options.as_json(exploration.to_dict(), allow_nan=False) + "\n"
     write = as_csv if form == "csv" else as_parquet
-    return write(found.columns, found.best)
+    return write(exploration.columns, exploration.best)
 
 
-def _save(asked: options.Scenario, found: Exploration, folder: Path, launch_for: str | None) -> None:
+def _save(asked: options.Scenario, exploration: Exploration, folder: Path, launch_for: str | None) -> None:
     from amped.exploration.candidate_config import save_best
 
-    written = save_best(asked, found, folder)
+    written = save_best(asked, exploration, folder)
     if launch_for is not None:
         _save_launches(asked, written, launch_for)
     formulas = asked.question.formulas
     also = (*options.table_words(asked.question.lookup_tables), *(("--formulas", formulas) if formulas else ()))
-    told = command("estimate", "--config", written[0], *also)
-    options.tell(f"the best {len(written)} are written to {folder}; run one: {told}")
+    estimate = command("estimate", "--config", written[0], *also)
+    options.tell(f"the best {len(written)} are written to {folder}; run one: {estimate}")
 
 
 def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str) -> None:
@@ -269,12 +256,16 @@ def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str
         write_atomically(path.with_suffix(beside), chosen.write(estimated(scenario)))
 
 
-def _image(asked: options.Scenario, found: Exploration, drawn: Drawing) -> bytes:
+def _image(asked: options.Scenario, exploration: Exploration, drawn: Drawing) -> bytes:
     from amped.report.axes_values import title
     from amped.report.exploring_plots import distribution, figure
     from amped.report.plots import as_image
 
-    told = title(asked, found.search.sweeps.by_user if found.search else {})
+    heading = title(asked, exploration.search.sweeps.by_user)
     if drawn.kind == "histogram":
-        return as_image(distribution(found.histogram, found.objective, found.best[0][found.objective], told))
-    return as_image(figure(drawn, found.groups.values(), found.front, found.objective, told))
+        return as_image(
+            distribution(
+                exploration.histogram, exploration.objective, exploration.best[0][exploration.objective], heading
+            )
+        )
+    return as_image(figure(drawn, exploration.groups.values(), exploration.front, exploration.objective, heading))

@@ -8,11 +8,7 @@ from amped.cli import options
 
 
 @options.with_chosen_scenario
-def export(
-    asked: options.Scenario,
-    form: str,
-    output: Path | None = None,
-) -> None:
+def export(asked: options.Scenario, form: str, output: Path | None = None) -> None:
     """Write the launch line or the file that runs a configuration, each line with its reason.
 
     What the framework cannot express comes first. There are no paths of data in it.

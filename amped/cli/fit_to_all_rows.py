@@ -24,29 +24,29 @@ def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup
 
     if path is not None:
         options.refuse_existing(beside(path), "--output")
-    found = fitted_to_all(table, lookup_tables, options.tell)
-    numbers = behind(found, *(refits(found, by, options.tell) for by in (Left.SOURCE, Left.ACCELERATOR)))
+    fit = fitted_to_all(table, lookup_tables, options.tell)
+    numbers = behind(fit, *(refits(fit, by, options.tell) for by in (Left.SOURCE, Left.ACCELERATOR)))
     if as_json:
-        options.show_json(_plain(found, numbers), allow_nan=False)
+        options.show_json(_plain(fit, numbers), allow_nan=False)
     else:
         from amped.report.all_rows import all_rows
 
-        options.show(all_rows(found, numbers))
+        options.show(all_rows(fit, numbers))
     if path is not None:
-        options.write_file(path, as_file(found))
+        options.write_file(path, as_file(fit))
         options.write_file(beside(path), as_csv(numbers))
 
 
-def _plain(found: AllRows, numbers: list[Behind]) -> dict[str, Any]:
+def _plain(fit: AllRows, numbers: list[Behind]) -> dict[str, Any]:
     """The fit as plain data for JSON."""
     from amped.report.all_rows import plain_errors
 
     return {
         "numbers": [*map(asdict, numbers)],
-        "kept": [{**asdict(key), "reason": why} for key, why in found.kept.items()],
-        "groups": found.groups, "most_numbers": found.most_numbers,
-        "errors_without_steps": plain_errors(found.unfitted), "errors_before": plain_errors(found.before),
-        "errors": plain_errors(found.after),
+        "kept": [{**asdict(key), "reason": why} for key, why in fit.kept.items()],
+        "groups": fit.groups, "most_numbers": fit.most_numbers,
+        "errors_without_steps": plain_errors(fit.unfitted), "errors_before": plain_errors(fit.before),
+        "errors": plain_errors(fit.after),
     }  # fmt: skip
 
 
@@ -56,20 +56,20 @@ def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_table
     from amped.report import all_rows as report
 
     by = Left(by_text)
-    found, told = left_out(table, by, lookup_tables, options.tell)
+    fit, parts = left_out(table, by, lookup_tables, options.tell)
     if not as_json:
-        options.show(report.left_out(found, told, by))
+        options.show(report.left_out(fit, parts, by))
         return
-    keys = [each.key for each in found.numbers]
-    every = [row for each in told for row in each.rows]
+    keys = [part.key for part in fit.numbers]
+    rows = [row for part in parts for row in part.rows]
     options.show_json({
         "left_out": [
-            {by.value: each.name, "errors": report.plain_errors(each.rows), "share_in_band": report.share_inside([each]),
+            {by.value: part.name, "errors": report.plain_errors(part.rows), "share_in_band": report.share_inside([part]),
              "numbers": [
-                 {**asdict(key), "value": value} for key, value in zip(keys, each.values.tolist(), strict=True)]}
-            for each in told
+                 {**asdict(key), "value": value} for key, value in zip(keys, part.values.tolist(), strict=True)]}
+            for part in parts
         ],
-        "errors_without_steps": report.plain_errors(found.unfitted),
-        "errors_before": report.plain_errors(found.before), "errors_of_the_fit": report.plain_errors(found.after),
-        "errors": report.plain_errors(every), "share_in_band": report.share_inside(told),
+        "errors_without_steps": report.plain_errors(fit.unfitted),
+        "errors_before": report.plain_errors(fit.before), "errors_of_the_fit": report.plain_errors(fit.after),
+        "errors": report.plain_errors(rows), "share_in_band": report.share_inside(parts),
     }, allow_nan=False)  # fmt: skip

@@ -16,17 +16,17 @@ def fit_to_anchor(file: Path, path: Path | None, as_json: bool, lookup_tables: L
     from amped.calibration.anchor import anchored, as_file, label, read_anchor
 
     content = read_anchor(file)
-    found = anchored(content, lookup_tables)
+    layer = anchored(content, lookup_tables)
     if as_json:
-        options.show_json({"anchored_on": label(content), "rows": found.rows, "fitted": found.values, "before": found.before,
-                           "seconds": found.parts, "at_limit": found.held})  # fmt: skip
+        options.show_json({"anchored_on": label(content), "rows": layer.rows, "fitted": layer.values, "before": layer.before,
+                           "seconds": layer.parts, "at_limit": layer.held})  # fmt: skip
     else:
         from amped.report.calibrating import anchor
 
-        options.show(anchor(found, label(content)))
+        options.show(anchor(layer, label(content)))
     if path is not None:
-        options.write_file(path, as_file(found))
+        options.write_file(path, as_file(layer))
         given = table_paths(lookup_tables)
         tables = options.table_words(given if path.parent == HERE else (*given, path))
-        rows = ("--accelerator", content["accelerator"], "--software", found.rows["software_specifications"])
+        rows = ("--accelerator", content["accelerator"], "--software", layer.rows["software_specifications"])
         options.tell(f"add it to a question: {typed(*tables, *rows)}")

@@ -44,15 +44,15 @@ class Page(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the words; an option that is no option but the name of a parameter is one of --set."""
-        known = {
+        options = {
             option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)
         }
-        words = _by_name(args, known)
+        words = _by_name(args, options)
         try:
             rest: list[str] = super().parse_args(ctx, words)
         except Exception as error:
             if hasattr(error, "possibilities"):
-                raise _unknown(str(getattr(error, "option_name", "")), known) from None
+                raise _unknown(str(getattr(error, "option_name", "")), options) from None
             if hasattr(error, "format_message"):
                 raise _misused(error.format_message(), ctx.command_path) from None
             raise
@@ -75,11 +75,13 @@ class Page(typer.core.TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the arguments, then each group of options."""
-        every = self.get_params(ctx)
+        parameters = self.get_params(ctx)
         named = [
-            (p.metavar or p.name.upper(), getattr(p, "help", "")) for p in every if p.param_type_name == "argument"
+            (p.metavar or p.name.upper(), getattr(p, "help", "")) for p in parameters if p.param_type_name == "argument"
         ]
-        options = [(_group(p), record) for p in every if p.param_type_name == "option" and (record := _record(p, ctx))]
+        options = [
+            (_group(p), record) for p in parameters if p.param_type_name == "option" and (record := _record(p, ctx))
+        ]
         groups = [("Arguments", named), *((name, [r for group, r in options if group == name]) for name in GROUPS)]
         for name, records in groups:
             if records:
@@ -87,44 +89,37 @@ class Page(typer.core.TyperCommand):
                     formatter.write_dl(records)
 
 
-def _by_name(words: Sequence[str], known: set[str]) -> list[str]:
+def _by_name(words: Sequence[str], options: set[str]) -> list[str]:
     """The words, where `--framework X` is the option `--software X`, and `--context 8192` (of no option) `--set context=8192`."""
-    found: list[str] = []
+    named: list[str] = []
     waiting = iter(words)
     for word in waiting:
         option, is_joined, value = word.partition("=")
-        own = _own_option(option, known) if option.startswith("--") and option not in (*known, "--") else ""
-        if own:
-            found += [f"{own}{is_joined}{value}"]
-        elif own is None:
-            found += ["--set", f"{option[2:].replace('-', '_')}={value if is_joined else next(waiting, '')}"]
-        else:
-            found.append(word)
-    return found
+        if option.startswith("--") and option not in (*options, "--"):
+            written = option[2:].replace("-", "_")
+            name = aliases().option(written)
+            if f"--{name}" in options:
+                word = f"--{name}{is_joined}{value}"
+            elif "--set" in options and name in catalogue() and catalogue()[name].mark.kind != "records":
+                named.append("--set")
+                word = f"{written}={value if is_joined else next(waiting, '')}"
+        named.append(word)
+    return named
 
 
-def _own_option(option: str, known: set[str]) -> str | None:
-    """The option of the verb that an unknown option is another name of; None for --set; an empty text for neither."""
-    name = aliases().option(option[2:].replace("-", "_"))
-    if f"--{name}" in known:
-        return f"--{name}"
-    is_given = "--set" in known and name in catalogue() and catalogue()[name].mark.kind != "records"
-    return None if is_given else ""
-
-
-def _unknown(option: str, known: set[str]) -> ConfigError:
+def _unknown(option: str, options: set[str]) -> ConfigError:
     """The error for an option that does not exist, with the nearest: options of the verb and, with --set, names of parameters."""
-    near = sorted(known)
-    if "--set" in known and option.startswith("--"):
-        named = (name for name, each in catalogue().items() if each.category)
+    near = sorted(options)
+    if "--set" in options and option.startswith("--"):
+        named = (name for name, quantity in catalogue().items() if quantity.category)
         near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]
     advice = did_you_mean(option, list(dict.fromkeys(near))) or "`--help` lists the options"
     return ConfigError(f"there is no option {quoted(option)}", advice)
 
 
-def _misused(told: str, verb: str) -> ConfigError:
+def _misused(message: str, verb: str) -> ConfigError:
     """The error for a wrong value of an option or too many words, in the words of typer."""
-    plain = told.replace("Value error, ", "").replace(NO_NUMBER, "it is no whole number, as 4096 or 4,096")
+    plain = message.replace("Value error, ", "").replace(NO_NUMBER, "it is no whole number, as 4096 or 4,096")
     wrong = WRONG_CHOICE.search(plain)
     hint = did_you_mean(wrong[1], re.findall("'([^']*)'", wrong[2])) if wrong else ""
     return ConfigError(plain.removesuffix("."), hint or f"`{verb} --help` says what it takes")
@@ -132,10 +127,10 @@ def _misused(told: str, verb: str) -> ConfigError:
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:
     """An option and its help, without the range of its numbers: who leaves it is told."""
-    found = option.get_help_record(ctx)
-    if found is None:
+    record = option.get_help_record(ctx)
+    if record is None:
         return None
-    name, text = found
+    name, text = record
     return name, re.sub(rf"  \[{RANGE}\]$", "", re.sub(rf"; {RANGE}\]$", "]", text))
 
 

@@ -43,27 +43,27 @@ def import_file(
     from amped.interop.sections import NO_SIZES
 
     options.refuse_existing(output, "--output")
-    found = read_file(file, form)
+    imported = read_file(file, form)
     if strict:
-        found.refuse_unsupported()
-    text = as_text(as_config(found, named_model(model)))
+        imported.refuse_unsupported()
+    text = as_text(as_config(imported, named_model(model)))
     if model is not None:
-        found.report.defaulted[:] = [line for line in found.report.defaulted if line != NO_SIZES]
-    _tell(found, as_json, output is not None)
+        imported.report.defaulted[:] = [line for line in imported.report.defaulted if line != NO_SIZES]
+    _tell(imported, as_json, output is not None)
     if output is not None:
         typer.echo(f"written to {write_atomically(output, text)}", err=as_json)
     elif not as_json:
         typer.echo(text, nl=False)
 
 
-def _tell(found: Imported, as_json: bool, on_screen: bool) -> None:
+def _tell(imported: Imported, as_json: bool, on_screen: bool) -> None:
     """Prints the report: as JSON with the values, on the screen, or beside a config that is printed."""
     from amped.report.importing import import_report
 
     if as_json:
-        values = {"from": found.source, "name": found.name, "values": dict(found.values)}
-        options.show_json({**values, **found.report.to_dict()})
+        values = {"from": imported.source, "name": imported.name, "values": dict(imported.values)}
+        options.show_json({**values, **imported.report.to_dict()})
     elif on_screen:
-        options.show(import_report(found))
+        options.show(import_report(imported))
     else:
-        options.tell(options.plain(import_report(found)).rstrip())
+        options.tell(options.plain(import_report(imported)).rstrip())

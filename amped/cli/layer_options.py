@@ -11,13 +11,7 @@ from amped.tables.table_files import ACCELERATORS
 Attention = Literal["explicit", "sdpa"]
 
 
-def layer(
-    batch: int = 8,
-    seq: int = 512,
-    heads: int = 16,
-    hidden: int = 1024,
-    ffn: int = 0,
-) -> Any:
+def layer(batch: int = 8, seq: int = 512, heads: int = 16, hidden: int = 1024, ffn: int = 0) -> Any:
     """The sizes of the layer (`amped.kernels.tensor_layouts.spec.Dimensions`).
 
     Options:

@@ -68,12 +68,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def listing(
-    what: What,
-    filter_text: str = "",
-    lookup_tables: options.Folders = None,
-    as_json: bool = False,
-) -> None:
+def listing(what: What, filter_text: str = "", lookup_tables: options.Folders = None, as_json: bool = False) -> None:
     """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
 
     Example: amped list models --filter llama
@@ -83,18 +78,18 @@ def listing(
         filter_text --filter -f TEXT: Only lines with this text.
         as_json --json: Print a JSON list.
     """
-    found = [
+    lines = [
         line for line in _lines(what, lookup_tables) if filter_text.casefold() in " ".join(line.values()).casefold()
     ]
     if as_json:
-        options.show_json(found)
+        options.show_json(lines)
         return
-    if not found:
+    if not lines:
         options.tell(f"nothing in {what} has {filter_text!r}")
         return
     from amped.report.tables import listed
 
-    options.show(listed(found))
+    options.show(listed(lines))
 
 
 def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
@@ -123,9 +118,9 @@ def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
     tables = options.user_tables(lookup_tables)
     for name in tables.names(SYSTEMS):
         columns = tables.row(SYSTEMS, name).columns
-        own = [f"{n} {columns[n]}" for names, _ in TOPOLOGY.values() for n in names[:1] if n in columns]
-        told = [str(columns[n]) for n in ("scale_up_topology", "scale_out_topology") if columns.get(n)]
-        yield {"word": name, "set by": ", ".join(own), "changes": "; ".join(told)}
+        settings = [f"{n} {columns[n]}" for names, _ in TOPOLOGY.values() for n in names[:1] if n in columns]
+        topologies = [str(columns[n]) for n in ("scale_up_topology", "scale_out_topology") if columns.get(n)]
+        yield {"word": name, "set by": ", ".join(settings), "changes": "; ".join(topologies)}
 
 
 def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:

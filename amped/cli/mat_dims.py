@@ -10,10 +10,7 @@ from amped.cli import options
 
 
 @options.with_chosen_scenario
-def mat_dims(
-    asked: options.Scenario,
-    output_dir: Path | None = None,
-) -> None:
+def mat_dims(asked: options.Scenario, output_dir: Path | None = None) -> None:
     """Print the matrix dimensions of one layer in DeepFlow's format, and write them to mat_dims.txt.
 
     Example: amped mat-dims --model "GPT-3 175B" --output-dir deepflow

@@ -74,6 +74,6 @@ def _shares(written: str) -> tuple[float, ...]:
         ConfigError: for any other text.
     """
     try:
-        return tuple(float(each) for each in written.split(","))
+        return tuple(float(share) for share in written.split(","))
     except ValueError:
         raise ConfigError(f"--budgets {written!r} are no numbers", "for example --budgets 1,0.8,0.5") from None

@@ -35,5 +35,5 @@ def merge(
 
     outputs = Outputs(form, as_json, output=output, output_dir=output_dir)
     outputs.check()
-    search, found, seconds = put_together(files, formulas)
-    outputs.tell_ranking(answer(search, found, time.perf_counter() - seconds))
+    search, finding, seconds = put_together(files, formulas)
+    outputs.tell_ranking(answer(search, finding, time.perf_counter() - seconds))

@@ -94,8 +94,8 @@ def asked(
 ) -> Asking:
     """What the options describe, before it is read."""
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
-        told = f"{named_config!r} and --config {config!r} are two configs"
-        raise ConfigError(told, "keep one; `amped compare` takes two")
+        problem = f"{named_config!r} and --config {config!r} are two configs"
+        raise ConfigError(problem, "keep one; `amped compare` takes two")
     values = changes(settings, **short) | anyway_of(anyway)
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
@@ -134,15 +134,15 @@ def bundled(
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
         shared = {name: parameters(reader) for name, reader in readers.items()}
-        own = [p for p in parameters(verb) if p.name not in (*readers, *without)]
+        of_verb = [p for p in parameters(verb) if p.name not in (*readers, *without)]
 
         def called(**options: Any) -> None:
             made = {name: readers[name](**{p.name: options.pop(p.name) for p in some}) for name, some in shared.items()}
             verb(**made, **options)
 
-        every = sorted((*chain(*shared.values()), *own), key=in_order)
-        called.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        called.__annotations__ = {p.name: p.annotation for p in every}
+        in_help = sorted((*chain(*shared.values()), *of_verb), key=in_order)
+        called.__signature__ = inspect.Signature(in_help)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in in_help}
         called.__doc__, called.__name__ = without_options(verb), verb.__name__
         return called
 
@@ -164,7 +164,9 @@ with_options = bundled()
 
 
 def overrides(settings: list[str]) -> dict[str, object]:
-    """`NAME=VALUE` texts as values by name: numbers and true/false as such, all else as text.
+    """`NAME=VALUE` texts as values by amped's names: numbers and true/false as such, all else as text.
+
+    Says once, on stderr, what the names of other tools were taken for.
 
     Raises:
         ConfigError: for text of another form, or a name that is set twice.
@@ -172,31 +174,26 @@ def overrides(settings: list[str]) -> dict[str, object]:
     from amped.configuring.gathering import ROW_NAMES  # the value of such a name is a row, whose name may have a comma
     from amped.configuring.settings import setting
 
-    found: dict[str, object] = {}
-    for given in settings:
-        name, equals, written = (part.strip() for part in given.partition("="))
+    values: dict[str, object] = {}
+    for text in settings:
+        name, equals, written = (part.strip() for part in text.partition("="))
         if not (name and equals and written):
-            raise ConfigError(f"--set {given!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
-        if name in found:
+            raise ConfigError(f"--set {text!r} is not NAME=VALUE", "for example --set tensor_parallel_degree=4")
+        if name in values:
             raise ConfigError(f"--set {name} is given twice", "keep one")
         if _LIST.fullmatch(written) and not (_is_layout(name) or name in ROW_NAMES):
-            told = f"--set {name} takes one value, and {written!r} is a list"
-            values = written.strip("[] ")
-            raise ConfigError(told, f"sweep it: {command('explore', '--vary', f'{name}={values}')}")
-        found[name] = setting(_QUOTED.sub(r"\1", written))
-    return _by_amped(found)
+            problem = f"--set {name} takes one value, and {written!r} is a list"
+            sweep = f"{name}={written.strip('[] ')}"
+            raise ConfigError(problem, f"sweep it: {command('explore', '--vary', sweep)}")
+        values[name] = setting(_QUOTED.sub(r"\1", written))
+    named, notices = aliases().all_given(values)
+    tell_notices(notices)
+    return named
 
 
 def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
     """The words `--lookup-tables DIR` that name these tables."""
     return tuple(word for path in table_paths(lookup_tables) for word in ("--lookup-tables", str(path)))
-
-
-def _by_amped(given: dict[str, object]) -> dict[str, object]:
-    """Values by amped's names; says once, on stderr, what the names of other tools were taken for."""
-    named, told = aliases().all_given(given)
-    tell_notices(told)
-    return named
 
 
 def _is_layout(name: str) -> bool:
@@ -223,11 +220,11 @@ def kernel_files(path: Path) -> list[FileRead]:
     """Reads measured kernels, and says on stderr what was read of another tool's file, and what was left out."""
     from amped.measured_kernels.kernel_files import read_all
 
-    found = read_all(path)
-    for each in found:
-        if not each.own:
-            tell(str(each))
-    return found
+    files = read_all(path)
+    for file in files:
+        if not file.own:
+            tell(str(file))
+    return files
 
 
 def tell_notices(notices: Iterable[str]) -> None:
@@ -252,6 +249,18 @@ def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None
 def write_file(path: Path, content: str | bytes) -> None:
     """Writes a file that does not exist, and says where it is."""
     tell(f"written to {write_atomically(path, content)}")
+
+
+def put(
+    form: str, table: Callable[[], RenderableType], content: Callable[[str], str | bytes], path: Path | None = None
+) -> None:
+    """Prints a result, or writes it: as a table for people, or what `content` gives for another form."""
+    if path is not None:
+        write_file(path, plain(table()) if form == "table" else content(form))
+    elif form == "table":
+        show(table())
+    else:
+        typer.echo(content(form), nl=False)
 
 
 def print_or_write(text: str, path: Path | None, more: str) -> None:
@@ -280,16 +289,16 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
 
     Plain lines that fit are printed as they are, because the library for colors takes long to load.
     """
-    every = [*lines]
-    told = ["".join(text for text, _ in line).rstrip() for line in every]
+    styled = [*lines]
+    texts = ["".join(text for text, _ in line).rstrip() for line in styled]
     colored, room = is_terminal(sys.stdout) or any(map(os.environ.get, COLORING)), columns()
-    if not colored and all(len(line) <= room and line.isprintable() and max(line, default="") < WIDE for line in told):
-        typer.echo("\n".join(told))
+    if not colored and all(len(text) <= room and text.isprintable() and max(text, default="") < WIDE for text in texts):
+        typer.echo("\n".join(texts))
         return
     from rich.console import Group
     from rich.text import Text
 
-    show(Group(*(Text.assemble(*line) for line in every)))
+    show(Group(*(Text.assemble(*line) for line in styled)))
 
 
 def is_terminal(stream: Any) -> bool:
@@ -317,10 +326,10 @@ def only(**asked: bool) -> str:
     Raises:
         ConfigError: if more than one is.
     """
-    wanted = [name for name, is_asked in asked.items() if is_asked]
-    if len(wanted) > 1:
-        raise ConfigError(f"{' and '.join(f'--{name}' for name in wanted)} exclude one another", "keep one")
-    return wanted[0] if wanted else ""
+    names = [name for name, is_asked in asked.items() if is_asked]
+    if len(names) > 1:
+        raise ConfigError(f"{' and '.join(f'--{name}' for name in names)} exclude one another", "keep one")
+    return "".join(names)
 
 
 def refuse_existing(path: Path | None, option: str) -> None:
@@ -334,11 +343,12 @@ def refuse_existing(path: Path | None, option: str) -> None:
 
 
 def refuse_unwritable(path: Path, option: str) -> None:
-    """Refuses a file that cannot be written, before the long work that makes its content.
+    """Refuses a file that exists or cannot be written, before the long work that makes its content.
 
     Raises:
-        ConfigError: if the nearest existing folder above it takes no file, or is not a folder.
+        ConfigError: if it exists, or if the nearest existing folder above it takes no file, or is not a folder.
     """
+    refuse_existing(path, option)
     nearest = next((folder for folder in path.absolute().parents if exists(folder)), path.parent)
     if not is_folder(nearest):
         raise ConfigError(f"{path} cannot be written: {nearest} is a file, not a folder", f"choose another {option}")

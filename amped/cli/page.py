@@ -26,7 +26,7 @@ def app(given: dict[str, object], port: int = 0, lookup_tables: options.Folders 
     from amped.web.running import run
     from amped.web.state import state_of
 
-    first = state_of({name: _text(value) for name, value in given.items() if value is not None})
+    first = state_of({name: _text(value) for name, value in given.items()})
     run(port, first, lookup_tables, typer.echo)
 
 

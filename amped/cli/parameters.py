@@ -8,11 +8,7 @@ from amped.cli import options
 from amped.theory.language.catalogue import catalogue
 
 
-def parameters(
-    markdown: bool = False,
-    as_json: bool = False,
-    equations: bool = False,
-) -> None:
+def parameters(markdown: bool = False, as_json: bool = False, equations: bool = False) -> None:
     """Print every name that a config may have, with its unit, default and meaning.
 
     Example: amped parameters --markdown > glossary.md

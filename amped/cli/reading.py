@@ -17,8 +17,8 @@ def read_plainly(parameters: list[Any]) -> list[Any]:
     All other values, and those that are wrong, go the way of typer, which has the words for them.
     """
     for parameter in parameters:
-        known = "process_value" in vars(parameter) or not hasattr(parameter, "type_descriptor")
-        if not known:  # a typer without descriptors checks types without a library
+        is_left = "process_value" in vars(parameter) or not hasattr(parameter, "type_descriptor")
+        if not is_left:  # a typer without descriptors checks types without a library
             parameter.process_value = _reader(parameter, parameter.process_value)
     return parameters
 
@@ -29,10 +29,10 @@ def _reader(parameter: Any, checked: Callable[[Any, Any], Any]) -> Callable[[Any
     several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
 
     def process_value(context: Any, value: Any) -> Any:
-        found = (() if several else None) if value is None else UNREAD if limited else _plain(kind, value)
-        if found is UNREAD or (parameter.required and not found):
+        result = (() if several else None) if value is None else UNREAD if limited else _plain(kind, value)
+        if result is UNREAD or (parameter.required and not result):
             return checked(context, value)
-        return found if parameter.callback is None else parameter.callback(context, parameter, found)
+        return result if parameter.callback is None else parameter.callback(context, parameter, result)
 
     return process_value
 
@@ -45,6 +45,6 @@ def _plain(kind: Any, value: Any) -> Any:
         return int(value.replace(",", ""))
     if get_origin(kind) is Literal and value in get_args(kind):
         return value
-    if kind == list[str] and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+    if kind == list[str] and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return list(value)
     return UNREAD

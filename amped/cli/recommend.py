@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
-from amped.tables.table_files import LookupTables
 from amped.theory.language.quantity import NETWORK, SYSTEM
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
-    from amped.drafting.recommendation import Limits, Recommendation
+    from amped.drafting.recommendation import Recommendation
 
 # What it looks for, so that nobody gives it; and the options that would.
 SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus", "nodes")
@@ -45,12 +44,29 @@ def recommend(
         --budget MONEY: What it may cost: "2 million USD".
         --system ROW: Systems to choose from; repeatable.
     """
-    from amped.drafting.recommendation import Limits
+    from amped.configuring.scenario import read_scenario
+    from amped.drafting.recommendation import Limits, recommended
+    from amped.interop.models import with_model
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given = options.changes(settings, **short) | options.anyway_of(anyway)
-    _show(named_config or config, given, system or [], lookup_tables, limits, as_json, form)
+    given, config = options.changes(settings, **short) | options.anyway_of(anyway), named_config or config
+    words = [*_words(config, given), *options.table_words(lookup_tables)]
+    given = with_model(given, lookup_tables)
+    systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(system or ())] or [{}]
+    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
+    asked = [read_scenario(open_config, given | row, lookup_tables) for row in systems]
+    options.tell_notices(dict.fromkeys(notice for scenario in asked for notice in scenario.sources.notices))
+    machines = recommended(asked, limits)
+    if form is not None:
+        _show_launch(asked, machines, form)
+    if as_json:
+        options.show_json([machine.to_dict() for machine in machines])
+        return
+    from amped.report.recommending import recommendation
+
+    network = asked[0].sources.rows[NETWORK].name if "model" in given else asked[0].label
+    options.show(recommendation(network, limits, machines, words))
 
 
 def _words(config: str, given: dict[str, object]) -> list[str]:
@@ -71,52 +87,18 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
     return words + [word for name, value in rest.items() for word in ("--set", f"{name}={value}")] + anyway
 
 
-def _show(
-    config: str,
-    given: dict[str, object],
-    systems: list[str],
-    lookup_tables: LookupTables,
-    limits: Limits,
-    as_json: bool,
-    form: str | None,
-) -> None:
-    """Searches for what each system needs, and prints it."""
-    from amped.configuring.scenario import read_scenario
-    from amped.drafting.recommendation import recommended
-    from amped.interop.models import with_model
-
-    words = [*_words(config, given), *options.table_words(lookup_tables)]
-    given = with_model(given, lookup_tables)
-    own = [{"system": row} for row in dict.fromkeys(systems)] or [{}]
-    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *own[0]} else config
-    asked = [read_scenario(open_config, given | each, lookup_tables) for each in own]
-    options.tell_notices(dict.fromkeys(notice for each in asked for notice in each.sources.notices))
-    found = recommended(asked, limits)
-    if form is not None:
-        _show_launch(asked, found, form)
-    if as_json:
-        options.show_json([each.to_dict() for each in found])
-        return
-    from amped.report.recommending import recommendation
-
-    rows = asked[0].sources.rows
-    named = rows[NETWORK].name if "model" in given else asked[0].label
-    options.show(recommendation(named, limits, found, words))
-
-
-def _show_launch(asked: list[Scenario], found: list[Recommendation], form: str) -> None:
+def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str) -> None:
     """Prints, on stderr, the launch line of the first machine that suffices."""
     from amped.configuring.scenario import asked_again
     from amped.drafting.chooser import completed
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
 
-    best = next((each for each in found if each.row is not None), None)
+    best = next((machine for machine in machines if machine.row is not None), None)
     if best is None:
         return
-    rows = [each.sources.rows.get(SYSTEM) for each in asked]
-    own = next((each for each, row in zip(asked, rows, strict=True) if row and row.name == best.system), asked[0])
-    question = own.question
+    by_system = {row.name: scenario for scenario in reversed(asked) if (row := scenario.sources.rows.get(SYSTEM))}
+    question = by_system.get(best.system, asked[0]).question
     given = {**question.overrides, **best.settings}
     chosen = (
         asked_again(question, best.settings) if question.config.entries else completed(given, question.lookup_tables)
@@ -139,11 +121,11 @@ def _read(text: str | None, unit: str, option: str) -> float | None:
             f"{option} {text.strip()}: this number has no unit", f'write it, as in {option} "{text.strip()} days"'
         )
     try:
-        found = parse(text, unit)
+        amount = parse(text, unit)
     except UnitError as error:
         raise ConfigError(
             f"{option} {text!r} is not read: {error}", 'for example "30 days" or "2 million USD"'
         ) from None
-    if found <= 0:
+    if amount <= 0:
         raise ConfigError(f"{option} {text!r} leaves nothing", "give more than zero")
-    return found
+    return amount

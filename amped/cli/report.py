@@ -24,10 +24,7 @@ NAME = Path("report.html")
 
 @options.bundled(given=options.changes)
 def report(
-    given: dict[str, object],
-    names: list[str] | None = None,
-    output: Path = NAME,
-    lookup_tables: options.Folders = None,
+    given: dict[str, object], names: list[str] | None = None, output: Path = NAME, lookup_tables: options.Folders = None
 ) -> None:
     """Write the answer as one HTML file with charts, which opens in a browser without a network.
 
@@ -44,16 +41,14 @@ def report(
     from amped.report.page.beside import LETTERS
     from amped.report.page.topics import asked_of, topics
 
-    options.refuse_existing(output, "--output")
     options.refuse_unwritable(output, "--output")
     if names and len(names) > len(LETTERS):
         raise ConfigError(f"{len(names)} configs are too many for one page", f"name at most {len(LETTERS)}")
-    every: list[str | None] = [*names] if names else [None]
-    asked = [asked_of(options.Asking(name, given, lookup_tables)) for name in every]
-    typer.echo(write_page(output, asked, topics(asked, options.tell)))
+    configs = [asked_of(options.Asking(name, given, lookup_tables)) for name in names or (None,)]
+    typer.echo(write_page(output, configs, topics(configs, options.tell)))
 
 
-def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> str:
+def write_page(output: Path, configs: Sequence[Asked], topics: Sequence[Topic]) -> str:
     """Writes a page of some configurations, and says where it is.
 
     Raises:
@@ -62,7 +57,7 @@ def write_page(output: Path, asked: Sequence[Asked], found: Sequence[Topic]) -> 
     from amped.report.page.topics import headings
     from amped.report.page.writing import as_html
 
-    page = as_html(headings(asked), found, shlex.join(["amped", *sys.argv[1:]]))
+    page = as_html(headings(configs), topics, shlex.join(["amped", *sys.argv[1:]]))
     size = len(page.encode())
     if size > LARGEST:
         raise ConfigError(

@@ -34,13 +34,13 @@ def scenario_summary(
     from amped.estimation.estimation import estimated
     from amped.report import plots
 
-    asked = [*(named_configs or ()), *(configs or ())] or ["default"]
-    found = [estimated(read_scenario(config, given, lookup_tables)) for config in asked]
+    names = [*(named_configs or ()), *(configs or ())] or ["default"]
+    estimations = [estimated(read_scenario(config, given, lookup_tables)) for config in names]
     files = [
         (f"scenario_summary_{Path(c).stem}.{form}", plots.pie_charts(e, form))
-        for c, e in zip(asked, found, strict=True)
+        for c, e in zip(names, estimations, strict=True)
     ]
-    if len(found) > 1:
-        files.append((f"scenario_comparison.{form}", plots.stacked_bars(found, form)))
+    if len(estimations) > 1:
+        files.append((f"scenario_comparison.{form}", plots.stacked_bars(estimations, form)))
     for path in options.write(output_dir, *files):
         typer.echo(f"written to {path}")

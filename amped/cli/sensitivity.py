@@ -38,15 +38,15 @@ def sensitivity(
     from amped.sensitivities.analysis import HARDWARE_AND_MAPPING, analyzed
 
     options.tell_names(of)
-    found = analyzed(asked, of, kind or HARDWARE_AND_MAPPING, step)
+    analysis = analyzed(asked, of, kind or HARDWARE_AND_MAPPING, step)
     options.tell_notices(asked.sources.notices)
     if as_json:
-        options.show_json(found.to_dict())
+        options.show_json(analysis.to_dict())
     else:
         from amped.report.elasticities import sensitivity_tables
 
-        options.show(sensitivity_tables(found, top))
+        options.show(sensitivity_tables(analysis, top))
     if plot:
         from amped.report.tornado import tornado_plot
 
-        options.write_and_tell(output_dir, ("sensitivity.png", tornado_plot(found, top)))
+        options.write_and_tell(output_dir, ("sensitivity.png", tornado_plot(analysis, top)))

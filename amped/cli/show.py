@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from amped.tables.tables import Row
 
 
-def show(
-    name: str,
-    lookup_tables: options.Folders = None,
-    as_json: bool = False,
-) -> None:
+def show(name: str, lookup_tables: options.Folders = None, as_json: bool = False) -> None:
     """Show a row of the lookup tables with its values, units, sources and doubts; or a measured run by its id.
 
     Example: amped show "H100 SXM"
@@ -25,8 +21,16 @@ def show(
         name ROW: A row of any table, or a measurement.
         as_json --json: Print the row as JSON.
     """
-    if (measured := _measurement(name)) is not None:
-        _show_measurement(measured, as_json)
+    from amped.validation.table import shipped_cells
+
+    measurement = next((cells for cells in shipped_cells() if cells["id"] == name), None)
+    if measurement is not None:
+        if as_json:
+            options.show_json(measurement, ensure_ascii=False)
+        else:
+            from amped.report.tables import listed
+
+            options.show(listed([{"column": column, "cell": cell} for column, cell in measurement.items()]))
         return
     rows = _rows(name, lookup_tables)
     if as_json:
@@ -45,32 +49,16 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
         TableError: if no table has one, with the nearest names of all tables.
     """
     tables = options.user_tables(lookup_tables)
-    found = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
-    meant = {table: tables.meant(table, name) for table in (MODELS, SOFTWARE)} if not found else {}
-    found += [tables.row(table, other) for table, other in meant.items() if tables.has(table, other)]
-    if not found:
+    rows = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
+    meant = {} if rows else {table: tables.meant(table, name) for table in (MODELS, SOFTWARE)}
+    rows += [tables.row(table, other) for table, other in meant.items() if tables.has(table, other)]
+    if not rows:
         from amped.tables.row_names import without_owner
         from amped.validation.table import shipped_cells
 
-        known = [row for table in tables.all_names() for row in tables.names(table)]
-        known += [cells["id"] for cells in shipped_cells()]
+        names = [row for table in tables.all_names() for row in tables.names(table)]
+        names += [cells["id"] for cells in shipped_cells()]
         raise TableError(
-            f"no table has a row {quoted(name)}", did_you_mean(without_owner(name), known) or "`amped list` shows them"
+            f"no table has a row {quoted(name)}", did_you_mean(without_owner(name), names) or "`amped list` shows them"
         )
-    return found
-
-
-def _measurement(name: str) -> dict[str, str] | None:
-    """The filled cells of the measurement of that name in amped's own table; None if there is none."""
-    from amped.validation.table import shipped_cells
-
-    return next((cells for cells in shipped_cells() if cells["id"] == name), None)
-
-
-def _show_measurement(cells: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        options.show_json(cells, ensure_ascii=False)
-        return
-    from amped.report.tables import listed
-
-    options.show(listed([{"column": column, "cell": cell} for column, cell in cells.items()]))
+    return rows

@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
-from typer import Option
 
 from amped.base.errors import ConfigError
 from amped.base.files import exists
 from amped.cli import options
-from amped.cli.help import PLACE
 from amped.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -43,43 +41,30 @@ EXAMPLES = """Several cores or machines give the same answer, to the last bit (m
 ExecutorName = Literal["serial", "processes", "mpi", "dask"]
 
 
-def _chosen(value: ExecutorName | None) -> ExecutorName | None:
-    """With MPI, this process may be one that evaluates.
-
-    Its libraries must be limited to one thread before they are loaded.
-    """
-    if value == "mpi":
-        from amped.exploration.executors import one_thread_each
-
-        one_thread_each()
-    return value
-
-
 @dataclass(frozen=True)
 class Place:
     """Where an exploration runs and what it keeps, as the options say.
 
     Where it runs:
         --workers N 1..: Processes on this machine.
+        --executor: How parts are spread; mpi needs mpirun.
         --scheduler ADDRESS: Scheduler for dask, as tcp://HOST:8786.
         --resume FILE: Keep finished parts in FILE; go on from it.
         --shard I/N: One of N equal shares, for `amped merge`.
     """
 
     workers: int | None = None
-    executor: Annotated[
-        ExecutorName | None,
-        Option(
-            "--executor",
-            callback=_chosen,
-            is_eager=True,
-            help="How parts are spread; mpi needs mpirun.",
-            rich_help_panel=PLACE,
-        ),
-    ] = None
+    executor: ExecutorName | None = None
     scheduler: str | None = None
     resume: Path | None = None
     shard: str | None = None
+
+    def __post_init__(self) -> None:
+        """With MPI, this process may be one that evaluates: its libraries have one thread, which is said before they are loaded."""
+        if self.executor == "mpi":
+            from amped.exploration.executors import one_thread_each
+
+            one_thread_each()
 
 
 @contextmanager

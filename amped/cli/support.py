@@ -45,8 +45,8 @@ def _imported(named: str) -> Imported | None:
     from amped.interop.recognition import read_file
 
     path = Path(named).expanduser()
-    own = named in shipped_configs() or not exists(path)
-    if own or (
+    is_config = named in shipped_configs() or not exists(path)
+    if is_config or (
         path.is_file() and any(category in path.read_text("utf-8", "replace")[:100_000] for category in CATEGORIES)
     ):
         return None
@@ -60,22 +60,18 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
 
     files = ("named_config", "config", "lookup_tables", "formulas")
     values = options.changes(**{name: value for name, value in given.items() if name not in files})
-    own: dict[str, Any] = dict(imported.values)
+    of_file: dict[str, Any] = dict(imported.values)
     if imported.source == "huggingface":
-        own = {"model": {**as_row(imported), "notices": []}}
-    if {"number_of_steps", "batch_size", "context"} <= own.keys():  # the chooser counts a training in tokens
-        own["tokens_to_train"] = own.pop("number_of_steps") * own["batch_size"] * own["context"]
+        of_file = {"model": {**as_row(imported), "notices": []}}
+    if {"number_of_steps", "batch_size", "context"} <= of_file.keys():  # the chooser counts a training in tokens
+        of_file["tokens_to_train"] = of_file.pop("number_of_steps") * of_file["batch_size"] * of_file["context"]
     software = {"software": imported.software} if imported.software else {}
-    every = {**software, **own, **with_model(values, given["lookup_tables"]), ANYWAY: True}
-    return completed(every, given["lookup_tables"], given["formulas"])
+    question = {**software, **of_file, **with_model(values, given["lookup_tables"]), ANYWAY: True}
+    return completed(question, given["lookup_tables"], given["formulas"])
 
 
 @options.bundled(asked=read)
-def support(
-    asked: Asked,
-    must: str | None = None,
-    as_json: bool = False,
-) -> None:
+def support(asked: Asked, must: str | None = None, as_json: bool = False) -> None:
     """Say what of a configuration amped models, and how many measured runs speak for each part of it.
 
     The config may be amped's own or a file of another tool, as a config.json or a launch script.
@@ -99,14 +95,16 @@ def support(
     of_file = [NotModeled(str(line)) for line in report.unsupported] if report else []
     missing = [
         *result.not_modeled,
-        *(Bound(each.what, {}) for each in of_file if each not in asked.scenario.sources.not_modeled),
+        *(Bound(part.what, {}) for part in of_file if part not in asked.scenario.sources.not_modeled),
     ]
-    found = supported(result, [str(each) for each in missing], [str(line) for line in report.ignored] if report else [])
+    evidence = supported(
+        result, [str(part) for part in missing], [str(line) for line in report.ignored] if report else []
+    )
     if as_json:
-        options.show_json(asdict(found))
+        options.show_json(asdict(evidence))
     else:
         from amped.report.supporting import support_screen
 
-        options.show(support_screen(asked.imported.name if asked.imported else asked.scenario.title, found))
-    if must and found.not_modeled:
+        options.show(support_screen(asked.imported.name if asked.imported else asked.scenario.title, evidence))
+    if must and evidence.not_modeled:
         raise typer.Exit(options.NOT_MET)

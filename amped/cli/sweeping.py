@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amped.base.aliases import aliases
@@ -38,16 +39,16 @@ def read(asking: options.Asking, texts: Sequence[str]) -> dict[str, list[object]
     from amped.exploration.sweep_syntax import parse_vary
 
     tables = options.user_tables(asking.lookup_tables)
-    found = parse_vary(texts, lambda name, text: is_row(tables, name, text))
+    sweeps = parse_vary(texts, lambda name, text: is_row(tables, name, text))
     given = {aliases().canonical(name) for name in asking.values}
     problems = [
         Problem(f"'{name}' is swept and given one value", f"--vary {name}", "keep one of the two")
-        for name in found
+        for name in sweeps
         if aliases().canonical(name) in given
     ]
     if problems:
         raise ConfigError(problems)
-    return found
+    return sweeps
 
 
 def is_short(sweeps: Sweeps) -> bool:
@@ -79,21 +80,20 @@ def canonical(sweeps: Sweeps) -> dict[str, Any]:
     Raises:
         ConfigError: for a name that is swept twice.
     """
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for written, listed in sweeps.items():
         name, values = aliases().listed(written, listed)
-        if name in found:
+        if name in named:
             raise ConfigError(f"'{name}' is swept twice", f"--vary {written}: give all its values at once")
-        found[name] = values
+        named[name] = values
         if name != aliases().canonical(written):
             options.tell_name(written, name)
-    return found
+    return named
 
 
-def scenario_of(asking: options.Asking, values: Mapping[str, Any], with_mapping: bool = False) -> options.Scenario:
-    """The scenario of some swept values; where rows and no config are named, the rest is chosen around them."""
-    asked = asking._replace(values={**asking.values, **aliases().all_given(values)[0]})
-    return asked.completed() if with_mapping else asked.searched({})[0]
+def _with(asking: options.Asking, values: Mapping[str, Any]) -> options.Asking:
+    """The question with some swept values."""
+    return asking._replace(values={**asking.values, **aliases().all_given(values)[0]})
 
 
 def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | None = None) -> Swept:
@@ -102,8 +102,8 @@ def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | No
     from amped.exploration.running import ALONE
 
     started = time.perf_counter()
-    found = lines(lambda values: scenario_of(asking, values), sweeps, wanted, run or ALONE)
-    return Swept(found, aliases().asked(wanted.objective), time.perf_counter() - started)
+    best = lines(lambda values: _with(asking, values).searched({})[0], sweeps, wanted, run or ALONE)
+    return Swept(best, aliases().asked(wanted.objective), time.perf_counter() - started)
 
 
 def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
@@ -111,30 +111,20 @@ def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
     from amped.drafting.each_value import chosen_lines
 
     started = time.perf_counter()
-    found = chosen_lines(lambda values: scenario_of(asking, values, with_mapping=True), sweeps)
-    return Swept(found, "training_time", time.perf_counter() - started)
+    best = chosen_lines(lambda values: _with(asking, values).completed(), sweeps)
+    return Swept(best, "training_time", time.perf_counter() - started)
 
 
-def content(done: Swept, form: str, hint: str = "") -> str:
-    """A sweep as the content of a file or of standard output: json, csv or a table."""
-    from amped.report import sweeping as report
+def tell(done: Swept, form: str, hint: str = "", path: Path | None = None) -> None:
+    """Prints a sweep, or writes it."""
+    from amped.report.sweeping import as_csv, sweep
 
-    if form == "json":
+    def content(form: str) -> str:
+        """The sweep as CSV or JSON."""
+        if form == "csv":
+            return as_csv(done.lines)
         rows = [line.to_dict() for line in done.lines]
         counts = {name: sum(row[name] for row in rows) for name in ("candidates", "feasible")}
         return options.as_json(counts | {"elapsed_time": done.seconds, "best": rows}, allow_nan=False) + "\n"
-    if form == "csv":
-        return report.as_csv(done.lines)
-    return options.plain(report.sweep(done.lines, done.objective, done.seconds, hint))
 
-
-def tell(done: Swept, form: str, hint: str = "") -> None:
-    """Prints a sweep."""
-    import typer
-
-    if form != "table":
-        typer.echo(content(done, form), nl=False)
-        return
-    from amped.report.sweeping import sweep
-
-    options.show(sweep(done.lines, done.objective, done.seconds, hint))
+    options.put(form, lambda: sweep(done.lines, done.objective, done.seconds, hint), content, path)

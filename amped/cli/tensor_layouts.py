@@ -53,8 +53,8 @@ def bench(
     before = read_table(out) if resume and exists(out) else None
     if before is None:
         options.refuse_existing(out, "-o")
-    asked = Bench(dimensions, device, dtype, dropout, attention, every, budget, options.names(only))
-    table = run(asked, _progress, before, lambda so_far: so_far.write(out, overwrite=True))
+    request = Bench(dimensions, device, dtype, dropout, attention, every, budget, options.names(only))
+    table = run(request, _progress, before, lambda so_far: so_far.write(out, overwrite=True))
     path = table.write(out, overwrite=True)
     from amped.report.tensor_layouts import spread
 
@@ -98,7 +98,7 @@ def select(
         from amped.report.tensor_layouts import plan_lines, plan_summary
 
         options.show(plan_lines(plan.layouts))
-        typer.echo(plan_summary(plan.strategy, plan.predicted_us, plan.lower_bound_us, plan.gap))
+        typer.echo(plan_summary(plan))
     if out is not None:
         options.tell(f"written to {write_plan(plan, out)}")
 
@@ -137,19 +137,19 @@ def run(
 
     chosen = read_plan(plan)
     sizes = replace(chosen.dimensions, batch=batch or chosen.dimensions.batch, seq=seq or chosen.dimensions.seq)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         about, runs = compare(chosen, sizes, device, dtype, dropout, budget, compiled)
-    for text in dict.fromkeys(str(each.message) for each in told if each.category.__name__ == "PlanWarning"):
+    for text in dict.fromkeys(str(record.message) for record in records if record.category.__name__ == "PlanWarning"):
         options.tell(f"amped: {text}")
     if as_json:
-        options.show_json({"measured": about, "runs": [vars(each) for each in runs]})
+        options.show_json({"measured": about, "runs": [vars(record) for record in runs]})
         return
     from amped.layers.published import encoder_times
     from amped.report.tensor_layouts import predicted_and_measured, runs_table
 
     typer.echo(f"{about['device']}, {about['dtype']}, dropout {dropout}, {sizes}\n")
-    options.show(runs_table([vars(each) | {"total": each.total} for each in runs], encoder_times(**vars(sizes))))
+    options.show(runs_table([vars(record) | {"total": record.total} for record in runs], encoder_times(**vars(sizes))))
     predicted = chosen.predicted_without_input_gradient
     if sizes == chosen.timed and predicted and runs[-1].total:
         typer.echo(predicted_and_measured(1e6 * predicted, 1e6 * runs[-1].total, chosen.measured, about))

@@ -26,11 +26,7 @@ def read_twice(**given: Any) -> Both:
 
 
 @options.bundled(both=read_twice)
-def whatif(
-    both: Both,
-    every: bool = False,
-    as_json: bool = False,
-) -> None:
+def whatif(both: Both, every: bool = False, as_json: bool = False) -> None:
     """Show what a change does: one configuration beside itself, with the values of --set.
 
     Everything but the change stays as it is, also what amped chose.

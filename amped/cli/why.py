@@ -6,11 +6,7 @@ from amped.cli import options
 
 
 @options.with_chosen_scenario
-def why(
-    asked: options.Scenario,
-    top: int = 3,
-    as_json: bool = False,
-) -> None:
+def why(asked: options.Scenario, top: int = 3, as_json: bool = False) -> None:
     """Say what a step waits for, and which single changes make it faster.
 
     Each change is estimated by itself; those that do not fit in memory are left out. `amped explore` changes several
@@ -27,10 +23,10 @@ def why(
     from amped.estimation.estimation import estimated
 
     estimate = estimated(asked)
-    found = improvements(asked, estimate)
+    changes = improvements(asked, estimate)
     if as_json:
-        options.show_json({"step_time": estimate["step_time"], "changes": [asdict(each) for each in found]})
+        options.show_json({"step_time": estimate["step_time"], "changes": [asdict(change) for change in changes]})
     else:
         from amped.report.why import reasons
 
-        options.show(reasons(estimate, found[:top], len(found)))
+        options.show(reasons(estimate, changes[:top], len(changes)))

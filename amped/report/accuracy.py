@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -55,27 +55,29 @@ def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
         "rows": len(groups_of), "groups": len(set(groups_of.values())), "modeled": len(groups_of) - len(missed),
         "missed": len(missed), "reasons": missed,
         "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
-        TIME: {name: asdict(accuracy(of_time(some))) for name, some in by_confidence(rows).items()},
-        MEMORY: {name: asdict(accuracy(of_memory(some))) for name, some in by_confidence(rows).items()},
-        "by_fit": {name: asdict(accuracy(of_time(some))) for name, some in by_fit(rows).items() if some},
+        TIME: _errors(by_confidence(of_time(rows))), MEMORY: _errors(by_confidence(of_memory(rows))),
+        "by_fit": _errors({name: of_time(some) for name, some in by_fit(rows).items() if some}),
         FITS: verdicts(rows),
-        f"by_{by.value}": [_group(by, *each) for each in groups(rows, by)],
+        f"by_{by.value}": [_group(by, *group) for group in groups(rows, by)],
     }  # fmt: skip
+
+
+def _errors(parts: Mapping[str, Sequence[Residual]]) -> dict[str, Any]:
+    """The errors of each part of the rows."""
+    return {name: asdict(accuracy(some)) for name, some in parts.items()}
 
 
 def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
-    head = {by.value: name, "confidence": confidence}
     bands = {name: {"inside": inside, "rows": number} for name, (inside, number) in within_bands(rows).items()}
-    return head | {
-        TIME: asdict(accuracy(of_time(rows))), MEMORY: asdict(accuracy(of_memory(rows))), "bands_of_other_sources": bands,
-    }  # fmt: skip
+    errors = _errors({TIME: of_time(rows), MEMORY: of_memory(rows)})
+    return {by.value: name, "confidence": confidence, **errors, "bands_of_other_sources": bands}
 
 
 def taken(rows: Sequence[Residual]) -> list[dict[str, Any]]:
     """For each row what it does not say, and no prediction: so that a table can be made ready before anybody looks."""
     return [
-        {"id": r.measurement.id, "assumed": {own.name: own.value for own in r.assumed},
-         "why": {own.name: own.why for own in r.assumed}, "not_modeled": dict(r.measurement.row.facts),
+        {"id": r.measurement.id, "assumed": {value.name: value.value for value in r.assumed},
+         "why": {value.name: value.why for value in r.assumed}, "not_modeled": dict(r.measurement.row.facts),
          "missed": r.reason if r.missed else ""}
         for r in {r.measurement.id: r for r in rows}.values()
     ]  # fmt: skip
@@ -84,9 +86,9 @@ def taken(rows: Sequence[Residual]) -> list[dict[str, Any]]:
 def taken_as_csv(rows: Sequence[Residual]) -> str:
     """A line for each value of each row that the row does not say, and no prediction."""
     lines = [
-        {"id": own["id"], "name": name, "value": value, "why": own["why"][name]}
-        for own in taken(rows)
-        for name, value in own["assumed"].items()
+        {"id": row["id"], "name": name, "value": value, "why": row["why"][name]}
+        for row in taken(rows)
+        for name, value in row["assumed"].items()
     ]
     return rows_formats.as_csv(["id", "name", "value", "why"], lines)
 
@@ -99,23 +101,23 @@ def as_csv(rows: Sequence[Residual]) -> str:
 
 def _line(r: Residual) -> dict[str, Any]:
     m = r.measurement
-    own = {"model": r.measurement.network, "accelerator": r.accelerator, "number_of_accelerators": number_of_accelerators(r), "confidence": m.confidence,
+    more = {"model": r.measurement.network, "accelerator": r.accelerator, "number_of_accelerators": number_of_accelerators(r), "confidence": m.confidence,
            "step_time_error_fraction": r.aligned_error if r.of_time else None,
            "assumed": "; ".join(map(str, r.assumed)),
            "not_modeled": "; ".join(f"{name}={said}" for name, said in m.row.facts.items())}  # fmt: skip
-    return _entry(r) | own
+    return _entry(r) | more
 
 
 def as_markdown(rows: Sequence[Residual]) -> str:
     """The errors in a few numbers, and how they are counted: a section of the README."""
     times, memory = by_confidence(of_time(rows)), by_confidence(of_memory(rows))
-    told = {
+    parts = {
         "step time": times[TRUSTED],
-        **{f"… of {name}": some for name, some in zip(NETWORKS, by_network(times[TRUSTED]).values(), strict=True)},
+        **dict(zip((f"… of {name}" for name in NETWORKS), by_network(times[TRUSTED]).values(), strict=True)),
         "step time, inputs known badly": times[LOW],
         "memory": memory[TRUSTED],
     }
-    lines = [[name, *short_errors(accuracy(some))] for name, some in told.items()]
+    lines = [[name, *short_errors(accuracy(some))] for name, some in parts.items()]
     number, missed = (len({r.measurement.id for r in some}) for some in (rows, [r for r in rows if r.missed]))
     return "\n\n".join(
         [markdown(["absolute error of", *SHORT_ERRORS], lines), COUNTED.format(number=number, missed=missed)]

@@ -45,7 +45,7 @@ def size_for(unit: str, values: Iterable[float]) -> tuple[float, str]:
     """The number to divide values of a canonical unit by, so that the largest is easy to read; and the unit then shown."""
     sizes, largest = _TOLD.get(unit, ()), max(map(abs, values), default=0.0)
     least = 2.0 if unit == "s" else 1.0  # so that 30 hours are not shown as 1.2 days
-    return next((each for each in sizes if largest >= least * each[0]), sizes[-1] if sizes else (1.0, ""))
+    return next((step for step in sizes if largest >= least * step[0]), sizes[-1] if sizes else (1.0, ""))
 
 
 def told(name: str, value: Any) -> str:
@@ -60,9 +60,9 @@ def words(names: Sequence[str], values: Sequence[Any]) -> str:
     return ", ".join(v if isinstance(v, str) else f"{axis_label(n)} {told(n, v)}" for n, v in pairs)
 
 
-def title(asked: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
+def title(scenario: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
     """What was explored: the title of the config; if more is swept, what is swept and what stays fixed."""
-    config = asked.title
+    config = scenario.title
     what = "; ".join(f"{axis_label(name)} {_several(name, values)}" for name, values in swept.items())
     return f"{what}\nall else as in: {config}" if swept else config
 
@@ -80,8 +80,8 @@ def in_order(value: Any) -> tuple[bool, Any]:
 
 def by_values(groups: Iterable[Sequence[Row]], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     """The rows of each group under the values that they share, in the order of those values."""
-    found = {tuple(rows[0][name] for name in names): list(rows) for rows in groups if rows}
-    return dict(sorted(found.items(), key=lambda item: [*map(in_order, item[0])]))
+    by_value = {tuple(rows[0][name] for name in names): list(rows) for rows in groups if rows}
+    return dict(sorted(by_value.items(), key=lambda item: [*map(in_order, item[0])]))
 
 
 def ticks(axis: Any, labels: Sequence[str], **how: Any) -> None:

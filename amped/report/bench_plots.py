@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
-from amped.report.plots import HUES, MARKS, as_image, marks, measured_and_predicted, new_figure
+from amped.report.plots import HUES, as_image, measured_and_predicted, new_figure, styles
 
 # How many characters of a title fit in a line above the axes.
 TITLE_WIDTH = 90
@@ -22,10 +22,9 @@ def kernel_scatter(points: Sequence[Any], title: str, suffix: str = "png") -> by
     """
     figure = new_figure(8.0, 7.0)
     panel = figure.add_subplot()
-    measured_and_predicted(panel, [(p.measured, p.predicted) for p in points], (0.6, 1.6), "time of a call (s)")
-    families = dict.fromkeys(p.family for p in points)
-    styles = {family: (HUES[kind % len(HUES)], MARKS[kind % len(MARKS)]) for kind, family in enumerate(families)}
-    marks(panel, [(p.family, "noisy" not in p.flags, p.measured, p.predicted) for p in points], styles)
+    marks = [(p.family, "noisy" not in p.flags, p.measured, p.predicted) for p in points]
+    looks = styles(dict.fromkeys(p.family for p in points))
+    measured_and_predicted(panel, marks, looks, (0.6, 1.6), "time of a call (s)")
     panel.legend(fontsize=8, loc="upper left", frameon=False)
     panel.set_title(fill(title, TITLE_WIDTH), fontsize=10)
     return as_image(figure, suffix)

@@ -16,29 +16,27 @@ PARTS = (("part",), ("family",))
 
 
 @drawn
-def calibration(
-    machine: str,
-    values: Mapping[str, float],
-    strata: Sequence[Any],
-    refused: Mapping[str, str],
-    layouts: Mapping[str, float],
-    network: Mapping[str, Any] | None = None,
-) -> Iterator[Part]:
-    """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted."""
-    yield f"Coefficients of {machine}", "bold"
-    known = catalogue()
-    yield table(("coefficient", "value"), [(name, human.value(v, known[name].mark.unit)) for name, v in values.items()])
+def calibration(fitted: Any) -> Iterator[Part]:
+    """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted.
+
+    It takes what `amped.kernels.calibration.calibrated` gives.
+    """
+    yield f"Coefficients of {fitted.machine.name}", "bold"
+    values = ((name, human.value(v, catalogue()[name].mark.unit)) for name, v in fitted.values.items())
+    yield table(("coefficient", "value"), values)
     yield ""
-    if network:
-        yield _links(network)
+    if fitted.network:
+        yield _links(fitted.network.as_plain())
         yield ""
-    if strata:
-        errors = ((*_part(s), human.percent(s.train), human.percent(s.held_out), f"{s.bias:+.1%}") for s in strata)
+    if fitted.strata:
+        errors = (
+            (*_part(s), human.percent(s.train), human.percent(s.held_out), f"{s.bias:+.1%}") for s in fitted.strata
+        )
         yield table(("family", "part", "records", "error", "held out", "bias"), errors, *PARTS)
     yield ""
-    yield from (f"{name}: {reason}" for name, reason in refused.items())
-    if layouts:
-        yield f"products by layout, relative to TN: {', '.join(f'{n} {v:.3f}' for n, v in layouts.items())}"
+    yield from (f"{name}: {reason}" for name, reason in fitted.refused.items())
+    if fitted.layouts:
+        yield f"products by layout, relative to TN: {', '.join(f'{n} {v:.3f}' for n, v in fitted.layouts.items())}"
     yield "error: mean absolute, by the fit to all records; held out: each half by a fit to the other"
 
 
@@ -59,22 +57,22 @@ def _links(network: Mapping[str, Any]) -> Table:
 
 
 @drawn
-def comparison(families: Sequence[Any], worst: Sequence[Any], left_out: Sequence[str]) -> Iterator[Part]:
-    """Errors by family, the worst records, and the records that were not compared."""
+def comparison(report: Any) -> Iterator[Part]:
+    """Errors by family, the worst records, and those that were not compared; of what `amped.kernels.comparing` gives."""
     errors = (
         (*_part(f), f"{f.mape:.1%}", f"{f.bias:+.1%}", f"{f.p90:.1%}", f"{f.largest:.1%}", f"{f.time_weighted:.1%}",
          "" if f.r_squared is None else f"{f.r_squared:.3f}")
-        for f in families
+        for f in report.families
     )  # fmt: skip
     yield table(("family", "part", "records", "error", "bias", "p90", "largest", "by time", "R2"), errors, *PARTS)
-    yield ("\nWorst", "bold")
+    yield "\nWorst", "bold"
     rows = (
         (p.name + (f" ({', '.join(p.flags)})" if p.flags else ""), human.duration(p.measured),
          human.duration(p.predicted), f"{p.error:+.1%}")
-        for p in worst
+        for p in report.worst
     )  # fmt: skip
     yield table(("kernel", "measured", "predicted", "error"), rows, wrapped=("kernel",))
-    yield from (left_out)
+    yield from (f"not compared: {count} of {name}" for name, count in report.left_out.items())
 
 
 @drawn
@@ -109,19 +107,21 @@ def _rung(r: Mapping[str, Any]) -> tuple[str, ...]:
 def published(figures: Sequence[Any]) -> Iterator[Part]:
     """Published figures of single layers beside predictions."""
     by_source: dict[str, list[Any]] = {}
-    for each in figures:
-        by_source.setdefault(each.source, []).append(each)
-    for source, own in by_source.items():
+    for figure in figures:
+        by_source.setdefault(figure.source, []).append(figure)
+    for source, of_source in by_source.items():
         yield source, "bold"
-        yield table(("", "published", "predicted", "error"), map(_figure, own), wrapped=("",))
+        yield table(("", "published", "predicted", "error"), map(_figure, of_source), wrapped=("",))
         yield ""
     yield "error: predicted over published; of a gain, the difference. Fitted to: PyTorch's two layers on V100; nothing else."
 
 
-def _figure(each: Any) -> tuple[str, ...]:
+def _figure(figure: Any) -> tuple[str, ...]:
     """The line of a figure."""
-    shown = (f"{v:+.1%}" if each.unit == "" else f"{v:.4g} {each.unit}" for v in (each.published, each.predicted))
-    return (each.what, *shown, f"{each.error:+.1%}")
+    shown = (
+        f"{v:+.1%}" if figure.unit == "" else f"{v:.4g} {figure.unit}" for v in (figure.published, figure.predicted)
+    )
+    return (figure.what, *shown, f"{figure.error:+.1%}")
 
 
 @drawn
@@ -142,8 +142,8 @@ def step(
     )
     yield table(("", "measured", "predicted", "error"), rows, wrapped=("",))
     yield f"loss {losses[0]:.3f} to {losses[-1]:.3f}"
-    if told := _process(memory):
-        yield told
+    if text := _process(memory):
+        yield text
 
 
 def _process(memory: Mapping[str, float | None]) -> str:

@@ -24,9 +24,9 @@ def calibration(c: Calibration) -> Iterator[Part]:
     """The result of the calibration of one accelerator."""
     yield f"{c.accelerator.name}, extending row '{c.base.name}'", "bold"
     heads = ("coefficient", "before", "fitted", "lowest", "highest", "moved")
-    yield table(heads, (_line(c, known) for known in c.coefficients))
+    yield table(heads, (_line(c, coefficient) for coefficient in c.coefficients))
     yield ""
-    yield from (_told(c))
+    yield from _told(c)
     yield ""
     yield from _runs(c)
 
@@ -49,16 +49,17 @@ def _runs(c: Calibration) -> Iterator[Part]:
     yield ""
 
 
-def _line(c: Calibration, known: Coefficient) -> tuple[str, ...]:
+def _line(c: Calibration, coefficient: Coefficient) -> tuple[str, ...]:
     """A coefficient before and after the fit, and its bounds."""
-    numbers = (c.before[known.name], c.values[known.name], known.lowest, known.highest)
-    written = (as_written(known.name, number) for number in numbers)
-    return known.name, *(human.digits(n) if isinstance(n, float) else n for n in written), f"{moved(c, known):+.1f}"
+    numbers = (c.before[coefficient.name], c.values[coefficient.name], coefficient.lowest, coefficient.highest)
+    written = (as_written(coefficient.name, number) for number in numbers)
+    cells = (human.digits(n) if isinstance(n, float) else n for n in written)
+    return coefficient.name, *cells, f"{moved(c, coefficient):+.1f}"
 
 
-def moved(c: Calibration, known: Coefficient) -> float:
+def moved(c: Calibration, coefficient: Coefficient) -> float:
     """How far a coefficient moved, in standard deviations of what was known about it before."""
-    return (c.values[known.name] - c.before[known.name]) / known.doubt
+    return (c.values[coefficient.name] - c.before[coefficient.name]) / coefficient.doubt
 
 
 def _told(c: Calibration) -> Iterator[str]:
@@ -71,19 +72,19 @@ def _told(c: Calibration) -> Iterator[str]:
 
 
 @drawn
-def anchor(found: Anchored, label: str) -> Iterator[Part]:
+def anchor(anchored: Anchored, label: str) -> Iterator[Part]:
     """The coefficients that one measured layer gives, and its measured and predicted times."""
     yield f"anchored on {label}", "bold"
     heads = ("coefficient", "row", "before", "anchored")
-    rows = [(name, f"{found.rows[of]}", human.digits(found.before[name]), human.digits(value))
-            for of, own in found.values.items() for name, value in own.items()]  # fmt: skip
+    rows = [(name, f"{anchored.rows[of]}", human.digits(anchored.before[name]), human.digits(value))
+            for of, values in anchored.values.items() for name, value in values.items()]  # fmt: skip
     yield table(heads, rows)
     yield ""
     yield table(
         ("time", "measured", "before", "anchored"),
-        ((what, *(human.value(s, "s") for s in own)) for what, own in found.parts.items()),
+        ((what, *(human.value(s, "s") for s in values)) for what, values in anchored.parts.items()),
     )
-    for name in found.held:
+    for name in anchored.held:
         yield f"warning: no value of {name} gives the measured time: it is at its limit, or something else limits these kernels (tensors that stay in a cache, or what amped does not model)"
 
 
@@ -100,7 +101,7 @@ def warnings(c: Calibration) -> Iterator[str]:
     """The reasons not to trust a fit."""
     if c.loss is not None and c.loss > MOST_LOSS:
         yield f"warning: more than {MOST_LOSS} times: what was fitted does not hold well for other networks"
-    far = [known.name for known in c.coefficients if abs(moved(c, known)) > FAR]
+    far = [coefficient.name for coefficient in c.coefficients if abs(moved(c, coefficient)) > FAR]
     if far:
         yield (f"warning: moved by more than {FAR:g} standard deviations of what was known; these may make up for "
                f"something else: {', '.join(far)}")  # fmt: skip
@@ -109,9 +110,9 @@ def warnings(c: Calibration) -> Iterator[str]:
 
 
 @drawn
-def kernel_fits(found: Sequence[KernelFit]) -> Iterator[Part]:
+def kernel_fits(fits: Sequence[KernelFit]) -> Iterator[Part]:
     """What measured kernels give: each family's coefficients, and how well they predict shapes outside of the fit."""
-    for fit in found:
+    for fit in fits:
         yield f"{', '.join(fit.accelerators)}, {fit.family}", "bold"
         yield table(
             ("coefficient", "value"), [(name, str(as_written(name, value))) for name, value in fit.values.items()]

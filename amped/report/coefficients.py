@@ -24,10 +24,10 @@ ABOUT_NUMBERS = (
 
 
 @drawn
-def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[Part]:
+def listed(coefficients: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[Part]:
     """One line for each coefficient; below, the rows with fitted numbers, and what is behind each number."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
-    yield table(heads, map(_line, every), ("bounds", "values", "selected by"), ("selected by",))
+    yield table(heads, map(_line, coefficients), ("bounds", "values", "selected by"), ("selected by",))
     yield f"\n{LEGEND}\n", "dim"
     limits = " and ".join(f"{most} of a row of {name}" for name, most in LIMITS.items())
     if not counted:
@@ -42,11 +42,11 @@ def listed(every: Sequence[Listed], counted: Sequence[Counted], numbers: Sequenc
         yield f"\n{ABOUT_NUMBERS}", "dim"
 
 
-def _cells(each: Behind) -> list[str]:
+def _cells(number: Behind) -> list[str]:
     """The line of one number that is fitted to steps."""
-    values = (with_unit(each.column, value) for value in (each.value, each.fitted))
-    errors = (human.percent(error) for error in (each.error_fraction, each.error_fraction_without))
-    return [each.column, *values, f"{each.rows}", f"{len(each.sources)}", span_without_a_source(each), *errors]
+    values = (with_unit(number.column, value) for value in (number.value, number.fitted))
+    errors = map(human.percent, (number.error_fraction, number.error_fraction_without))
+    return [number.column, *values, f"{number.rows}", f"{len(number.sources)}", span_without_a_source(number), *errors]
 
 
 def _line(c: Listed) -> tuple[str, ...]:
@@ -55,11 +55,10 @@ def _line(c: Listed) -> tuple[str, ...]:
 
 
 def _bounds(c: Listed) -> str:
-    mark = "*" if c.fittable else ""
-    ends = [None if end is None else _short(end, c.unit) for end in (c.lowest, c.highest)]
-    if ends[0] and ends[1]:
-        return f"{_between(ends[0], ends[1])}{mark}"
-    return f"from {ends[0]}" if ends[0] else f"to {ends[1]}" if ends[1] else ""
+    low, high = ("" if end is None else _short(end, c.unit) for end in (c.lowest, c.highest))
+    if low and high:
+        return f"{_between(low, high)}{'*' * c.fittable}"
+    return f"from {low}" if low else high and f"to {high}"
 
 
 def _span(values: Sequence[float], unit: str) -> str:

@@ -35,15 +35,16 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[Part]:
     if names:
         yield f"Not the same experiment: {names} differ, not only the way to run it.", "bold yellow"
     yield ""
-    yield _inputs(changed) if changed else "The inputs are the same."
+    inputs = ((d.name, d.kind, *_both(d)) for d in sorted(changed, key=lambda d: ORDER.index(d.kind)))
+    yield _table(("input", "kind", "A", "B"), inputs) if changed else "The inputs are the same."
     steps = step_parts(one, other)
     yield f"\n{_pace(one['step_time'], other['step_time'])}\n", "bold"
     yield _table(
         ("part of a step", "A", "B", "B / A", "B - A"), ((d.name, *_both(d), _ratio(d), _change(d)) for d in steps)
     )
     yield ""
-    told = {d.name for d in steps}
-    others = [d for d in results(one, other) if d.name not in told and (d.one or d.other)]
+    parts = {d.name for d in steps}
+    others = [d for d in results(one, other) if d.name not in parts and (d.one or d.other)]
     yield _table(("result", "A", "B", "B / A"), ((d.name, *_both(d), _ratio(d)) for d in others))
 
 
@@ -52,8 +53,8 @@ def changed(one: Estimation, other: Estimation) -> Iterator[Part]:
     """What a change does, in a dozen lines: the results that everybody asks for, and the parts of a step that move."""
     yield from heading(one)
     yield f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", "bold"
-    asked = {d.name: d for d in results(one, other)}
-    rows = [asked[name] for name in ASKED if name in asked]
+    by_name = {d.name: d for d in results(one, other)}
+    rows = [by_name[name] for name in ASKED if name in by_name]
     rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]
     yield _table(("result", "now", "then", "then / now"), ((human.label(d.name), *_both(d), _ratio(d)) for d in rows))
 
@@ -71,14 +72,8 @@ def _pace(one: float, other: float) -> str:
     """In words: how much faster or slower a step of the other configuration is."""
     if one == other:
         return "A step takes as long in both."
-    faster = other < one
-    times = one / other if faster else other / one
-    return f"A step of B is {times:.3g} times {'as fast' if faster else 'as long'} as one of A."
-
-
-def _inputs(changed: list[Difference]) -> Table:
-    by_kind = sorted(changed, key=lambda d: ORDER.index(d.kind))
-    return _table(("input", "kind", "A", "B"), ((d.name, d.kind, *_both(d)) for d in by_kind))
+    times, word = (one / other, "fast") if other < one else (other / one, "long")
+    return f"A step of B is {times:.3g} times as {word} as one of A."
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -86,15 +81,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def _both(difference: Difference) -> list[str]:
+    """Both values with their unit; a utilization in percent."""
     values = (difference.one, difference.other)
-    return ["-" if value is None else _told(difference, value) for value in values]
-
-
-def _told(difference: Difference, value: float | str) -> str:
-    """A value with its unit; a utilization in percent."""
-    if difference.name.endswith("_utilization") and not isinstance(value, str):
-        return human.percent(value)
-    return human.value(value, difference.unit)
+    return ["-" if value is None else human.result(difference.name, value, difference.unit) for value in values]
 
 
 def _ratio(difference: Difference) -> str:

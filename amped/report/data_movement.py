@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.table import Table
@@ -35,36 +35,30 @@ TIMED: tuple[Column, ...] = (
 )
 
 
-def movement(lines: list[dict[str, Any]]) -> Table:
-    """What each operator computes and moves; if no times were measured, also the least time that it can take."""
+def operator_tables(lines: list[dict[str, Any]]) -> Iterator[Table]:
+    """What each operator computes and moves, and the least time that it can take: two tables if times were measured.
+
+    Each operator has a row; columns that no operator has are left out.
+    """
     timed = any("time_us" in line for line in lines)
-    return _operators(lines, (*NAMED, *MOVED) if timed else (*NAMED, *MOVED, *TIMED))
+    for columns in (MOVED, TIMED) if timed else ((*MOVED, *TIMED),):
+        shown = [column for column in (*NAMED, *columns) if any(column[0] in line for line in lines)]
+        rows = [[write(line[key]) if key in line else "" for key, _, write in shown] for line in lines]
+        yield table([head for _, head, _ in shown], rows, ("class", "limit"))
 
 
-def efficiency(lines: list[dict[str, Any]]) -> Table | None:
-    """How near each operator's measured time is to its least time; None if no times were measured."""
-    return _operators(lines, (*NAMED, *TIMED)) if any("time_us" in line for line in lines) else None
-
-
-def _operators(lines: list[dict[str, Any]], columns: tuple[Column, ...]) -> Table:
-    """One row for each operator; columns that no operator has are left out."""
-    shown = [column for column in columns if any(column[0] in line for line in lines)]
-    rows = [[write(line[key]) if key in line else "" for key, _, write in shown] for line in lines]
-    return table([head for _, head, _ in shown], rows, ("class", "limit"))
-
-
-def class_totals(told: dict[str, Any]) -> Table:
+def class_totals(content: dict[str, Any]) -> Table:
     """Sums over each class of operators with their shares, then the sums over the layer."""
-    every = told["total"]
+    layer = content["total"]
     rows = [
-        (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / every['flop']:.3f}",
-         f"{part['words'] / 1e6:.2f}", f"{100 * part['words'] / every['words']:.1f}", f"{part['unfused_words'] / 1e6:.2f}")
-        for name, part in {**told["classes"], "layer": every}.items()
+        (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / layer['flop']:.3f}",
+         f"{part['words'] / 1e6:.2f}", f"{100 * part['words'] / layer['words']:.1f}", f"{part['unfused_words'] / 1e6:.2f}")
+        for name, part in {**content["classes"], "layer": layer}.items()
     ]  # fmt: skip
     return table(("class", "kernels", "Gflop", "%", "Mwords", "%", "un-fused Mwords"), rows)
 
 
-def saved_by_fusion(told: dict[str, Any]) -> str:
+def saved_by_fusion(content: dict[str, Any]) -> str:
     """How much data movement fusion removes, in a sentence."""
-    removed, of_rest = (100 * told[f"fusion_saves_fraction{of}"] for of in ("", "_of_fused_kernels"))
+    removed, of_rest = (100 * content[f"fusion_saves_fraction{of}"] for of in ("", "_of_fused_kernels"))
     return f"Fusion removes {removed:.1f} % of all words, {of_rest:.1f} % of those that no contraction moves."

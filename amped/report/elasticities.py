@@ -13,36 +13,36 @@ BROKEN = ("parameter", "note")
 
 
 @drawn
-def sensitivity_tables(found: Sensitivity, top: int) -> Iterator[Part]:
+def sensitivity_tables(analysis: Sensitivity, top: int) -> Iterator[Part]:
     """Elasticities, changes by neighbors and switches, and parameters without effect; the largest `top` of each."""
-    fits = "" if found.fits_in_memory else " (does not fit in memory)"
-    yield f"{found.title}\n{found.of}  {human.value(found.value, found.unit)}{fits}\n", "bold"
+    fits = "" if analysis.fits_in_memory else " (does not fit in memory)"
+    yield f"{analysis.title}\n{analysis.of}  {human.value(analysis.value, analysis.unit)}{fits}\n", "bold"
     for title, heads, effects, lines in (
-        (f"Elasticities: percent more of {found.of} for one percent more of the parameter",
-         ("parameter", "kind", "value", "elasticity", "note"), found.elasticities, _elasticity),
-        (f"Counts, switches, lists and steps from zero: change of {found.of}",
-         ("parameter", "kind", "value", "tried", "change", "note"), found.changes, _changes),
+        (f"Elasticities: percent more of {analysis.of} for one percent more of the parameter",
+         ("parameter", "kind", "value", "elasticity", "note"), analysis.elasticities, _elasticity),
+        (f"Counts, switches, lists and steps from zero: change of {analysis.of}",
+         ("parameter", "kind", "value", "tried", "change", "note"), analysis.changes, _changes),
     ):  # fmt: skip
         if effects:
             yield f"{title}\n"
-            rows = [line for effect in effects[:top] for line in lines(found, effect)]
+            rows = [line for effect in effects[:top] for line in lines(analysis, effect)]
             yield table(heads, rows, NOTED, BROKEN)
             if len(effects) > top:
                 yield f"… and {len(effects) - top} smaller (--top)", "dim"
             yield ""
-    if not (found.elasticities or found.changes):
-        yield f"No parameter that was varied changes {found.of}.\n"
-    for line in _footnotes(found):
+    if not (analysis.elasticities or analysis.changes):
+        yield f"No parameter that was varied changes {analysis.of}.\n"
+    for line in _footnotes(analysis):
         yield line, "dim"
 
 
-def change(found: Sensitivity, effect: Effect, trial: Trial) -> str:
+def change(analysis: Sensitivity, effect: Effect, trial: Trial) -> str:
     """The change of the result in a trial: a percentage, or the difference if the result is zero."""
     if trial.result is None:
         return "-"
     size = effect.change(trial)
     sign = "-" if size < 0 else "+" if size > 0 else ""
-    return sign + (_percent(abs(size)) if effect.base else human.value(abs(size), found.unit))
+    return sign + (_percent(abs(size)) if effect.base else human.value(abs(size), analysis.unit))
 
 
 def _percent(share: float) -> str:
@@ -55,19 +55,19 @@ def elasticity(effect: Effect) -> str:
     return f"{effect.elasticity or 0.0:+.4f}"
 
 
-def _elasticity(found: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
+def _elasticity(analysis: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
     """The line of a continuous parameter."""
-    note = "; ".join(filter(None, (_shape(e), *(_fit(found, t, _side(e, t)) for t in e.trials))))
+    note = "; ".join(filter(None, (_shape(e), *(_fit(analysis, t, _side(e, t)) for t in e.trials))))
     yield e.name, e.kind, human.value(e.value, e.unit), elasticity(e), note
 
 
-def _changes(found: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
+def _changes(analysis: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
     """The lines of a parameter: one for each value that was tried."""
     head = (e.name, e.kind, human.value(e.value, e.unit))
     for trial in e.trials:
-        told = f"breaks {human.label(trial.broken)}" if trial.broken else _fit(found, trial, "")
-        note = "; ".join(filter(None, (told, _shape(e) if trial is e.trials[0] else "")))
-        yield *head, human.value(trial.value, e.unit), change(found, e, trial), note
+        remark = f"breaks {human.label(trial.broken)}" if trial.broken else _fit(analysis, trial, "")
+        note = "; ".join(filter(None, (remark, _shape(e) if trial is e.trials[0] else "")))
+        yield *head, human.value(trial.value, e.unit), change(analysis, e, trial), note
         head = ("", "", "")
 
 
@@ -88,19 +88,21 @@ def _side(e: Effect, trial: Trial) -> str:
     return " with less" if trial.value < e.value else " with more"
 
 
-def _fit(found: Sensitivity, trial: Trial, where: str) -> str:
+def _fit(analysis: Sensitivity, trial: Trial, where: str) -> str:
     """A remark if a trial fits in memory and the configuration does not, or the other way round."""
-    if trial.result is None or trial.fits_in_memory == found.fits_in_memory:
+    if trial.result is None or trial.fits_in_memory == analysis.fits_in_memory:
         return ""
     return f"fits{where}" if trial.fits_in_memory else f"does not fit{where}"
 
 
-def _footnotes(found: Sensitivity) -> Iterator[str]:
-    step = f"{found.step * 100:g} %"
+def _footnotes(analysis: Sensitivity) -> Iterator[str]:
+    step = f"{analysis.step * 100:g} %"
     yield f"differences of {step} down and up; degrees change on the same machine: the data-parallel degree adapts"
-    if found.without_effect:
-        yield f"no effect: {len(found.without_effect)} parameters (--json names them)"
-    if found.stuck:
-        told = ", ".join(f"{e.name} ({human.label(e.trials[0].broken)})" if e.trials else e.name for e in found.stuck)
-        yield f"no other value that keeps the rules: {told}"
+    if analysis.without_effect:
+        yield f"no effect: {len(analysis.without_effect)} parameters (--json names them)"
+    if analysis.stuck:
+        names = ", ".join(
+            f"{e.name} ({human.label(e.trials[0].broken)})" if e.trials else e.name for e in analysis.stuck
+        )
+        yield f"no other value that keeps the rules: {names}"
     yield "choices of formulas are not varied: `amped compare` tells what another one changes"

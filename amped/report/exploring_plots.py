@@ -17,6 +17,7 @@ from amped.report.plot_choice import Drawing
 from amped.report.plots import (
     COLORS,
     LABEL_BOX,
+    LEGEND,
     SHORT_DEGREES,
     grid,
     log_ticks,
@@ -39,7 +40,6 @@ WIDE = 10.0
 BEST = "#c0392b"
 # Room above the tallest bar for its total, as a multiple of it; and the letters in a line below a bar.
 TOTAL_ROOM, TICK = 1.12, 18
-LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
 
 
 def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Row], objective: str, title: str) -> Any:
@@ -55,51 +55,51 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
     Raises:
         ConfigError: if there is nothing to draw, or too much.
     """
-    own = by_values(groups, drawing.names) if drawing.names else {}
-    if not (own or (drawing.front and front)):
+    by_value = by_values(groups, drawing.names) if drawing.names else {}
+    if not (by_value or (drawing.front and front)):
         raise ConfigError("there is nothing to plot: no candidate is feasible", "see which rule removes them")
     if drawing.kind == "pareto" and drawing.front:
         drawn, about = pareto(front, drawing.front)
     elif drawing.kind == "scaling":
-        drawn, about = scaling(own, drawing.names[1:], objective)
+        drawn, about = scaling(by_value, drawing.names[1:], objective)
     elif drawing.kind == "parts":
-        drawn, about = parts({values[0]: rows[0] for values, rows in own.items()}, drawing.names[0], objective)
+        drawn, about = parts({values[0]: rows[0] for values, rows in by_value.items()}, drawing.names[0], objective)
     else:
-        best = {(values[0], values[1]): rows[0][objective] for values, rows in own.items()}
+        best = {(values[0], values[1]): rows[0][objective] for values, rows in by_value.items()}
         drawn, about = heatmap(best, (drawing.names[0], drawing.names[1]), objective)
     titled(drawn, f"{title}\n{about}", drawn.get_figwidth())
     return drawn
 
 
-def scaling(own: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
+def scaling(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
     """Time and memory against the number of accelerators: the best and the spread of the best few, a line a system."""
-    lines = list(dict.fromkeys(values[1:] for values in own))
+    lines = list(dict.fromkeys(values[1:] for values in by_value))
     if len(lines) > MOST_LINES:
         raise ConfigError(f"{len(lines)} lines are more than can be told apart", "name what to compare with --along")
     drawn = new_figure(7.5, 8.2)
-    panels = drawn.subplots(2, 1, sharex=True)
-    best = [row for rows in own.values() for row in rows[:1]]
-    for panel, name in zip(panels, (TIME, MEMORY), strict=True):
+    above, below = drawn.subplots(2, 1, sharex=True)
+    best = [row for rows in by_value.values() for row in rows[:1]]
+    for panel, name in zip((above, below), (TIME, MEMORY), strict=True):
         size, label = scale(name, [row[name] for row in best])
         panel.set_ylabel(label)
         for place, line in enumerate(lines):
             groups = sorted(
-                (rows for values, rows in own.items() if values[1:] == line), key=lambda rows: rows[0][SIZE]
+                (rows for values, rows in by_value.items() if values[1:] == line), key=lambda rows: rows[0][SIZE]
             )
             _band(panel, groups, (name, size), (place, len(lines)), words(names, line) or "best")
         if name == TIME:
             _ideal(panel, best, size)
-    panels[0].set(xscale="log", yscale="log")
-    panels[1].set(xlabel="number of accelerators")
-    panels[1].set_ylim(bottom=0)
-    log_ticks(panels[0].yaxis)
+    above.set(xscale="log", yscale="log")
+    below.set(xlabel="number of accelerators")
+    below.set_ylim(bottom=0)
+    log_ticks(above.yaxis)
     sizes = sorted({row[SIZE] for row in best})
     some = sizes[:: -(-len(sizes) // 10)]
-    panels[1].set_xticks(some, [f"{n:,.0f}" for n in some])
-    panels[1].minorticks_off()
-    grid(*panels)
-    drawn.legend(*panels[0].get_legend_handles_labels(), ncols=2, **LEGEND)
-    top = max(len(rows) for rows in own.values())
+    below.set_xticks(some, [f"{n:,.0f}" for n in some])
+    below.minorticks_off()
+    grid(above, below)
+    drawn.legend(*above.get_legend_handles_labels(), ncols=2, **LEGEND)
+    top = max(len(rows) for rows in by_value.values())
     return drawn, f"best by {axis_label(objective)}; with the spread of the best {top} of each size"
 
 
@@ -136,32 +136,32 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
         raise ConfigError(f"{len(best)} bars are too many to read", f"sweep {name} in larger steps")
     rows, many = list(best.values()), len(best) > 8
     drawn = new_figure(max(7.5, 0.62 * len(best) + 3.0), 8.6)
-    panels = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 3))
+    above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 3))
     whole = np.array([row[STEP] for row in rows])
     size, label = scale(STEP, whole)
     if whole.max() > WIDE * whole.min():
-        panels[0].plot(range(len(rows)), whole / size, color="black", marker="o", label="_step")
-        panels[0].set_yscale("log")
-        log_ticks(panels[0].yaxis)
+        above.plot(range(len(rows)), whole / size, color="black", marker="o", label="_step")
+        above.set_yscale("log")
+        log_ticks(above.yaxis)
     else:
-        stack(panels[0].bar, "bottom", range(len(rows)), rows, [size] * len(rows), width=0.7)
-        panels[0].set_ylim(0, TOTAL_ROOM * whole.max() / size)
+        stack(above.bar, "bottom", range(len(rows)), rows, [size] * len(rows), width=0.7)
+        above.set_ylim(0, TOTAL_ROOM * whole.max() / size)
     for place, time in enumerate(whole / size):
-        panels[0].annotate(
+        above.annotate(
             human.digits(float(time), 3), (place, time), (0, 3), textcoords="offset points", ha="center", fontsize=9
         )
-    stack(panels[1].bar, "bottom", range(len(rows)), rows, whole / 100, width=0.7)
-    panels[0].set_ylabel(label)
-    panels[1].set(ylabel="share of the step (%)", ylim=(0, 100))
-    panels[1].set_xlabel(f"{axis_label(name)}, with the degrees of the best that are not 1")
+    stack(below.bar, "bottom", range(len(rows)), rows, whole / 100, width=0.7)
+    above.set_ylabel(label)
+    below.set(ylabel="share of the step (%)", ylim=(0, 100))
+    below.set_xlabel(f"{axis_label(name)}, with the degrees of the best that are not 1")
     labels = [
         f"{told(name, v)}  ({short_degrees(row)})" if many else f"{told(name, v)}\n{fill(short_degrees(row), TICK)}"
         for v, row in best.items()
     ]
     how = {"rotation": 60, "ha": "right"} if many else {"rotation": 0, "ha": "center"}
-    panels[1].set_xticks(range(len(rows)), labels, fontsize=9, rotation_mode="anchor", **how)
-    grid(*panels, axis="y")
-    drawn.legend(*panels[1].get_legend_handles_labels(), ncols=3, **LEGEND)
+    below.set_xticks(range(len(rows)), labels, fontsize=9, rotation_mode="anchor", **how)
+    grid(above, below, axis="y")
+    drawn.legend(*below.get_legend_handles_labels(), ncols=3, **LEGEND)
     return drawn, f"best of each by {axis_label(objective)} ({SHORT_DEGREES})"
 
 

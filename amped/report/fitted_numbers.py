@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 from amped.calibration.step_table import Behind
 from amped.calibration.written import as_written
@@ -12,18 +13,15 @@ from amped.report.tables import Part
 
 def under_their_rows(numbers: Sequence[Behind], cells: Callable[[Behind], Sequence[str]]) -> Iterator[Sequence[Part]]:
     """The name of each row of a lookup table, and below it the cells of each of its numbers."""
-    row = ""
-    for each in numbers:
-        if each.row != row:
-            row = each.row
-            yield [(row, "bold")]
-        yield cells(each)
+    for row, of_row in groupby(numbers, lambda number: number.row):
+        yield [(row, "bold")]
+        yield from map(cells, of_row)
 
 
-def span_without_a_source(each: Behind) -> str:
+def span_without_a_source(number: Behind) -> str:
     """The smallest and the largest value of a number in the fits without one of its sources."""
-    ends = (min(each.without_source.values()), max(each.without_source.values())) if each.without_source else ()
-    return " to ".join(dict.fromkeys(with_unit(each.column, end) for end in ends))
+    ends = (min(number.without_source.values()), max(number.without_source.values())) if number.without_source else ()
+    return " to ".join(dict.fromkeys(with_unit(number.column, end) for end in ends))
 
 
 def with_unit(column: str, value: float) -> str:

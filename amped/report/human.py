@@ -53,7 +53,7 @@ def ratio(number: float) -> str:
 _TOLD: dict[str, Callable[[float], str]] = {
     "boolean": lambda number: "yes" if number else "no",
     "s": duration,
-    "1": lambda number: ratio(number),
+    "1": ratio,
     "count": count,
     "dollar": lambda number: f"{money(number)} USD",
     "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",
@@ -73,6 +73,13 @@ def value(number: float | str, unit: str) -> str:
     return _TOLD[unit](number) if unit in _TOLD else scaled(number, _NAMES.get(unit, unit))
 
 
+def result(name: str, number: float | str, unit: str) -> str:
+    """A result as readable text: a utilization in percent, all else in its canonical unit."""
+    if isinstance(number, str) or not name.endswith("_utilization"):
+        return value(number, unit)
+    return percent(number)
+
+
 def percent(fraction: float, places: int = 1) -> str:
     """A fraction as a percentage."""
     return f"{fraction * 100:.{places}f} %"
@@ -87,8 +94,4 @@ _SAID = {
 
 def label(name: str) -> str:
     """A canonical name in words for a table: `exposed_tensor_communication_time` is "exposed tensor communication"."""
-    if name in _SAID:
-        return _SAID[name]
-    for ending in ("_time", "_bytes"):
-        name = name.removesuffix(ending)
-    return name.replace("_", " ")
+    return _SAID.get(name) or name.removesuffix("_time").removesuffix("_bytes").replace("_", " ")

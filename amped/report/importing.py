@@ -17,10 +17,10 @@ TITLES = {
 
 
 @drawn
-def import_report(found: Imported) -> Iterator[Part]:
+def import_report(imported: Imported) -> Iterator[Part]:
     """The report of an import, a line for each key or group of keys."""
-    yield printable(f"{found.name} ({found.source})"), "bold"
-    for name, lines in found.report.groups():
+    yield printable(f"{imported.name} ({imported.source})"), "bold"
+    for name, lines in imported.report.groups():
         if lines:
             loud = name == "unsupported"
             yield f"{TITLES[name]}:", "bold red" if loud else "bold"

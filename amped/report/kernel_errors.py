@@ -20,25 +20,23 @@ LEFT_OUT = (
 
 
 @drawn
-def library_by_library(found: Sequence[KernelErrors], left_out: bool = False) -> Iterator[Part]:
+def library_by_library(errors: Sequence[KernelErrors], left_out: bool = False) -> Iterator[Part]:
     """The errors by library, then by accelerator and precision; and what could not be predicted between them.
 
     With `left_out`, they are those of accelerators that no fit has seen.
     """
-    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in found if not e.reason):
-        own = [e for e in found if not e.reason and (e.kind, e.precision) == (kind, precision)]
+    for kind, precision in dict.fromkeys((e.kind, e.precision) for e in errors if not e.reason):
+        alike = [e for e in errors if not e.reason and (e.kind, e.precision) == (kind, precision)]
         yield f"{kind} {precision}", "bold"
-        yield table(HEADS, map(_of_library, own), HEADS[:2], HEADS[:2])
+        yield table(HEADS, map(_of_library, alike), HEADS[:2], HEADS[:2])
         yield ""
-    for e in found:
+    for e in errors:
         if e.reason:
             library = f" ({e.library.strip()})" if e.library.strip() else ""
             yield f"{e.rows} {e.kind} {e.precision}{library} on {e.accelerator} {_without_fit(e)}\n"
-    lines = [_line(row) for row in by_kind(found)]
-    if not lines:
-        return
-    yield table(("kernels", "accelerator", "kept out", "error"), lines, ("accelerator",))
-    yield f"\n{LEFT_OUT if left_out else CONVENTION}", "dim"
+    if lines := [_line(*row) for row in by_kind(errors)]:
+        yield table(("kernels", "accelerator", "kept out", "error"), lines, ("accelerator",))
+        yield f"\n{LEFT_OUT if left_out else CONVENTION}", "dim"
 
 
 def _without_fit(e: KernelErrors) -> str:
@@ -48,21 +46,15 @@ def _without_fit(e: KernelErrors) -> str:
     return f"have no fit, {e.reason}; the law alone is off by {e.law_alone_error_fraction:.1%} on average"
 
 
-def _line(row: tuple[str, str, str, int, float]) -> tuple[str, ...]:
-    kind, precision, accelerator, kept_out, error = row
+def _line(kind: str, precision: str, accelerator: str, kept_out: int, error: float) -> tuple[str, ...]:
     name = f"{kind} {precision}" if accelerator == EVERY else ""
     return name, accelerator, str(kept_out), f"{error:.1%}"
 
 
 def _of_library(e: KernelErrors) -> tuple[str, ...]:
     library = e.library or "unnamed"
-    errors = (e.mean_absolute_error_fraction, e.mean_signed_error_fraction, e.law_alone_error_fraction)
-    own, signed, alone = (error or 0.0 for error in errors)
-    shown = (
-        f"{e.scale:.2f}",
-        f"{'≥' * e.fixed_time_is_least}{e.fixed_time * 1e6:.1f} us",
-        f"{own:.1%}",
-        f"{signed:+.1%}",
-        f"{alone:.1%}",
-    )
-    return e.accelerator, library if e.scored else f"({library})", str(e.kept_out), *shown
+    errors = (f"{e.mean_absolute_error_fraction or 0.0:.1%}", f"{e.mean_signed_error_fraction or 0.0:+.1%}",
+              f"{e.law_alone_error_fraction or 0.0:.1%}")  # fmt: skip
+    fixed_time = f"{'≥' * e.fixed_time_is_least}{e.fixed_time * 1e6:.1f} us"
+    name = library if e.scored else f"({library})"
+    return e.accelerator, name, str(e.kept_out), f"{e.scale:.2f}", fixed_time, *errors

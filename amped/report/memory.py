@@ -50,19 +50,19 @@ def readings(bench: Mapping[str, Any]) -> list[str]:
     in_place, again = by["in_place_activation"], by["activation_function_recomputation"]
     beaten = again["saved_bytes"] >= in_place["saved_bytes"] and again["step_time"] <= in_place["step_time"]
     verdict = "does not pay: recomputation saves as much in less time" if beaten else "is not beaten by recomputation"
-    found = [
+    sentences = [
         f"The activation function in place {verdict} ({_bytes(in_place['saved_bytes'])} for "
         f"{_added(in_place['added_time'])}; recomputed {_bytes(again['saved_bytes'])} for {_added(again['added_time'])})."
     ]
     fused, dropout = by["fused attention"], by["dropout_recomputation"]
     saves = fused["saved_bytes"] >= dropout["saved_bytes"] and fused["step_time"] <= dropout["step_time"]
-    found.append(
+    sentences.append(
         f"Dropout recomputation {'does not pay' if saves else 'may pay'}: fused attention keeps "
         f"{_bytes(fused['saved_bytes'])} less and takes {_added(fused['added_time'])}"
         f" (it saves {_bytes(dropout['saved_bytes'])} for {_added(dropout['added_time'])})."
     )
     paying = [row["name"] for row in bench["variants"] if row["pays"]]
-    return [*found, f"No other variant keeps as little in as little time: {'; '.join(paying)}."]
+    return [*sentences, f"No other variant keeps as little in as little time: {'; '.join(paying)}."]
 
 
 def _where(bench: Mapping[str, Any]) -> str:

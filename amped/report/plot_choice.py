@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from amped.base.errors import ConfigError
 
-KINDS = ("scaling", "parts", "heatmap", "pareto", "histogram")
 AUTO = "auto"
 # The names that say how large the machine is, the most direct one first.
 SIZES = ("number_of_accelerators", "number_of_nodes")
@@ -20,7 +19,7 @@ class Drawing:
     """A plot to be drawn.
 
     Attributes:
-        kind: one of `KINDS`.
+        kind: scaling, parts, heatmap, pareto or histogram.
         names: the swept names; each combination of their values needs its best candidate. Fronts and histograms have
             none.
         front: the two quantities of a front.
@@ -35,7 +34,7 @@ def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[
     """The plot that the user asks for; for "auto", the one that shows what was swept.
 
     Args:
-        kind: one of `KINDS`, or "auto".
+        kind: as in `Drawing`, or "auto".
         swept: the names that the user sweeps.
         along: the names that the plot is to be drawn along, if the user says so.
         front: the two quantities of a Pareto front, if the user names them.
@@ -43,10 +42,10 @@ def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[
     Raises:
         ConfigError: for a plot that needs another sweep.
     """
-    own = list(along or swept)
-    size = next((name for name in SIZES if name in own), None)
+    names = list(along or swept)
+    size = next((name for name in SIZES if name in names), None)
     if kind == AUTO:
-        kind = "pareto" if front else "scaling" if size else "parts" if len(own) == 1 else "heatmap"
+        kind = "pareto" if front else "scaling" if size else "parts" if len(names) == 1 else "heatmap"
     if kind == "pareto":
         return Drawing(kind, front=front or FRONT)
     if kind == "histogram":
@@ -55,9 +54,9 @@ def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[
         if size is None:
             raise ConfigError("a plot of scaling needs machines of several sizes",
                               "for example --vary number_of_accelerators=128:16384:x2 --vary system=A,B")  # fmt: skip
-        return Drawing(kind, (size, *(name for name in own if name not in SIZES)))
+        return Drawing(kind, (size, *(name for name in names if name not in SIZES)))
     if kind == "parts":
-        return Drawing(kind, (*(along[:1] or [size or (own or ALWAYS_SEARCHED)[0]]),))
+        return Drawing(kind, (*(along[:1] or [size or (names or ALWAYS_SEARCHED)[0]]),))
     if along and len(along) != 2:
         raise ConfigError(f"a heat map has two sides, and --along names {len(along)}", "for example --along A,B")
-    return Drawing(kind, (*dict.fromkeys((*own, *ALWAYS_SEARCHED)),)[:2])
+    return Drawing(kind, (*dict.fromkeys((*names, *ALWAYS_SEARCHED)),)[:2])

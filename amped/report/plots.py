@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import wrap
+from itertools import cycle
+from textwrap import fill
 from typing import Any
 
 from amped.estimation.estimation import Estimation
@@ -29,19 +30,22 @@ SMALLEST_SLICE = 0.01
 SMALLEST_LABEL = 5.0
 EDGE: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6}
 DARK_EDGE: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.6}
+LEGEND: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
 # The edge of a bar that stands alone: thin, so that it does not hide a bar of few milliseconds.
 BAR_EDGE = 0.0
 # How many characters of a title of 10 points stand in an inch.
 TITLE_LETTERS = 12.0
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 _PATTERNS = ("", "//", "..", "xx", "\\\\", "", "//", "..", "xx", "\\\\", "--", "||")
+# A point: its name in the legend, whether it is trusted, and where it is.
+Point = tuple[str, bool, float, float]
 # The width of the picture of a step in inches, and the entry of a PNG that holds its numbers.
 STEP_WIDTH, DRAWN = 8.0, "amped"
 HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 
-def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
-    """The parts of a step's time as horizontal bars, as an image file."""
+def step_time_plot(e: Estimation) -> bytes:
+    """The parts of a step's time as horizontal bars, as a PNG."""
     parts = {name: e[name] for name in STEP_PARTS if e[name] > 0}
     figure = new_figure(STEP_WIDTH, 0.45 * len(parts) + 2.2)
     axes = figure.subplots()
@@ -50,8 +54,8 @@ def step_time_plot(e: Estimation, suffix: str = "png") -> bytes:
         axes.bar_label(bars, [f" {human.value(seconds, 's')}, {human.percent(seconds / e['step_time'])}"])
     axes.set(xlabel="time of one step (s)", xlim=(0, max(parts.values()) * 1.3))
     titled(figure, f"{e.scenario.title}\n{mapping_in_words(e)}: {human.value(e['step_time'], 's')} a step", STEP_WIDTH)
-    figure.legend(handles=kind_handles(parts), loc="outside lower center", ncols=len(COLORS), fontsize=9, frameon=False)
-    return image(figure, suffix, metadata=drawn_numbers(e) if suffix == "png" else None)
+    figure.legend(handles=kind_handles(parts), ncols=len(COLORS), **LEGEND)
+    return image(figure, "png", metadata=drawn_numbers(e))
 
 
 def drawn_numbers(e: Estimation) -> dict[str, str]:
@@ -77,18 +81,14 @@ def kind_handles(parts: Iterable[str]) -> list[Any]:
 
 def titled(figure: Any, text: str, width: float) -> None:
     """Puts a title over a figure of a width in inches; lines for which there is no room are wrapped."""
-    lines = [line for each in text.splitlines() for line in wrap(each, int(width * TITLE_LETTERS)) or [""]]
+    lines = (fill(line, int(width * TITLE_LETTERS)) for line in text.splitlines())
     figure.suptitle("\n".join(lines), fontsize=10)
 
 
 def short_degrees(row: Mapping[str, Any] | Estimation) -> str:
     """How the machine is divided, by the names of options: the degrees that are not 1, such as "dp 8 tp 4 ep 8"."""
-    told = [
-        f"{OPTIONS[kind]}\N{NO-BREAK SPACE}{row[f'{kind}_parallel_degree']:g}"
-        for kind in PARALLELISMS
-        if row[f"{kind}_parallel_degree"] != 1
-    ]
-    return " ".join(told) or "one"
+    degrees = [(kind, row[f"{kind}_parallel_degree"]) for kind in PARALLELISMS]
+    return " ".join(f"{OPTIONS[kind]}\N{NO-BREAK SPACE}{degree:g}" for kind, degree in degrees if degree != 1) or "one"
 
 
 SHORT_DEGREES = ", ".join(f"{OPTIONS[kind]} {kind}" for kind in PARALLELISMS)
@@ -97,10 +97,10 @@ SHORT_DEGREES = ", ".join(f"{OPTIONS[kind]} {kind}" for kind in PARALLELISMS)
 def pie_charts(e: Estimation, suffix: str) -> bytes:
     """Pie charts as AMPeD draws them: all parts of a step, and the communication by parallelism."""
     figure = new_figure(12, 4.4)
-    axes = figure.subplots(1, 2)
-    _pie(axes[0], {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
+    whole, waits = figure.subplots(1, 2)
+    _pie(whole, {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
     waiting = {name: e[name] for name in STEP_PARTS if kind_of(name) == "communication"}
-    _pie(axes[1], waiting, "communication: " + human.duration(sum(waiting.values())))
+    _pie(waits, waiting, "communication: " + human.duration(sum(waiting.values())))
     titled(figure, f"{e.scenario.title}\n{mapping_in_words(e)}; training {human.duration(e['training_time'])}", 12)
     return image(figure, suffix)
 
@@ -118,12 +118,12 @@ def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
         nothing(axes, "none", va="center", transform=axes.transAxes)
         return
     labels, sizes, looks = zip(*slices, strict=True)
-    wedges, _, told = axes.pie(
+    wedges, _, texts = axes.pie(
         sizes, startangle=90, counterclock=False, pctdistance=0.7,
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
         textprops={"fontsize": 9, "bbox": LABEL_BOX},
     )  # fmt: skip
-    for wedge, text, how in zip(wedges, told, looks, strict=True):
+    for wedge, text, how in zip(wedges, texts, looks, strict=True):
         wedge.set(**how)
         text.set_visible(bool(text.get_text()))
     named = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
@@ -134,20 +134,16 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
     """The parts of a step of several configurations, one bar each, as shares of the step and in seconds."""
     names = [f"{e.scenario.label}\n{short_degrees(e)}" for e in estimations]
     figure = new_figure(12, 0.7 * len(names) + 3)
-    axes = figure.subplots(1, 2, sharey=True)
+    shares, seconds = figure.subplots(1, 2, sharey=True)
     times = [e["step_time"] for e in estimations]
-    wholes = ([time / 100 for time in times], [1.0] * len(names))
-    for panel, whole, unit in zip(
-        axes, wholes, ("share of the time of one step (%)", "time of one step (s)"), strict=True
-    ):
-        stack(panel.barh, "left", names, estimations, whole)
-        panel.set_xlabel(unit)
-    axes[0].set_xlim(0, 100)
-    axes[1].set_xlim(0, TOTAL_ROOM * max(times))
+    stack(shares.barh, "left", names, estimations, [time / 100 for time in times])
+    stack(seconds.barh, "left", names, estimations, [1.0] * len(names))
+    shares.set(xlabel="share of the time of one step (%)", xlim=(0, 100))
+    seconds.set(xlabel="time of one step (s)", xlim=(0, TOTAL_ROOM * max(times)))
     for place, time in enumerate(times):
-        axes[1].text(time, place, f" {human.duration(time)}", va="center", fontsize=9)
-    axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+        seconds.text(time, place, f" {human.duration(time)}", va="center", fontsize=9)
+    shares.invert_yaxis()
+    figure.legend(*shares.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return image(figure, suffix)
 
 
@@ -159,12 +155,6 @@ def stack(draw: Any, begin: str, places: Any, steps: Sequence[Any], wholes: Iter
         if any(sizes):
             draw(places, sizes, label=human.label(part), **{begin: begins}, **look(part), **how)
             begins = [a + b for a, b in zip(begins, sizes, strict=True)]
-
-
-def panels(width: float, heights: list[float]) -> tuple[Any, list[Any]]:
-    """An empty figure, and its panels from top to bottom."""
-    figure = new_figure(width, sum(heights))
-    return figure, list(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -187,11 +177,16 @@ def as_image(figure: Any, suffix: str = "png") -> bytes:
     return image(figure, suffix, bbox_inches=None)
 
 
+def styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """A color and a shape for each name; many names share them."""
+    return dict(zip(names, zip(cycle(HUES), cycle(MARKS), strict=True), strict=False))
+
+
 def measured_and_predicted(
-    panel: Any, points: Iterable[tuple[float, float]], room: tuple[float, float], what: str
+    panel: Any, points: Sequence[Point], styles: Mapping[str, tuple[str, str]], room: tuple[float, float], what: str
 ) -> None:
-    """Sets up logarithmic axes around the points, with lines of equal error."""
-    both = [value for point in points for value in point]
+    """Draws points on logarithmic axes with room around them, and lines of equal error."""
+    both = [value for *_, measured, predicted in points for value in (measured, predicted)]
     ends = [room[0] * min(both), room[1] * max(both)]
     panel.plot(ends, ends, color="black", linewidth=0.8)
     for share, dashes in ERRORS:
@@ -200,20 +195,21 @@ def measured_and_predicted(
             off = [(1 + sign * share) * end for end in ends]
             panel.plot(ends, off, color="black", linewidth=0.7, linestyle=dashes, label=label)
     panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel=f"measured {what}", ylabel=f"predicted {what}")
+    marks(panel, points, styles)
 
 
-def marks(panel: Any, points: Iterable[tuple[str, bool, float, float]], styles: Mapping[str, tuple[str, str]]) -> None:
+def marks(panel: Any, points: Iterable[Point], styles: Mapping[str, tuple[str, str]]) -> None:
     """Draws points in the style of their name, each name once in the legend; points that are not trusted are hollow."""
-    seen = set()
+    unnamed = {*styles}
     for number, (name, trusted, x, y) in enumerate(points):
         color, shape = styles[name]
         # A white edge keeps full marks apart where they overlap; they are larger by that edge.
         look: dict[str, Any] = {"fillstyle": "none", "markersize": 5.5}
         if trusted:
             look = {"markeredgecolor": "white", "markeredgewidth": 0.4, "markersize": 6.3}
-        panel.plot(x, y, shape, color=color, linestyle="none", label=None if name in seen else name, gid=f"record-{number}",
+        panel.plot(x, y, shape, color=color, linestyle="none", label=name if name in unnamed else None, gid=f"record-{number}",
                    **look)  # fmt: skip
-        seen.add(name)
+        unnamed.discard(name)
 
 
 def grid(*panels: Any, axis: str = "both") -> None:
@@ -241,7 +237,7 @@ def once(*panels: Any) -> tuple[list[Any], list[str]]:
     return [*entries.values()], [*entries]
 
 
-def nothing(panel: Any, told: str, **how: Any) -> None:
+def nothing(panel: Any, text: str, **how: Any) -> None:
     """Says in an empty panel why it is empty."""
-    panel.text(0.5, 0.5, told, ha="center", **how)
+    panel.text(0.5, 0.5, text, ha="center", **how)
     panel.set_axis_off()

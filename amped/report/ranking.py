@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from amped.base.aliases import aliases
 from amped.exploration.answer import Exploration
 from amped.exploration.results import Row
 from amped.exploration.search_space import parts, wholes
@@ -26,90 +25,82 @@ PLACED = {*parts(), *wholes(), "microbatch_size", "batch_size"}
 MOST_TIES = 3
 OTHER_BATCHES = "Batches of different size are different experiments: amped does not know whether both learn as well."
 NO_HEADROOM = "No candidate leaves the memory headroom free (--headroom); these fit without it."
-SHOWN = {"training_time", "step_time", "model_flops_utilization", "memory_per_accelerator_bytes"}
+# The results that every ranking shows, with their heads.
+SHOWN = {"training_time": "training", "step_time": "step", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip
 
 
 @drawn
-def ranking(found: Exploration) -> Iterator[Part]:
+def ranking(exploration: Exploration) -> Iterator[Part]:
     """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
-    yield "\n".join((*_headline(found), ""))
-    if not found.best:
-        yield ("No candidate keeps every rule.", "bold red")
+    yield "\n".join((*_headline(exploration), ""))
+    if not exploration.best:
+        yield "No candidate keeps every rule.", "bold red"
         return
-    if not found.feasible:
-        lacking = "missing_memory_bytes" in found.best[0]
+    if not exploration.feasible:
+        lacking = "missing_memory_bytes" in exploration.best[0]
         others = "these lack least memory, the nearest first" if lacking else "these are the best of the others"
         yield f"No candidate fits and keeps every wish; of those that keep every rule {others}.", "bold red"
-    if found.lacks_headroom:
+    if exploration.lacks_headroom:
         yield NO_HEADROOM, "yellow"
-    yield from _tables(found, found.best)
-    for name, rows in found.groups.items():
-        yield f"\nbest of {_group(found, name)}"
-        yield from _tables(found, rows)
-    if found.front:
-        yield ("\nPareto front", "bold")
-        yield from _tables(found, found.front)
-    if found.ties:
-        yield (f"\nTies: within ± {human.percent(found.error_fraction)}, the band of the best, these simpler mappings are as fast; "
+    yield from _tables(exploration, exploration.best)
+    for name, rows in exploration.groups.items():
+        yield f"\nbest of {words(exploration.search.request.options.each, json.loads(name))}"
+        yield from _tables(exploration, rows)
+    if exploration.front:
+        yield "\nPareto front", "bold"
+        yield from _tables(exploration, exploration.front)
+    if exploration.ties:
+        yield (f"\nTies: within ± {human.percent(exploration.error_fraction)}, the band of the best, these simpler mappings are as fast; "
                "the simplest first:")  # fmt: skip
-        yield from _tables(found, found.ties[:MOST_TIES])
-    if found.nearest is not None:
-        yield f"\n{in_the_way(found, found.nearest)}"
-    if len({row["batch_size"] for row in found.best}) > 1:
+        yield from _tables(exploration, exploration.ties[:MOST_TIES])
+    if exploration.nearest is not None:
+        yield f"\n{in_the_way(exploration, exploration.nearest)}"
+    if len({row["batch_size"] for row in exploration.best}) > 1:
         yield f"\n{OTHER_BATCHES}", "yellow"
-    yield f"\nnot searched: {found.held}", "dim"
-    yield ("degrees are inside the node x across nodes; micro is the micro-batch", "dim")
+    yield f"\nnot searched: {exploration.held}", "dim"
+    yield "degrees are inside the node x across nodes; micro is the micro-batch", "dim"
 
 
-def _group(found: Exploration, name: str) -> str:
-    """The values of a group, each with its name if the search is known."""
-    values = json.loads(name)
-    names = [aliases().canonical(each) for each in found.search.request.options.each] if found.search else []
-    return words(names or [""] * len(values), values)
+def _headline(exploration: Exploration) -> Iterator[str]:
+    wished = " and every wish" if exploration.wishes else ""
+    yield (f"{exploration.candidates:,} candidates, {exploration.feasible:,} keep every rule{wished} and fit in memory "
+           f"({human.duration(exploration.elapsed_time)})")  # fmt: skip
+    for name, count in sorted(exploration.removed.items(), key=lambda i: -i[1]):
+        yield f"  {count:,} broke {name if name in exploration.wishes else axis_label(name)}"
 
 
-def _headline(found: Exploration) -> Iterator[str]:
-    wished = " and every wish" if found.wishes else ""
-    yield (f"{found.candidates:,} candidates, {found.feasible:,} keep every rule{wished} and fit in memory "
-           f"({human.duration(found.elapsed_time)})")  # fmt: skip
-    for name, count in sorted(found.removed.items(), key=lambda i: -i[1]):
-        yield f"  {count:,} broke {name if name in found.wishes else axis_label(name)}"
-
-
-def in_the_way(found: Exploration, row: Row) -> str:
+def in_the_way(exploration: Exploration, row: Row) -> str:
     """The best candidate that is not feasible, and what it would need."""
-    told = f"{axis_label(found.objective)} {human.value(row[found.objective], unit_of(found.objective) or '1')}"
+    result = f"{axis_label(exploration.objective)} {human.value(row[exploration.objective], unit_of(exploration.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
-    place = "Better, but not feasible" if found.feasible else "The nearest"
-    return f"{place}: {told} ({mapping}, micro-batch {row['microbatch_size']:g}). {found.needs}"
+    place = "Better, but not feasible" if exploration.feasible else "The nearest"
+    return f"{place}: {result} ({mapping}, micro-batch {row['microbatch_size']:g}). {exploration.needs}"
 
 
-def _tables(found: Exploration, rows: list[Row]) -> Iterator[Part]:
+def _tables(exploration: Exploration, rows: list[Row]) -> Iterator[Part]:
     """Rows as tables, and the swept values that all of them share."""
-    swept = [name for name in found.swept if name not in PLACED and name not in SHOWN]
+    swept = [name for name in exploration.swept if name not in PLACED and name not in SHOWN]
     alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
-    own = [found.objective] if found.objective not in SHOWN else []
-    told = [*own, *(name for name in swept if name not in alike)]
-    others = {SHORT.get(name, axis_label(name)): [_told(found, row, name) for row in rows] for name in told}
-    yield _ranked(_columns(rows) | others, len(rows))
+    objective = [exploration.objective] if exploration.objective not in SHOWN else []
+    names = [*objective, *(name for name in swept if name not in alike)]
+    others = {SHORT.get(name, axis_label(name)): [_value(exploration, row, name) for row in rows] for name in names}
+    yield _ranked(_columns(rows) | others)
     if alike:
-        same = ", ".join(f"{axis_label(name)} {_told(found, rows[0], name)}" for name in alike)
+        same = ", ".join(f"{axis_label(name)} {_value(exploration, rows[0], name)}" for name in alike)
         yield f"all: {same}", "dim"
 
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:
-    """The columns of every ranking, by head; the batch size if there are several, context parallelism if it is used."""
+    """The columns of every ranking, by head, the rank first; the batch size if there are several, context parallelism if it is used."""
     shown = [
         k for k in PLACED_KINDS if k not in OF_TOKENS or any(row.get(f"{k}_parallel_degree", 1) != 1 for row in rows)
     ]
     several = len({row["batch_size"] for row in rows}) > 1
     lacking = [row["missing_memory_bytes"] for row in rows if "missing_memory_bytes" in row]
     return {
-        **({"lacks": [human.value(each, "byte") for each in lacking]} if lacking else {}),
-        "training": [human.duration(row["training_time"]) for row in rows],
-        "step": [human.duration(row["step_time"]) for row in rows],
-        "MFU": [human.percent(row["model_flops_utilization"]) for row in rows],
-        "memory": [human.value(row["memory_per_accelerator_bytes"], "byte") for row in rows],
+        "rank": [f"{rank}" for rank in range(1, len(rows) + 1)],
+        **({"lacks": [human.value(bytes_, "byte") for bytes_ in lacking]} if lacking else {}),
+        **{head: [human.result(name, row[name], unit_of(name)) for row in rows] for name, head in SHOWN.items()},
         **{kind: [_placed(row, kind) for row in rows] for kind in shown},
         "micro": [f"{row['microbatch_size']:g}" for row in rows],
         **({"batch": [f"{row['batch_size']:g}" for row in rows]} if several else {}),
@@ -121,15 +112,14 @@ def _placed(row: Row, kind: str) -> str:
     return f"{row[f'intra_node_{kind}_parallel_degree']:g}x{row[f'inter_node_{kind}_parallel_degree']:g}"
 
 
-def _ranked(columns: dict[str, list[str]], rows: int) -> Table:
-    """The columns as a table behind the rank of each row."""
-    columns = {"rank": [f"{rank}" for rank in range(1, rows + 1)]} | columns
+def _ranked(columns: dict[str, list[str]]) -> Table:
+    """The columns as a table, each as wide as its widest cell."""
     made = table(columns, zip(*columns.values(), strict=True), (), columns, gap=1)
     for column, cells in zip(made.columns, columns.values(), strict=True):
         column.justify, column.min_width = "right", max(map(len, cells))
     return made
 
 
-def _told(found: Exploration, row: Row, name: str) -> str:
+def _value(exploration: Exploration, row: Row, name: str) -> str:
     """A value of a row; a dash if its formulas do not use the name."""
-    return human.value(row[name], found.units.get(name, unit_of(name) or "1")) if name in row else "-"
+    return human.value(row[name], exploration.units.get(name, unit_of(name) or "1")) if name in row else "-"

@@ -20,25 +20,25 @@ TITLES = {None: "Results and what leads to them"} | {
 }
 
 
-def glossary(known: Catalogue) -> str:
+def glossary(catalogue: Catalogue) -> str:
     """Every name by category, with unit, default and meaning, as Markdown."""
     lines = ["# Glossary", "", "Every public name of amped; made by `amped parameters --markdown`. Names in a config, in a table",
              "and in the results are the same. Units are canonical: a number without a unit is read in them.", ""]  # fmt: skip
     for category, title in TITLES.items():
         lines += [f"## {title}", ""] if category is None else [f"## {title}", "", f"In a config: `{category}`.", ""]
         lines += ["| name | unit | default | meaning |", "|---|---|---|---|"]
-        named = (q for q in _shown(known) if q.category == category)
+        named = (q for q in _shown(catalogue) if q.category == category)
         lines += [f"| `{q.name}` | {_unit(q)} | {_default(q)} | {_meaning(q)} |" for q in named]
         lines.append("")
     return "\n".join(lines)
 
 
-def equations(known: Catalogue) -> str:
+def equations(catalogue: Catalogue) -> str:
     """Every formula by topic as Markdown: its code, its source, and where it departs from the source."""
     about = "Every formula by topic, as it is computed; made by `amped parameters --equations`."
     lines = ["# Equations", "", about, ""]
     pages: dict[str, list[Formula]] = {}
-    for formula in (f for q in known.values() for f in q.formulas):
+    for formula in (f for q in catalogue.values() for f in q.formulas):
         pages.setdefault(formula.page, []).append(formula)
     for page, formulas in pages.items():
         module = inspect.getmodule(formulas[0].function)
@@ -53,8 +53,8 @@ def equations(known: Catalogue) -> str:
 def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
     """The functions of a page that its formulas share; these hold equations, but are not quantities."""
     for function in vars(module).values():
-        own = isinstance(function, FunctionType) and function.__module__ == getattr(module, "__name__", "")
-        if own and mark_of(function) is None and function.__name__ != "<lambda>":
+        is_helper = isinstance(function, FunctionType) and function.__module__ == getattr(module, "__name__", "")
+        if is_helper and mark_of(function) is None and function.__name__ != "<lambda>":
             yield function
 
 
@@ -64,20 +64,22 @@ def _helper(function: FunctionType) -> list[str]:
     return _section(function, f"({arguments})", [" ".join((inspect.getdoc(function) or "").split())])
 
 
-def table(known: Catalogue) -> Table:
+def table(catalogue: Catalogue) -> Table:
     """The glossary for a terminal."""
     heads = ("name", "unit", "default", "meaning")
-    return tables.table(heads, ((q.name, _unit(q), _default(q), q.summary) for q in _shown(known)), heads, heads[1:])
+    return tables.table(
+        heads, ((q.name, _unit(q), _default(q), q.summary) for q in _shown(catalogue)), heads, heads[1:]
+    )
 
 
-def entries(known: Catalogue) -> list[dict[str, Any]]:
+def entries(catalogue: Catalogue) -> list[dict[str, Any]]:
     """The glossary for machines: units as in `amped explain`, and the meaning with its source."""
     return [{"name": q.name, "category": q.category, "unit": q.mark.unit, "choices": list(q.mark.choices),
-             "default": _default(q), "meaning": _meaning(q)} for q in _shown(known)]  # fmt: skip
+             "default": _default(q), "meaning": _meaning(q)} for q in _shown(catalogue)]  # fmt: skip
 
 
-def _shown(known: Catalogue) -> Iterator[Quantity]:
-    return (known[name] for name in known.numbers)
+def _shown(catalogue: Catalogue) -> Iterator[Quantity]:
+    return (catalogue[name] for name in catalogue.numbers)
 
 
 def _unit(quantity: Quantity) -> str:

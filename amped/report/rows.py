@@ -26,7 +26,7 @@ def shown_row(row: Row) -> Iterator[Part]:
     )  # fmt: skip
     if notes := row.columns.get("notes"):
         yield f"\n{notes}"
-    yield ("\nsources (* read while the table was built)", "bold")
+    yield "\nsources (* read while the table was built)", "bold"
     opened = row.columns.get("sources_opened") or ()
     for source in row.sources or ("none given",):
         yield f"  {'*' if source in opened else '-'} {source}"
@@ -44,7 +44,7 @@ def _value(column: str, value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "nothing"
     text = f"{value:,}" if isinstance(value, int) and not column.endswith("year") else str(value)
-    known = catalogue()
-    unit = known[column].mark.bare or known[column].mark.unit if column in known else ""
+    names = catalogue()
+    unit = names[column].mark.bare or names[column].mark.unit if column in names else ""
     bare = isinstance(value, int | float) and unit not in ("", "1", "count", "choice", "boolean")
     return f"{text} {unit}" if bare else text

@@ -116,7 +116,10 @@ class ParquetStream:
         """Keeps a block, and writes the kept blocks when there are enough of them."""
         rows = len(next(iter(columns.values())))
         cells = zip(self.names, self.schema.types, strict=True)
-        arrays = [self._array(columns.get(name), kind, rows) for name, kind in cells]
+        arrays = [
+            self.arrow.array(np.ascontiguousarray(columns[name]), type=kind) if name in columns else self.arrow.nulls(rows, kind)
+            for name, kind in cells
+        ]  # fmt: skip
         self.held.append(self.arrow.record_batch(arrays, schema=self.schema))
         self.rows += rows
         if self.rows >= GROUP_ROWS:
@@ -128,13 +131,8 @@ class ParquetStream:
             self._write()
             self.writer.close()
 
-    def _array(self, column: Column | None, kind: Any, rows: int) -> Any:
-        if column is None:
-            return self.arrow.nulls(rows, kind)
-        return self.arrow.array(np.ascontiguousarray(column), type=kind)
-
     def _write(self) -> None:
-        if self.held and self.writer is not None:
+        if self.held:
             self.writer.write_table(self.arrow.Table.from_batches(self.held, self.schema), row_group_size=GROUP_ROWS)
         self.held, self.rows = [], 0
 

@@ -6,7 +6,9 @@ inputs are known badly.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from amped.report import human, plots
@@ -22,8 +24,8 @@ BESIDE = 1.03
 Point = tuple[Residual, float, float]
 
 
-def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
-    """Predicted against measured times of a step, their errors, and both for memory if it was measured."""
+def scatter_plot(rows: Sequence[Residual]) -> bytes:
+    """As a PNG: predicted against measured times of a step, their errors, and both for memory if it was measured."""
     known_well_first = sorted(rows, key=lambda r: not r.trusted)
     times: list[Point] = [(r, *r.times) for r in of_time(known_well_first) if r.times]
     memory: list[Point] = [
@@ -33,10 +35,11 @@ def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
     kinds = [kind for kind in ((times, "time of a step (s)"), (memory, "memory of an accelerator (GB)")) if kind[0]]
     figure = plots.new_figure(WIDTH, HEIGHT * len(kinds) + 0.8 if kinds else SMALL)
     panels = figure.subplots(max(len(kinds), 1), 2, squeeze=False)
-    styles = _styles([r for points, _ in kinds for r, *_ in points])
+    numbers = Counter(_kind(r) for points, _ in kinds for r, *_ in points)
+    styles = plots.styles(sorted(numbers, key=lambda name: (-numbers[name], name)))  # those with the most rows first
     for (points, what), (both, errors) in zip(kinds, panels, strict=False):
-        plots.measured_and_predicted(both, [point[1:] for point in points], (0.7, 1.4), what)
-        plots.marks(both, [(_kind(r), r.trusted, m, p) for r, m, p in points], styles)
+        marks = [(_kind(r), r.trusted, m, p) for r, m, p in points]
+        plots.measured_and_predicted(both, marks, styles, (0.7, 1.4), what)
         both.set_title(_title([r for r, *_ in points]), fontsize=10, loc="left")
         _draw_errors(errors, points, styles)
         errors.set(xscale="log", xlim=both.get_xlim(), xlabel=f"measured {what}", ylabel="error (%), + is too much")
@@ -45,13 +48,13 @@ def scatter_plot(rows: Sequence[Residual], suffix: str = "png") -> bytes:
             plots.log_ticks(axis)
             axis.set_tick_params(labelsize=8)
     if kinds:
-        figure.legend(*plots.once(*panels[:, 0]), loc="outside lower center", ncols=6, fontsize=9, frameon=False)
+        figure.legend(*plots.once(*panels[:, 0]), ncols=6, **plots.LEGEND)
     else:
         plots.nothing(panels[0][0], "nothing that was measured could be predicted")
         panels[0][1].set_axis_off()
-    every, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
-    figure.suptitle(f"{len(every)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
-    return plots.image(figure, suffix)
+    measured, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
+    figure.suptitle(f"{len(measured)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
+    return plots.image(figure, "png")
 
 
 def _kind(r: Residual) -> str:
@@ -60,19 +63,10 @@ def _kind(r: Residual) -> str:
 
 
 def _title(rows: Sequence[Residual]) -> str:
-    means = [
-        (accuracy(some).mean_absolute_error_fraction, accuracy(some).groups) for some in by_confidence(rows).values()
-    ]
-    told = [f"{mean * 100:.1f} % ({name}, {number} groups)"
-            for (mean, number), name in zip(means, ("full", "hollow"), strict=True) if mean is not None]  # fmt: skip
-    return f"mean error {', '.join(told)}"
-
-
-def _styles(rows: Sequence[Residual]) -> dict[str, tuple[str, str]]:
-    """A color and a shape for each kind of accelerator, those with the most rows first."""
-    kinds = [_kind(r) for r in rows]
-    names = sorted({*kinds}, key=lambda name: (-kinds.count(name), name))
-    return {n: (plots.HUES[i % len(plots.HUES)], plots.MARKS[i % len(plots.MARKS)]) for i, n in enumerate(names)}
+    errors = zip(("full", "hollow"), map(accuracy, by_confidence(rows).values()), strict=True)
+    means = [f"{a.mean_absolute_error_fraction * 100:.1f} % ({name}, {a.groups} groups)"
+             for name, a in errors if a.mean_absolute_error_fraction is not None]  # fmt: skip
+    return f"mean error {', '.join(means)}"
 
 
 def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[str, str]]) -> None:
@@ -99,11 +93,6 @@ def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[st
 
 def _spread(heights: Sequence[float]) -> list[float]:
     """Heights in ascending order moved as little as needed, so that names stand apart and none above the panel."""
-    found: list[float] = []
-    for height in heights:
-        found.append(max(height, found[-1] + APART) if found else height)
-    top = 1.0
-    for place in reversed(range(len(found))):
-        found[place] = top = min(found[place], top)
-        top -= APART
-    return found
+    upward = accumulate(heights, lambda below, height: max(height, below + APART))
+    downward = accumulate([1.0 + APART, *reversed([*upward])], lambda above, height: min(height, above - APART))
+    return [*downward][:0:-1]

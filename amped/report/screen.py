@@ -113,13 +113,13 @@ def batch_in_words(e: Estimation) -> str:
 
 def _assumed_of_batch(e: Estimation) -> str:
     """Whether amped assumed the batch or the length of sequences, in words; the length of images is the network's."""
-    origins = e.scenario.sources.origins
-    is_given = {name: isinstance(o := origins.get(name), Given) and o.where != CHOSEN for name in ASSUMED_OF_BATCH}
-    is_given["context"] |= is_of_images(e)
-    assumed = [told for name, told in ASSUMED_OF_BATCH.items() if not is_given[name]]
-    if not is_chosen(e) or not assumed:
+    if not is_chosen(e):
         return ""
-    return ", assumed" if len(assumed) > 1 else f", {assumed[0]} assumed"
+    given = {name for name, origin in e.scenario.sources.origins.items() if isinstance(origin, Given)} - {*chosen(e)}
+    if is_of_images(e):
+        given.add("context")
+    words = [word for name, word in ASSUMED_OF_BATCH.items() if name not in given]
+    return ", assumed" if len(words) > 1 else "".join(f", {word} assumed" for word in words)
 
 
 def is_of_images(e: Estimation) -> bool:
@@ -130,7 +130,7 @@ def is_of_images(e: Estimation) -> bool:
 def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
     """How the work of an estimate, or of a row of a search, is divided: degrees, chunks, sharding, recomputation and micro-batch."""
     degrees = [f"{kind} {of[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
-    shown = " x ".join(each for each in degrees if not each.endswith(" 1")) or "one accelerator"
+    shown = " x ".join(degree for degree in degrees if not degree.endswith(" 1")) or "one accelerator"
     number = of["virtual_pipeline_stages"] if isinstance(of, Estimation) else of.get("virtual_pipeline_stages") or 1
     chunks = f", {number:g} chunks a stage" if number > 1 and of["pipeline_parallel_degree"] > 1 else ""
     zero = f", ZeRO {of['zero_stage']:g}" if of["zero_stage"] else ""
@@ -141,8 +141,13 @@ def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
 
 def is_chosen(e: Estimation) -> bool:
     """Whether amped chose what nobody gave."""
-    origins = e.scenario.sources.origins.values()
-    return any(isinstance(origin, Given) and origin.where == CHOSEN for origin in origins)
+    return bool(chosen(e))
+
+
+def chosen(e: Estimation) -> list[str]:
+    """The names whose values amped chose."""
+    origins = e.scenario.sources.origins.items()
+    return [name for name, origin in origins if isinstance(origin, Given) and origin.where == CHOSEN]
 
 
 # --- what is answered -------------------------------------------------------------------------------------------------
@@ -161,10 +166,14 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     unit, size = ("images", e["context"]) if is_of_images(e) else ("tokens", 1)
     rate = f"{human.digits(e['tokens_per_second_per_accelerator'] / size)} {unit}/s an accelerator"
     yield as_given(e, "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", "")
-    cost, energy = (_optional(e, name) for name in ("cost", "energy"))
-    known = [human.duration(e["training_time"]) + band, *([cost + band] if cost else []), *([energy] if energy else [])]
+    cost, energy = (optional(e, name) for name in ("cost", "energy"))
+    results = [
+        human.duration(e["training_time"]) + band,
+        *([cost + band] if cost else []),
+        *([energy] if energy else []),
+    ]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
-    yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(known)}", "")
+    yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(results)}", "")
 
 
 def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str, str]:
@@ -175,9 +184,8 @@ def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str,
 
 def _of_parameters(e: Estimation) -> str:
     """How the tokens were chosen, if nobody gave them and the row of the model does not say how many it saw."""
-    origin, row = e.scenario.sources.origins.get("tokens_to_train"), e.scenario.sources.rows.get(NETWORK)
-    is_assumed = isinstance(origin, Given) and origin.where == CHOSEN
-    if not is_assumed or (row is not None and row.columns.get("training_tokens")):
+    row = e.scenario.sources.rows.get(NETWORK)
+    if "tokens_to_train" not in chosen(e) or (row is not None and row.columns.get("training_tokens")):
         return ""
     return f" ({e['tokens_to_train'] / e['number_of_parameters']:g} a parameter, assumed)"
 
@@ -190,14 +198,14 @@ def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
     needed, there = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
     margin, is_close = memory_margin(e)
-    told = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
+    memory = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
     if e["fits_in_memory"]:
-        return "FITS", f"{told}{CLOSE if is_close else ''}", ""
+        return "FITS", f"{memory}{CLOSE if is_close else ''}", ""
     change = smallest_change(e) if change is None else change
     advice = (
         f"; smallest change that makes it fit: {_as_options(change)}" if " = " in change else change and f"; {change}"
     )
-    return "NO FIT", f"DOES NOT FIT{CLOSE if is_close else ''}: {told}{advice}", "bold red"
+    return "NO FIT", f"DOES NOT FIT{CLOSE if is_close else ''}: {memory}{advice}", "bold red"
 
 
 def _as_options(change: str) -> str:
@@ -205,8 +213,8 @@ def _as_options(change: str) -> str:
     return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}{set_option(m[2], m[3])}", change)
 
 
-def _optional(e: Estimation, name: str) -> str:
-    """A result that not every machine has."""
+def optional(e: Estimation, name: str) -> str:
+    """A result that not every machine has; empty where it is not known."""
     return "" if e.plan.lacking.get(name) else human.value(e[name], e.scenario.catalogue[name].mark.unit)
 
 
@@ -223,12 +231,12 @@ def _where(e: Estimation) -> Iterator[Line]:
     for said, share in shares(e).items():
         if share < LEAST_SHARE:
             continue
-        told, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
-        if len(told) + len(bar) + 2 > room:
+        label, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
+        if len(label) + len(bar) + 2 > room:
             yield (*line,)
             line, room = [(" " * WORD, "")], columns() - WORD
-        line += [("  " if len(line) > 1 else "", ""), (told, ""), (bar, COLORS[kinds[said]])]
-        room -= len(told) + len(bar) + 2
+        line += [("  " if len(line) > 1 else "", ""), (label, ""), (bar, COLORS[kinds[said]])]
+        room -= len(label) + len(bar) + 2
     yield (*line,)
 
 
@@ -249,12 +257,12 @@ def _notes(e: Estimation) -> Iterator[Line]:
     yield from _lines("EVIDENCE", e.grade, "")
     if e.anchored_on:
         yield from _lines("", f"anchored on {e.anchored_on}", "")
-    told = notes(e)
-    for notice in told[:MOST_NOTES]:
+    notices = notes(e)
+    for notice in notices[:MOST_NOTES]:
         style = "bold" if notice.startswith("warning") else "dim"
         yield from (((line, style),) for line in wrapped(in_short(notice, NOTE_LINES * columns()), columns()))
-    if len(told) > MOST_NOTES:
-        yield ((f"{len(told) - MOST_NOTES} further notes: --full", "dim"),)
+    if len(notices) > MOST_NOTES:
+        yield ((f"{len(notices) - MOST_NOTES} further notes: --full", "dim"),)
 
 
 def in_short(notice: str, room: int) -> str:
@@ -271,14 +279,14 @@ def in_short(notice: str, room: int) -> str:
 
 def assumed(e: Estimation) -> str:
     """In words: how much of an estimate stands on what nobody gave."""
-    told = [f"{len(e.defaults)} defaults"]
+    grounds = [f"{len(e.defaults)} defaults"]
     if e.uses_kernels:
         row = e.scenario.sources.rows[KERNELS]
         doubtful = sum(column in e.scenario.catalogue for column in row.unverified)
-        told.insert(0, f"{doubtful} coefficients of {row.name}")
+        grounds.insert(0, f"{doubtful} coefficients of {row.name}")
     if MAPPING in e.scenario.sources.rows:
-        told.append(f"software {e.scenario.sources.rows[MAPPING].name}")
-    return ", ".join(told)
+        grounds.append(f"software {e.scenario.sources.rows[MAPPING].name}")
+    return ", ".join(grounds)
 
 
 def not_modeled_first(e: Estimation) -> list[str]:
@@ -286,7 +294,7 @@ def not_modeled_first(e: Estimation) -> list[str]:
     if not e.lacks_much or e.unmodeled is None:
         return []
     time, memory = (plus_minus(error) for error in (e.unmodeled.on_time, e.unmodeled.on_memory))
-    worst = max(e.not_modeled, key=lambda each: max(each.on_time, each.on_memory))
+    worst = max(e.not_modeled, key=lambda bound: max(bound.on_time, bound.on_memory))
     more = f", and {len(e.not_modeled) - 1} more (--full)" if len(e.not_modeled) > 1 else ""
     return [f"NOT MODELED: time {time}, memory {memory}, for {worst.what}{more}"]
 
@@ -300,8 +308,8 @@ def notes(e: Estimation) -> list[str]:
     """What the user should be told of an estimate, in sentences that begin with "note" or "warning"."""
     beyond = e.error_band.beyond if e.error_band else ()
     unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    told = [*e.notices, *unknown, *_idle(e), *_unsearched(e), *_uneven(e)]
-    warnings_first = sorted(told, key=lambda notice: not notice.startswith("warning"))
+    notices = [*e.notices, *unknown, *_idle(e), *_unsearched(e), *_uneven(e)]
+    warnings_first = sorted(notices, key=lambda notice: not notice.startswith("warning"))
     return [notice if notice.startswith("warning") else f"note: {notice}" for notice in warnings_first]
 
 

@@ -12,7 +12,7 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human
-from amped.report.screen import batch_in_words, not_modeled_first, plus_minus
+from amped.report.screen import batch_in_words, not_modeled_first, optional, plus_minus
 from amped.report.tables import Part, drawn, grid
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
@@ -78,7 +78,7 @@ def _headline(e: Estimation) -> Table:
                             f"HFU {human.percent(e['hardware_flops_utilization'])}"),
         ("parameters", human.count(e["number_of_parameters"]) + active),
         ("energy", _optional(e, "energy")),
-        ("cost", _optional(e, "cost") + ("" if e.plan.lacking.get("cost") else band)),
+        ("cost", _optional(e, "cost", band)),
         ("electricity", _optional(e, "electricity_cost")),
         ("CO2", _optional(e, "carbon_emissions")),
     ]  # fmt: skip
@@ -95,27 +95,26 @@ def validated(e: Estimation) -> Iterator[str]:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
 
 
-def _optional(e: Estimation, name: str) -> str:
-    lacking = e.plan.lacking.get(name)
-    if lacking:
-        return f"unknown: {', '.join(lacking)} not given"
-    return human.value(e[name], e.scenario.catalogue[name].mark.unit)
+def _optional(e: Estimation, name: str, band: str = "") -> str:
+    if result := optional(e, name):
+        return result + band
+    return f"unknown: {', '.join(e.plan.lacking[name])} not given"
 
 
-def _bar(share: float, color: str) -> tuple[str, str]:
-    return "#" * round(min(max(share, 0.0), 1.0) * BAR), color
+def _bar(part: float, whole: float, color: str) -> tuple[Part, Part]:
+    """A part as a share of a whole, and as a bar."""
+    share = part / whole if whole else 0.0
+    return human.percent(share), ("#" * round(min(max(share, 0.0), 1.0) * BAR), color)
 
 
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
     """The parts of a total, each as a share of a whole (the total itself, or the capacity)."""
-    share = total / whole if whole else 0.0
-    of_total = ("", "") if total == whole else (human.percent(share), _bar(share, "red" if share > 1 else "white"))
-    rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *of_total)]
+    bar = ("", "") if total == whole else _bar(total, whole, "red" if total > whole else "white")
+    rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *bar)]
     for name, part in parts.items():
         if part > 0:
-            color = COLORS["memory"] if unit == "byte" else COLORS[kind_of(name)]
-            share = part / whole if whole else 0.0
-            rows.append((f"  {human.label(name)}", human.value(part, unit), human.percent(share), _bar(share, color)))
+            color = COLORS["memory" if unit == "byte" else kind_of(name)]
+            rows.append((f"  {human.label(name)}", human.value(part, unit), *_bar(part, whole, color)))
     numbers = (Column(justify="right", no_wrap=True) for _ in range(2))
     return grid(rows, Column(no_wrap=True), *numbers, Column(width=BAR), gap=1)
 
@@ -135,9 +134,9 @@ def _memory(e: Estimation) -> Iterator[Part]:
 def _verdict(e: Estimation) -> str:
     """Whether it fits, in how much of how much, and whether the margin is enough to change the verdict."""
     need, room = e["memory_per_accelerator_bytes"], e["available_memory_bytes"]
-    told, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
+    verdict, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
     held = f"{human.digits(need / human.GIGA)}{margin} of {human.digits(room / human.GIGA)} GB"
-    return f"{told}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
+    return f"{verdict}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
 
 
 def _host(e: Estimation) -> str:
@@ -164,8 +163,8 @@ def _advice(e: Estimation) -> Iterator[Part]:
         yield f"smallest change that makes it fit: {smallest_change(e)}", "bold"
     anchored = [f"anchored on {e.anchored_on}"] if e.anchored_on else []
     for notice in (*anchored, *validated(e), *e.notices):
-        told = notice if notice.startswith("warning") else f"note: {notice}"
-        yield (shorten(told, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), "dim")
+        note = notice if notice.startswith("warning") else f"note: {notice}"
+        yield (shorten(note, LONGEST_NOTICE, placeholder=" … (all of it in config_summary.txt)"), "dim")
     if e.defaults:
         yield ""
         yield assumptions(e)
@@ -174,7 +173,7 @@ def _advice(e: Estimation) -> Iterator[Part]:
 @drawn
 def assumptions(e: Estimation) -> Iterator[Part]:
     """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
-    yield ("values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", "bold")
+    yield "values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", "bold"
     rows = [
         (f"  {name}", human.value(e[name], f.mark.unit), (f.text["source"], "dim")) for name, f in e.defaults.items()
     ]
@@ -184,6 +183,6 @@ def assumptions(e: Estimation) -> Iterator[Part]:
 def _kernels(e: Estimation) -> tuple[Part, ...]:
     """The row of kernel efficiencies, and how much of it is assumed."""
     row = e.scenario.sources.rows[KERNELS]
-    assumed = [column for column in row.unverified if column in e.scenario.catalogue]
-    doubt = f"{len(assumed)} of its columns are assumed" if assumed else "all of it from its sources"
+    assumed = sum(column in e.scenario.catalogue for column in row.unverified)
+    doubt = f"{assumed} of its columns are assumed" if assumed else "all of it from its sources"
     return f"  {KERNELS}", "a row", (f"{command('show', row.name)}: {doubt}.", "dim")

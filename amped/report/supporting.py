@@ -13,22 +13,22 @@ STYLES = {LAW: "yellow", FAR: "", NEAR: "green", MEASURED: "bold green"}
 
 
 @drawn
-def support_screen(title: str, found: Support) -> Iterator[Part]:
+def support_screen(title: str, support: Support) -> Iterator[Part]:
     """The screen of `amped support`."""
     yield title, "bold"
-    if found.not_modeled:
-        yield f"NOT MODELED ({len(found.not_modeled)}): the estimate leaves it out", "bold red"
-        yield from ((f"  {line}", "red") for line in found.not_modeled)
+    if support.not_modeled:
+        yield f"NOT MODELED ({len(support.not_modeled)}): the estimate leaves it out", "bold red"
+        yield from ((f"  {line}", "red") for line in support.not_modeled)
     else:
         yield "Everything in it is modeled."
-    same = f"; measured as it is: {', '.join(found.same)}" if found.same else ""
-    yield f"{found.near} of {found.runs} validated runs are on the same generation of accelerators{same}"
+    same = f"; measured as it is: {', '.join(support.same)}" if support.same else ""
+    yield f"{support.near} of {support.runs} validated runs are on the same generation of accelerators{same}"
     rows = (
-        (each.title, f"{each.value:g}" if isinstance(each.value, float) else str(each.value),
-         (each.grade, STYLES[each.grade]), str(each.near), str(each.runs))
-        for each in found.aspects
+        (aspect.title, f"{aspect.value:g}" if isinstance(aspect.value, float) else str(aspect.value),
+         (aspect.grade, STYLES[aspect.grade]), str(aspect.near), str(aspect.runs))
+        for aspect in support.aspects
     )  # fmt: skip
     yield table(HEADS, rows, HEADS[:3], HEADS)
-    if found.ignored:
-        yield f"Without effect ({len(found.ignored)}):"
-        yield from ((f"  {line}", "dim") for line in found.ignored)
+    if support.ignored:
+        yield f"Without effect ({len(support.ignored)}):"
+        yield from ((f"  {line}", "dim") for line in support.ignored)

@@ -43,59 +43,54 @@ ALSO = {"matrix_precision": "precision", "number_of_accelerators": "GPUs", "numb
 
 
 @drawn
-def sweep(found: Sequence[Line], objective: str, seconds: float, hint: str = "") -> Iterator[Part]:
+def sweep(lines: Sequence[Line], objective: str, seconds: float, hint: str = "") -> Iterator[Part]:
     """One row for each value, what is best in it, and what it stands on.
 
     Args:
-        found: the lines, in the order in which they are shown.
+        lines: the lines, in the order in which they are shown.
         objective: the quantity by which the mapping of each line is the best.
         seconds: how long the search took.
         hint: a further sentence.
     """
-    several = [name for name in found[0].values if len({str(line.values[name]) for line in found}) > 1]
-    names = several or list(found[0].values)
-    differing, alike = _beside(found, names)
-    tried = sum(line.candidates for line in found)
-    searched = f" ({tried:,} candidates in {human.duration(seconds)})" if tried > len(found) else ""
+    several = [name for name in lines[0].values if len({str(line.values[name]) for line in lines}) > 1]
+    names = several or list(lines[0].values)
+    estimations = [line.estimation for line in lines if line.estimation]
+    differing, alike = _beside(estimations, names)
+    tried = sum(line.candidates for line in lines)
+    searched = f" ({tried:,} candidates in {human.duration(seconds)})" if tried > len(lines) else ""
     yield f"The best mapping of each by {axis_label(objective)}{searched}", "bold"
     yield f"{', '.join(alike)}\n" if alike else "", "dim"
-    heads, rows = _cells(found, names, differing, objective)
+    columns = _columns(lines, names, differing, objective)
     texts = [head for head in (*map(_head, names), *differing) if head in TEXTS]
-    made = table(heads, rows, ("mapping", *texts), ("mapping", *texts))
+    made = table(columns, zip(*columns.values(), strict=True), ("mapping", *texts), ("mapping", *texts))
     made.columns[-1].min_width = LEAST_MAPPING
     yield made
-    yield from ((f"{_named(line, names)}: {line.lacks}", "bold red") for line in found if line.lacks)
-    yield from _verdict([line for line in found if not line.lacks], names)
-    yield from _notes([e for line in found if (e := line.estimation)])
+    yield from ((f"{_named(line, names)}: {line.lacks}", "bold red") for line in lines if line.lacks)
+    yield from _verdict([line for line in lines if not line.lacks], names)
+    yield from _notes(estimations)
     if hint:
         yield hint, "dim"
 
 
-def _cells(
-    found: Sequence[Line], names: Sequence[str], differing: Sequence[str], objective: str
-) -> tuple[list[str], list[list[str]]]:
-    """The heads of the table and its cells; the values of a column have one unit, which stands in its head."""
-    known = [line.estimation for line in found if line.estimation]
-    shown = SHOWN | ({} if objective in SHOWN else {objective: human.label(objective)})
-    results = [n for n in shown if n in ALWAYS or any(n in e for e in known)]
-    columns = {n: _column(n, [e[n] if e is not None and n in e else None for e in (line.estimation for line in found)])
-               for n in results}  # fmt: skip
-    heads = [*map(_head, names), *differing, *(f"{shown[n]}\n{columns[n][0]}".rstrip() for n in results), "mapping"]
-    rows = []
-    for place, line in enumerate(found):
-        e = line.estimation
-        cells = [_value(name, line.values[name]) for name in names]
-        cells += [BESIDE[head][0](e) if e else "-" for head in differing]
-        cells += [columns[n][1][place] for n in results]
-        rows.append([*cells, _mapping(line)])
-    return heads, rows
+def _columns(
+    lines: Sequence[Line], names: Sequence[str], differing: Sequence[str], objective: str
+) -> dict[str, list[str]]:
+    """The columns of the table by their heads; the values of a column have one unit, which stands in its head."""
+    estimations = [line.estimation for line in lines]
+    columns = {_head(name): [_value(name, line.values[name]) for line in lines] for name in names}
+    columns |= {head: [BESIDE[head][0](e) if e else "-" for e in estimations] for head in differing}
+    for name, head in (SHOWN | {objective: SHOWN.get(objective) or human.label(objective)}).items():
+        values = [e[name] if e is not None and name in e else None for e in estimations]
+        if name in ALWAYS or values.count(None) < len(values):
+            unit, cells = _column(name, values)
+            columns[f"{head}\n{unit}".rstrip()] = cells
+    return columns | {"mapping": [*map(_mapping, estimations)]}
 
 
-def _mapping(line: Line) -> str:
-    if line.estimation is None:
+def _mapping(e: Estimation | None) -> str:
+    if e is None:
         return "-"
-    fits = "" if line.estimation["fits_in_memory"] else "DOES NOT FIT: "
-    return f"{fits}{mapping_in_words(line.estimation)}"
+    return mapping_in_words(e) if e["fits_in_memory"] else f"DOES NOT FIT: {mapping_in_words(e)}"
 
 
 def _column(name: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
@@ -120,14 +115,13 @@ def _value(name: str, value: object) -> str:
     return human.value(value, unit) if isinstance(value, float) else str(value)
 
 
-def _beside(found: Sequence[Line], names: Sequence[str]) -> tuple[list[str], list[str]]:
+def _beside(estimations: Sequence[Estimation], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """What differs between the lines and is not swept, and in words what is alike."""
-    known = [line.estimation for line in found if line.estimation]
     swept = {ALSO.get(aliases().canonical(name), name) for name in names}
-    told = {head: {tell(e) for e in known} for head, (tell, _) in BESIDE.items() if head not in swept}
-    alike = [BESIDE[head][1].format(*values) for head, values in told.items() if len(values) == 1 and values != {""}]
-    follows = {"system"} if "accelerator" in swept else set[str]()
-    return [head for head, values in told.items() if len(values) > 1 and head not in follows], alike
+    texts = {head: {tell(e) for e in estimations} for head, (tell, _) in BESIDE.items() if head not in swept}
+    alike = [BESIDE[head][1].format(*values) for head, values in texts.items() if len(values) == 1 and values != {""}]
+    follows = "system" if "accelerator" in swept else ""
+    return [head for head, values in texts.items() if len(values) > 1 and head != follows], alike
 
 
 def _row(e: Estimation, category: str) -> str:
@@ -139,12 +133,12 @@ def _named(line: Line, names: Sequence[str]) -> str:
     return ", ".join(_value(name, line.values[name]) for name in names)
 
 
-def _verdict(told: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
+def _verdict(lines: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
     """Which value is fastest and which is cheapest, by how much, and whether the difference is more than the error."""
     yield ""
     for word, name in (("fastest", "training_time"), ("cheapest", "cost"), ("least energy", "energy")):
         ranked = sorted(
-            ((e[name], place, e) for place, line in enumerate(told) if (e := line.estimation) and name in e)
+            ((e[name], place, e) for place, line in enumerate(lines) if (e := line.estimation) and name in e)
         )
         if len(ranked) < 2:
             continue
@@ -152,14 +146,14 @@ def _verdict(told: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
         error = max((e.error_band.error_fraction for e in (one, other) if e.error_band), default=0.0)
         share = more / least - 1
         doubt = f", but each is known within ± {human.percent(error, 0)} only" if share < error else ""
-        some = f" of the {len(ranked)} with a price" if name == "cost" and len(ranked) < len(told) else ""
-        yield (f"{word}{some}: {_named(told[first], names)} "
-                   f"({_named(told[second], names)} takes {human.percent(share, 0)} more{doubt})")  # fmt: skip
+        some = f" of the {len(ranked)} with a price" if name == "cost" and len(ranked) < len(lines) else ""
+        yield (f"{word}{some}: {_named(lines[first], names)} "
+                   f"({_named(lines[second], names)} takes {human.percent(share, 0)} more{doubt})")  # fmt: skip
 
 
-def _notes(told: Sequence[Estimation]) -> Iterator[Part]:
+def _notes(estimations: Sequence[Estimation]) -> Iterator[Part]:
     """The price of each accelerator and where it is from, or that none is known; batches that differ."""
-    rows = {row.name: (row, e) for e in told if (row := e.scenario.sources.rows.get(ACCELERATOR))}
+    rows = {row.name: (row, e) for e in estimations if (row := e.scenario.sources.rows.get(ACCELERATOR))}
     for name, (row, e) in rows.items():
         if PRICE not in e:
             yield f"{name}: no price known; give it: --set {PRICE}=2.5 (USD an hour)", "yellow"
@@ -167,12 +161,12 @@ def _notes(told: Sequence[Estimation]) -> Iterator[Part]:
         origin = e.scenario.sources.origins.get(PRICE)
         basis = str(row.columns.get(COMPANIONS[PRICE][0], "")) if isinstance(origin, LookedUp) else "given"
         yield f"price of {name}: {human.value(e[PRICE], 'dollar/s')}, {basis.partition(';')[0]}", "dim"
-    if len({e["batch_size"] for e in told}) > 1:
+    if len({e["batch_size"] for e in estimations}) > 1:
         yield OTHER_BATCHES, "yellow"
 
 
-def as_csv(found: Sequence[Line]) -> str:
+def as_csv(lines: Sequence[Line]) -> str:
     """The lines as CSV: swept values, all results, and what is lacking."""
-    rows: list[dict[str, Any]] = [line.to_dict() for line in found]
-    names = list(dict.fromkeys([*found[0].values, *(name for row in rows for name in row)]))
+    rows: list[dict[str, Any]] = [line.to_dict() for line in lines]
+    names = list(dict.fromkeys([*lines[0].values, *(name for row in rows for name in row)]))
     return rows_as_csv(names, rows)

@@ -20,7 +20,7 @@ def spread(rows: Iterable[Mapping[str, Any]]) -> Table:
         times.setdefault(row["op"], []).append(row["time_us"])
         copies[row["op"]] += bool(row.get("hidden_copy"))
     heads = ("operator", "layouts", "best µs", "median", "worst", "worst/best", "within 10 %", "hidden copies")
-    return table(heads, [_spread(name, found, copies[name]) for name, found in times.items()])
+    return table(heads, [_spread(name, of_operator, copies[name]) for name, of_operator in times.items()])
 
 
 def _spread(name: str, times: list[float], copies: int) -> tuple[str, ...]:
@@ -37,20 +37,22 @@ def plan_lines(layouts: Mapping[str, str]) -> Table:
     return table(("tensor", "layout") * 4, [[text for pair in line for text in pair] for line in lines])
 
 
-def plan_summary(strategy: str, predicted: float | None, bound: float | None, gap: float | None) -> str:
-    """The time that a plan is predicted to take, in a sentence."""
-    if predicted is None or bound is None or gap is None:
-        return f"strategy {strategy}; nothing measured"
+def plan_summary(plan: Any) -> str:
+    """The time that a plan (`amped.kernels.tensor_layouts.plan.Plan`) is predicted to take, in a sentence."""
+    if None in (plan.predicted_us, plan.lower_bound_us, plan.gap):
+        return f"strategy {plan.strategy}; nothing measured"
     return (
-        f"strategy {strategy}: {predicted / 1e3:.3f} ms predicted, {100 * gap:.2f} % above the sum of each operator's "
-        f"best ({bound / 1e3:.3f} ms)"
+        f"strategy {plan.strategy}: {plan.predicted_us / 1e3:.3f} ms predicted, {100 * plan.gap:.2f} % above the sum of "
+        f"each operator's best ({plan.lower_bound_us / 1e3:.3f} ms)"
     )
 
 
 def runs_table(runs: Iterable[Mapping[str, Any]], published: Mapping[str, float | None]) -> Table:
     """How long each layer took; below, the published times of the same layer on a V100."""
-    told = [("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()]
-    lines = [*map(_run, runs), *((name, "", "", time) for time, name in told)]
+    times = [
+        ("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()
+    ]
+    lines = [*map(_run, runs), *((name, "", "", time) for time, name in times)]
     return table(("layer", "forward ms", "backward ms", "both ms", "calls", "largest error"), lines)
 
 

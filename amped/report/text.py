@@ -61,23 +61,22 @@ def _origin(e: Estimation, name: str) -> str:
 def training_time_breakdown(e: Estimation) -> str:
     """The parts of the training time as in AMPeD's breakdown, for the whole training and for one step."""
     steps, training = e["number_of_steps"], e["training_time"]
-    rows = [("", "training", "step", "share")]
-    for title, name in _parts(e).items():
-        rows.append(
-            (
-                title,
-                f"{human.digits(e[name] * steps, 6)} s",
-                f"{human.digits(e[name], 6)} s",
-                human.percent(e[name] / e["step_time"]),
-            )
-        )
+    rows = [
+        (title, f"{human.digits(e[name] * steps, 6)} s", f"{human.digits(e[name], 6)} s", human.percent(e[name] / e["step_time"]))
+        for title, name in _parts(e).items()
+    ]  # fmt: skip
     head = [
         f"Total training time: {human.digits(training, 6)} s = {human.digits(training / human.DAY, 6)} days = "
         f"{human.digits(training / human.YEAR, 6)} years",
         f"Number of steps: {steps:,.0f}, time of a step: {human.digits(e['step_time'], 6)} s",
         "",
     ]
-    return "\n".join([*head, *_aligned(rows), "", *_aligned([*_hidden(e), *_work(e)])]) + "\n"
+    return (
+        "\n".join(
+            [*head, *_aligned([("", "training", "step", "share"), *rows]), "", *_aligned([*_hidden(e), *_work(e)])]
+        )
+        + "\n"
+    )
 
 
 def _parts(e: Estimation) -> dict[str, str]:

@@ -19,29 +19,33 @@ WIDTH, ROW, FRAME = 9.0, 0.36, 1.0
 MARGIN = 0.3
 
 
-def tornado_plot(found: Sensitivity, top: int, suffix: str = "png") -> bytes:
-    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as an image file."""
-    drawn = ((_elasticities, found.elasticities[:top]), (_changes, found.changes[:top]))
+def tornado_plot(analysis: Sensitivity, top: int) -> bytes:
+    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as a PNG."""
+    drawn = ((_elasticities, analysis.elasticities[:top]), (_changes, analysis.changes[:top]))
     kinds = [(draw, effects) for draw, effects in drawn if effects]
-    figure, panels = plots.panels(WIDTH, [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME])
+    heights = [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME]
+    figure = plots.new_figure(WIDTH, sum(heights))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     for panel, (draw, effects) in zip(panels, kinds, strict=False):
-        draw(panel, found, effects)
+        draw(panel, analysis, effects)
     if not kinds:
-        plots.nothing(panels[0], f"nothing that was varied changes {axis_label(found.of)}")
-    plots.titled(figure, f"{found.title}\n{axis_label(found.of)} {human.value(found.value, found.unit)}", WIDTH)
-    return plots.image(figure, suffix)
+        plots.nothing(panels[0], f"nothing that was varied changes {axis_label(analysis.of)}")
+    plots.titled(
+        figure, f"{analysis.title}\n{axis_label(analysis.of)} {human.value(analysis.value, analysis.unit)}", WIDTH
+    )
+    return plots.image(figure, "png")
 
 
-def _elasticities(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
+def _elasticities(panel: Any, analysis: Sensitivity, effects: list[Effect]) -> None:
     """One bar for each parameter; the color shows its kind."""
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
         _bar(panel, size, place, text, 0.7, e.kind)
-    _frame(panel, effects, sizes, f"elasticity of {axis_label(found.of)}")
+    _frame(panel, effects, sizes, f"elasticity of {axis_label(analysis.of)}")
 
 
-def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
+def _changes(panel: Any, analysis: Sensitivity, effects: list[Effect]) -> None:
     """Two thin bars for each parameter: for its next smaller and next larger value, or for the extremes of a list."""
     sizes = []
     for place, e in enumerate(effects):
@@ -49,9 +53,9 @@ def _changes(panel: Any, found: Sensitivity, effects: list[Effect]) -> None:
         for trial, offset in zip(shown, (-0.19, 0.19) if len(shown) > 1 else (0.0,), strict=True):
             side = "smaller" if trial.value < e.value else "larger"
             sizes.append(e.change(trial) * (100 if e.base else 1))
-            text = f"{human.value(trial.value, e.unit)}: {change(found, e, trial)}"
+            text = f"{human.value(trial.value, e.unit)}: {change(analysis, e, trial)}"
             _bar(panel, sizes[-1], place + offset, text, 0.36, f"{side} value")
-    _frame(panel, effects, sizes, f"change of {axis_label(found.of)} ({'%' if effects[0].base else found.unit})")
+    _frame(panel, effects, sizes, f"change of {axis_label(analysis.of)} ({'%' if effects[0].base else analysis.unit})")
 
 
 def _bar(panel: Any, size: float, place: float, text: str, height: float, label: str) -> None:

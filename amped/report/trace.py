@@ -25,8 +25,8 @@ MICROSECONDS = 1e6
 def shown_microbatches(step: ExecutedStep) -> int:
     """How many of the first and of the last micro-batches are written; all of them if they are not too many."""
     pipe = step.timeline.pipe
-    each = max(len(step.timeline.spans) // pipe.microbatches, 1)
-    return pipe.microbatches if len(step.timeline.spans) <= MOST_SPANS else max(MOST_SPANS // each // 2, 1)
+    spans = max(len(step.timeline.spans) // pipe.microbatches, 1)
+    return pipe.microbatches if len(step.timeline.spans) <= MOST_SPANS else max(MOST_SPANS // spans // 2, 1)
 
 
 def as_trace(step: ExecutedStep, e: Estimation) -> str:
@@ -44,10 +44,10 @@ def as_trace(step: ExecutedStep, e: Estimation) -> str:
 def _names(stages: int) -> Iterator[Event]:
     """The names of processes and threads, and the order in which they are shown."""
     for stage in range(stages):
-        yield {"name": "process_name", "ph": "M", "pid": stage, "tid": 0, "args": {"name": f"stage {stage}"}}
-        yield {"name": "process_sort_index", "ph": "M", "pid": stage, "tid": 0, "args": {"sort_index": stage}}
-        for stream, thread in THREADS.items():
-            yield {"name": "thread_name", "ph": "M", "pid": stage, "tid": thread, "args": {"name": TITLES[stream]}}
+        threads = (("thread_name", thread, {"name": TITLES[stream]}) for stream, thread in THREADS.items())
+        process = (("process_name", 0, {"name": f"stage {stage}"}), ("process_sort_index", 0, {"sort_index": stage}))
+        for name, thread, arguments in (*process, *threads):
+            yield {"name": name, "ph": "M", "pid": stage, "tid": thread, "args": arguments}
 
 
 def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:

@@ -39,12 +39,12 @@ def _grow(tree: Tree, explanation: Explanation, depth: int) -> None:
 
 def _row(record: Mapping[str, float | str]) -> str:
     """A record on one line: its name and its fields."""
-    told = [
+    fields = [
         f"{field} {human.digits(value, 6)}" if isinstance(value, float) else f"{field} {value}"
         for field, value in record.items()
         if field != "name"
     ]
-    return f"  {record['name']}: {', '.join(told)}"
+    return f"  {record['name']}: {', '.join(fields)}"
 
 
 def _node(e: Explanation, full: bool) -> Text:
@@ -62,6 +62,6 @@ def _node(e: Explanation, full: bool) -> Text:
     lines = [e.summary, *(f"  {line}" for line in e.equation.splitlines()), *map(_row, e.rows)] + (
         [where] if full and where else []
     )
-    for line in (*lines, *(f"{what}: {told}" for what, told in further.items() if told)):
+    for line in (*lines, *(f"{what}: {sentence}" for what, sentence in further.items() if sentence)):
         text.append(f"\n{line}", style="dim")
     return text

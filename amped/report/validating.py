@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 
 from rich.padding import Padding
 from rich.table import Table
@@ -41,8 +42,6 @@ UNITS = {
     TIME: ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")), MEMORY: ((1e9, "GB"), (1e6, "MB")),
     THROUGHPUT: ((1.0, "tokens/s"),), UTILIZATION: ((0.01, "%"),), FLOP_RATE: ((1e12, "TFLOP/s"), (1e9, "GFLOP/s")),
 }  # fmt: skip
-# The heads and the lines of a table.
-HeadsAndRows = tuple[list[str], list[list[str]]]
 # The names of groups of rows, short enough for a narrow table.
 SHOWN = {
     TRUSTED: "high and medium", LOW: "low confidence", FITTED: "fitted to", SEEN: "source seen",
@@ -73,11 +72,10 @@ def accuracy_screen(rows: Sequence[Residual]) -> Iterator[Part]:
     """What was compared and what was missed; the errors; the worst rows; whether bands and verdicts hold; what else."""
     yield from _counted(rows)
     yield ""
-    heads, lines = ["absolute error of", *SHORT_ERRORS], _lines(rows)
-    if lines:
-        yield table(heads, lines)
+    if lines := _lines(rows):
+        yield table(["absolute error of", *SHORT_ERRORS], lines)
         yield ""
-        yield table(*_worst(rows), text=("row", "inputs"))
+        yield table(("worst", "row", "measured", "predicted", "error", "inputs"), _worst(rows), ("row", "inputs"))
         yield ""
         yield from _bands(rows)
         yield _verdicts(rows)
@@ -103,7 +101,7 @@ def _lines(rows: Sequence[Residual]) -> list[list[str]]:
     """The errors of the step's time and of memory, of all rows and of parts of them; no line without an error."""
     times, memory = by_confidence(of_time(rows)), by_confidence(of_memory(rows))
     chips = list(by_accelerator(times[TRUSTED], FEWEST_GROUPS).items())[:ACCELERATORS]
-    told = [
+    parts = [
         ("step time, confidence high or medium", times[TRUSTED]),
         *((f"  {name}", some) for name, some in by_network(times[TRUSTED]).items()),
         *((f"  {name}", some) for name, some in chips),
@@ -112,8 +110,7 @@ def _lines(rows: Sequence[Residual]) -> list[list[str]]:
         *((f"  {how or 'unsaid how it was read'}", some) for how, some in by_reading(memory[TRUSTED]).items()),
         ("memory, confidence low", memory[LOW]),
     ]
-    found = [(name, accuracy(some)) for name, some in told]
-    return [[name, *short_errors(each)] for name, each in found if each.groups]
+    return [[name, *short_errors(numbers)] for name, some in parts if (numbers := accuracy(some)).groups]
 
 
 def by_reading(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
@@ -123,29 +120,18 @@ def by_reading(rows: Sequence[Residual]) -> dict[str, list[Residual]]:
 
 def by_accelerator(rows: Sequence[Residual], fewest: int) -> dict[str, list[Residual]]:
     """The rows of each accelerator that has enough groups with an error, those with the most groups first."""
-    found = split(rows, NAMES[By.ACCELERATOR])
-    sizes = {name: accuracy(some).groups for name, some in found.items()}
-    return {name: found[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
+    by_name = split(rows, NAMES[By.ACCELERATOR])
+    sizes = {name: accuracy(some).groups for name, some in by_name.items()}
+    return {name: by_name[name] for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= fewest}
 
 
-def worst(rows: Sequence[Residual], number: int) -> list[Residual]:
+def _worst(rows: Sequence[Residual]) -> list[list[str]]:
     """The compared quantities with the largest errors, the largest first."""
     compared = [r for r in rows if r.aligned_error is not None]
-    return sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:number]
-
-
-def _worst(rows: Sequence[Residual]) -> tuple[list[str], list[list[str]]]:
-    lines = [
-        [
-            _cut(f"{r.measurement.network}, {machine(r)}"),
-            _cut(r.measurement.id),
-            *values(r),
-            signed(r.error),
-            r.measurement.confidence,
-        ]
-        for r in worst(rows, WORST)
-    ]
-    return ["worst", "row", "measured", "predicted", "error", "inputs"], lines
+    return [
+        [_cut(f"{r.measurement.network}, {machine(r)}"), _cut(r.measurement.id), *values(r), signed(r.error), r.measurement.confidence]
+        for r in sorted(compared, key=lambda r: -abs(r.aligned_error or 0.0))[:WORST]
+    ]  # fmt: skip
 
 
 def _cut(name: str) -> str:
@@ -155,24 +141,20 @@ def _cut(name: str) -> str:
 def _bands(rows: Sequence[Residual]) -> Iterator[str]:
     """How many rows lie inside the bands that other sources give."""
     names = {TIME: "step times", MEMORY: "readings of memory"}
-    told = [
-        f"{human.percent(inside / number, 0)} of {number} {names[quantity]}"
-        for quantity, (inside, number) in within_bands(rows).items()
-        if number
-    ]
-    if told:
-        yield f"inside the {human.percent(COVERED, 0)} bands that other sources give: {', '.join(told)}"
+    shares = [f"{human.percent(inside / number, 0)} of {number} {names[quantity]}"
+              for quantity, (inside, number) in within_bands(rows).items() if number]  # fmt: skip
+    if shares:
+        yield f"inside the {human.percent(COVERED, 0)} bands that other sources give: {', '.join(shares)}"
 
 
 def _verdicts(rows: Sequence[Residual]) -> str:
     """How often amped is wrong about whether a run fits in memory."""
-    told = verdicts(rows)
-    line = f"called too large for memory: {told['of_these_predicted_not_to_fit']} of {told['ran']} runs that ran"
-    if not told["ran_out_of_memory"]:
-        return line
-    return (
-        f"{line}; called small enough: {told['of_these_predicted_to_fit']} of {told['ran_out_of_memory']} that did not"
+    counts = verdicts(rows)
+    line = f"called too large for memory: {counts['of_these_predicted_not_to_fit']} of {counts['ran']} runs that ran"
+    small = (
+        f"; called small enough: {counts['of_these_predicted_to_fit']} of {counts['ran_out_of_memory']} that did not"
     )
+    return line + small if counts["ran_out_of_memory"] else line
 
 
 @drawn
@@ -184,13 +166,13 @@ def taken_values(rows: Sequence[Residual]) -> Iterator[Part]:
     for r in {r.measurement.id: r for r in rows}.values():
         yield f"{r.measurement.id} {r.measurement.network}, {machine(r)}", "bold"
         by_why: dict[str, list[str]] = {}
-        for own in r.assumed:
-            by_why.setdefault(own.why, []).append(own.text)
+        for value in r.assumed:
+            by_why.setdefault(value.why, []).append(value.text)
         lines = [f"{why}: {', '.join(texts)}" for why, texts in by_why.items()]
         lines += [f"NOT MODELED: {name} = {said}" for name, said in r.measurement.row.facts.items()]
         lines += [f"cannot be modeled: {r.reason}"] if r.missed else []
         yield from (Padding(line, (0, 0, 0, 2)) for line in lines or ["everything is said"])
-    yield ("\nwithout --assumed, `amped validate` prints predictions beside what was measured", "dim")
+    yield "\nwithout --assumed, `amped validate` prints predictions beside what was measured", "dim"
 
 
 @drawn
@@ -204,15 +186,22 @@ def validation(rows: Sequence[Residual], by: By) -> Iterator[Part]:
     yield from _told("Not modeled, and counted as missed:", {r.measurement.id: r.reason for r in rows if r.missed})
     yield from _told("Modeled, and:", {r.measurement.id: r.reason for r in rows if r.reason and not r.missed})
     yield from _details(rows)
-    yield table(*overall(rows))
+    yield table(["absolute error of", *ERRORS], _overall(rows))
     yield f"\n{_verdicts(rows)}\n"
     yield by_group(rows, by)
 
 
 @drawn
 def by_group(rows: Sequence[Residual], by: By) -> Iterator[Part]:
-    """The errors of each group of rows, as of each source."""
-    heads, lines = grouped(rows, by)
+    """For each group, as each source: its rows, its misses, its errors of time, how many bands hold, and its error of memory."""
+    heads = [f"step time, by {by.value}", *ERRORS, "band", "memory"][: None if of_memory(rows) else -1]
+    lines = []
+    for name, confidence, some in groups(rows, by):
+        memory = accuracy(of_memory(some)).mean_absolute_error_fraction
+        inside, number = within_bands(some)[TIME]
+        sizes = [human.percent(inside / number, 0) if number else "", "" if memory is None else human.percent(memory)]
+        line = [f"{name} (low)" if confidence == LOW else name, *errors(accuracy(of_time(some))), *sizes]
+        lines.append(line[: len(heads)])
     yield table(heads, lines, wrapped=heads[:1])
     yield f"\n{CONVENTION}", "dim"
 
@@ -226,9 +215,9 @@ def _rows(rows: Sequence[Residual]) -> Table:
         if r.measurement.source != source:
             source = r.measurement.source
             lines.append([(source or "no source", "bold")])
-        told = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
+        cells = [*values(r), signed(r.error), *([signed(r.aligned_error) if is_rate(r) else ""] if rates else [])]
         head = f"{r.measurement.id} {r.measurement.network}, {machine(r)}" if before != r.measurement.id else ""
-        lines.append([head, *told])
+        lines.append([head, *cells])
         before = r.measurement.id
     heads = ["run", "measured", "predicted", "error", *(["as time"] if rates else [])]
     return table(heads, lines, (), ("run",))
@@ -256,8 +245,8 @@ def values(r: Residual) -> tuple[str, str]:
         return "no room", "missed" if r.missed else "fits" if r.predicted else "no room"
     steps, shown = UNITS[r.quantity], r.measured or r.predicted or 1.0
     size, unit = next((step for step in steps if shown >= step[0]), steps[-1])
-    told = ["" if number is None else f"{human.digits(number / size)} {unit}" for number in (r.measured, r.predicted)]
-    return told[0] or "-", told[1] or "missed"
+    texts = ["" if number is None else f"{human.digits(number / size)} {unit}" for number in (r.measured, r.predicted)]
+    return texts[0] or "-", texts[1] or "missed"
 
 
 def signed(error: float | None) -> str:
@@ -265,57 +254,29 @@ def signed(error: float | None) -> str:
     return "-" if error is None else f"{round(error * 100, 1) + 0.0:+.1f} %"
 
 
-def errors(found: Accuracy) -> list[str]:
-    """A summary of the errors of some rows, in the order of `ERRORS`."""
-    sizes = (found.mean_absolute_error_fraction, found.median_absolute_error_fraction,
-             found.percentile_90_absolute_error_fraction, found.largest_absolute_error_fraction)  # fmt: skip
-    rank = "-" if found.rank_correlation is None else f"{found.rank_correlation:.2f}"
+def errors(numbers: Accuracy) -> list[str]:
+    """A summary of the errors of some rows, in the order of `ERRORS`, which is that of the record."""
+    compared, number, missed, *sizes, bias, rank = astuple(numbers)
     shown = ["-" if size is None else human.percent(size) for size in sizes]
-    return [
-        f"{found.compared}",
-        f"{found.groups}",
-        f"{found.missed}",
-        *shown,
-        signed(found.mean_signed_error_fraction),
-        rank,
-    ]
+    return [f"{compared}", f"{number}", f"{missed}", *shown, signed(bias), "-" if rank is None else f"{rank:.2f}"]
 
 
-def short_errors(found: Accuracy) -> list[str]:
+def short_errors(numbers: Accuracy) -> list[str]:
     """The number of groups and the sizes of their errors: those of `errors` that fit a narrow table."""
-    _, groups_told, _, *sizes, _ = errors(found)
-    return [groups_told, *sizes]
+    _, number, _, *sizes, _ = errors(numbers)
+    return [number, *sizes]
 
 
-def overall(rows: Sequence[Residual]) -> HeadsAndRows:
+def _overall(rows: Sequence[Residual]) -> list[list[str]]:
     """The errors of the step's time, by confidence and by what a fit has seen, and of memory; no empty groups."""
-    found = {
+    by_part = {
         f"{what}, {SHOWN[name]}": accuracy(select(some))
         for what, select, parts in (
             ("time", of_time, by_confidence), ("time", of_time, by_fit), ("memory", of_memory, by_confidence),
         )
         for name, some in parts(rows).items()
     }  # fmt: skip
-    lines = [[name, *errors(each)] for name, each in found.items() if each.compared or each.missed]
-    return ["absolute error of", *ERRORS], lines
-
-
-def grouped(rows: Sequence[Residual], by: By) -> HeadsAndRows:
-    """For each group: its name, its rows, its misses, its errors of time, how many bands hold, and its error of memory."""
-    lines = []
-    for name, confidence, some in groups(rows, by):
-        memory = accuracy(of_memory(some)).mean_absolute_error_fraction
-        told = f"{name} (low)" if confidence == LOW else name
-        sizes = [*errors(accuracy(of_time(some))), in_band(some, TIME), "" if memory is None else human.percent(memory)]
-        lines.append([told, *sizes])
-    heads = [f"step time, by {by.value}", *ERRORS, "band", "memory"]
-    return (heads, lines) if of_memory(rows) else (heads[:-1], [line[:-1] for line in lines])
-
-
-def in_band(rows: Sequence[Residual], quantity: str) -> str:
-    """The share of rows of high and medium confidence inside the bands that other sources give; empty without such rows."""
-    inside, number = within_bands(rows)[quantity]
-    return human.percent(inside / number, 0) if number else ""
+    return [[name, *errors(part)] for name, part in by_part.items() if part.compared or part.missed]
 
 
 def _told(head: str, lines: Mapping[str, str]) -> Iterator[Part]:

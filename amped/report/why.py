@@ -32,8 +32,8 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     yield from heading(e)
     yield ""
     if not e["fits_in_memory"]:
-        _, told, style = fit(e)
-        yield (f"{told}.\n", style)
+        _, memory, style = fit(e)
+        yield (f"{memory}.\n", style)
     yield f"{bottleneck(e)} {sliced(e)}{at_the_peak(e)}\n"
     if not changes:
         yield f"{NONE} {MORE}"
@@ -41,9 +41,9 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     more = f", of {number} that do" if number > len(changes) else ""
     yield f"The single changes that gain most{more}:\n"
     rows = (
-        (f"  {set_option(each.name, each.value)}", f"{human.duration(each.step_time)} a step",
-         f"{human.percent(each.gain)} less", f"{each.bytes / human.GIGA:.1f} GB", remark(e, each))
-        for each in changes
+        (f"  {set_option(change.name, change.value)}", f"{human.duration(change.step_time)} a step",
+         f"{human.percent(change.gain)} less", f"{change.bytes / human.GIGA:.1f} GB", remark(e, change))
+        for change in changes
     )  # fmt: skip
     yield grid(rows, Column(no_wrap=True, overflow="fold"))
     yield f"\nEach is an option of the same command; `amped whatif` shows one in full. {MORE}"
@@ -78,11 +78,11 @@ def bottleneck(e: Estimation) -> str:
     """Where the time of a step goes, the longest wait first."""
     waits = shares(e)
     computation = waits.pop("compute")
-    told = [
+    others = [
         f"{SAID.get(said, f'{said}-parallel communication')} {human.duration(waits[said] * e['step_time'])} "
         f"({human.percent(waits[said])})"
         for said in sorted(waits, key=waits.__getitem__, reverse=True)
         if waits[said] > LEAST_SHARE
     ]
-    rest = f" The rest: {', '.join(told)}." if told else ""
+    rest = f" The rest: {', '.join(others)}." if others else ""
     return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(computation)} of it.{rest}"

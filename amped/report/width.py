@@ -16,8 +16,8 @@ GAP, FIXED, BEFORE_UNIT = "     ", "\u00a0", re.compile(r"(?<=[\d±]) (?=\S)| (?
 
 def columns() -> int:
     """The columns of a line: those of the terminal or of the variable COLUMNS, at most 100; 80 where neither is known."""
-    found = shutil.get_terminal_size((UNKNOWN, 24)).columns
-    return min(max(found, LEAST), MOST)
+    width = shutil.get_terminal_size((UNKNOWN, 24)).columns
+    return min(max(width, LEAST), MOST)
 
 
 def wrapped(text: str, room: int) -> list[str]:

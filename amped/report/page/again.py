@@ -16,9 +16,9 @@ from amped.report.page.content import Section, said
 def again(e: Estimation) -> Section:
     """The complete config: `amped estimate` gives the numbers of this page for it."""
     config = whole_config(e)
-    told = (f"amped {__version__}. Save the text below as config.json; then `amped estimate config.json` gives "
+    sentence = (f"amped {__version__}. Save the text below as config.json; then `amped estimate config.json` gives "
             "these numbers, as long as the lookup tables are the same.")  # fmt: skip
-    return Section("again", "The config", said(told), blocks={"config.json": as_json(config)})
+    return Section("again", "The config", said(sentence), blocks={"config.json": as_json(config)})
 
 
 def whole_config(e: Estimation) -> dict[str, Any]:

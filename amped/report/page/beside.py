@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from amped.estimation.comparison import inputs_that_differ
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.page.content import Picture, Plain, Section, Table, plain, said, table
+from amped.report.page.content import Picture, Plain, Section, Table, said, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.step import parts_table
 
@@ -17,19 +17,22 @@ LETTERS = "ABCDEF"
 
 def beside(estimations: Sequence[Estimation]) -> Section:
     """The answers of all configurations in one table, and their steps as bars."""
-    told = _in_words(estimations)
+    sentence = _in_words(estimations)
     letters = LETTERS[: len(estimations)]
     parts = parts_table(estimations, tuple(letters))
-    names = [str(plain(row[0])) for row in parts.rows]
-    kinds = {str(plain(row[0])): str(plain(row[1])) for row in parts.rows}
-    columns = ["config", *(f"{name}||s" for name in names)]
+    kinds = dict(zip(parts.column("part"), parts.column("kind"), strict=True))
+    columns = ["config", *(f"{name}||s" for name in kinds)]
     rows = [(letter, *parts.column(letter)) for letter in letters]
     picture = Picture(
-        "beside", "Time of one step by part", "stacked", told, parts,
-        {"along": "config", "values": names, "kinds": kinds, "lying": True, "head": "time of one step"}, table("Steps", columns, rows),
+        "beside", "Time of one step by part", "stacked", sentence, parts,
+        {"along": "config", "values": [*kinds], "kinds": kinds, "lying": True, "head": "time of one step"}, table("Steps", columns, rows),
     )  # fmt: skip
     return Section(
-        "beside", "Side by side", said(told), pictures=[picture], tables=[_results(estimations), _inputs(estimations)]
+        "beside",
+        "Side by side",
+        said(sentence),
+        pictures=[picture],
+        tables=[_results(estimations), _inputs(estimations)],
     )
 
 
@@ -45,9 +48,9 @@ def _in_words(estimations: Sequence[Estimation]) -> str:
 
 def _results(estimations: Sequence[Estimation]) -> Table:
     """What is told first, of every configuration."""
-    every = [numbers(e, place) for place, e in enumerate(estimations)]
-    columns = ["name|result", *LETTERS[: len(every)]]
-    return table("Results", columns, [[every[0][name].label, *(found[name] for found in every)] for name in HEADLINE])
+    results = [numbers(e, place) for place, e in enumerate(estimations)]
+    columns = ["name|result", *LETTERS[: len(results)]]
+    return table("Results", columns, [[results[0][n].label, *(of_one[n] for of_one in results)] for n in HEADLINE])
 
 
 def _inputs(estimations: Sequence[Estimation]) -> Table:

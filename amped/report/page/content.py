@@ -86,11 +86,7 @@ class Table:
         place = [column.name for column in self.columns].index(name)
         return [plain(row[place]) for row in self.rows]
 
-    def scale(self, column: Column) -> tuple[float, str]:
-        """The number to divide the values of a column by, and the unit in which they are then shown.
-
-        All columns of one unit share it, so that they can be compared.
-        """
+    def _scale(self, column: Column) -> tuple[float, str]:
         if column.unit == SHARE:
             return PERCENT, "%"
         alike = [c.name for c in self.columns if c.unit == column.unit]
@@ -98,24 +94,29 @@ class Table:
         return size_for(column.unit, numbers) if column.unit and numbers else (1.0, "")
 
     @property
+    def scaled(self) -> list[tuple[Column, float, str]]:
+        """The columns, each with the number to divide its values by, and the unit in which they are then shown.
+
+        All columns of one unit share it, so that they can be compared.
+        """
+        return [(column, *self._scale(column)) for column in self.columns]
+
+    @property
     def heads(self) -> list[str]:
         """The heads of the columns, with units."""
-        units = [self.scale(column)[1] for column in self.columns]
-        return [f"{c.head} ({unit})" if unit else c.head for c, unit in zip(self.columns, units, strict=True)]
+        return [f"{column.head} ({unit})" if unit else column.head for column, _, unit in self.scaled]
 
     @property
     def cells(self) -> list[list[Cell]]:
         """The cells of each row as they are shown."""
-        scales = [(column.unit, self.scale(column)[0]) for column in self.columns]
+        scales = [(column.unit, size) for column, size, _ in self.scaled]
         return [[_cell(value, *scale) for value, scale in zip(row, scales, strict=True)] for row in self.rows]
 
     @property
     def data(self) -> dict[str, Any]:
         """The table as JSON: its columns with their scales, and the plain values of its rows."""
-        scales = [self.scale(column) for column in self.columns]
-        heads = zip(self.columns, scales, strict=True)
         return {
-            "columns": [{"name": c.name, "head": c.head, "size": size, "unit": unit} for c, (size, unit) in heads],
+            "columns": [{"name": c.name, "head": c.head, "size": size, "unit": unit} for c, size, unit in self.scaled],
             "rows": [[plain(value) for value in row] for row in self.rows],
         }
 
@@ -194,23 +195,17 @@ def of_results(names: Iterable[str]) -> list[str]:
 
 def _cell(value: Plain | Number, unit: str, size: float) -> Cell:
     """A value as it is shown in a column of a unit, whose values are shown in units of a size."""
-    name, config = (value.name, value.config) if isinstance(value, Number) else ("", None)
-    bare = plain(value)
-    exact = json.dumps(bare)
-    is_number = isinstance(bare, float | int) and not isinstance(bare, bool)
-    if unit == EXACT and (is_number or isinstance(bare, list)):
-        told = exact
-    elif isinstance(value, Number) and not unit:
-        told = value.told
+    number = value if isinstance(value, Number) else Number("", value, "")
+    is_number = isinstance(number.value, float | int) and not isinstance(number.value, bool)
+    if unit == EXACT and (is_number or isinstance(number.value, list)):
+        shown = number.exact
     else:
-        told = _told(bare, size)
-    return Cell(told, exact, name, config, is_number)
+        shown = number.told if number.name and not unit else _shown(number.value, size)
+    return Cell(shown, number.exact, number.name, number.config, is_number)
 
 
-def _told(bare: Plain, size: float) -> str:
+def _shown(bare: Plain, size: float) -> str:
     """A value as people read it; a number in units of a size."""
-    if bare is None:
-        return "-"
-    if isinstance(bare, bool | str):
-        return human.value(bare, "boolean") if isinstance(bare, bool) else bare
+    if bare is None or isinstance(bare, bool | str):
+        return "-" if bare is None else human.value(bare, "boolean")
     return f"{bare / size:.1f}" if size == PERCENT else human.digits(bare / size)

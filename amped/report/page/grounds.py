@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import math
 
-from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
 from amped.estimation.uncertainty import TIME_LAW, alike
 from amped.estimation.validated import Ground, Validated
 from amped.report import human
 from amped.report.page.content import Section, Table, said, table
 from amped.report.page.numbers import numbers
+from amped.report.screen import chosen
 from amped.report.summary import validated
 from amped.tables.table_files import KERNELS
 
 # The most measured runs that are shown.
 NEAREST_SHOWN = 8
+DEFAULTS = "Values that nobody gave are amped's defaults. Change one with --set NAME=VALUE."
 
 
 def assumed(e: Estimation) -> Section:
     """Values that nobody gave with their sources, the coefficients of kernels, and the rows that were looked up."""
-    told = ["Values that nobody gave are amped's defaults. Change one with --set NAME=VALUE."]
     values = [(name, human.value(e[name], f.mark.unit), f.text["source"]) for name, f in e.defaults.items()]
     tables = [_rows(e), table("Defaults", ("name", "value", "source"), values)]
-    chosen = [name for name, o in e.scenario.sources.origins.items() if isinstance(o, Given) and o.where == CHOSEN]
-    told += [f"amped chose: {', '.join(chosen)}."] if chosen else []
-    return Section("assumed", "What is assumed", said(*told), tables=[each for each in tables if each.rows])
+    names = ", ".join(chosen(e))
+    choices = f"amped chose: {names}." if names else ""
+    return Section("assumed", "What is assumed", said(DEFAULTS, choices), tables=[t for t in tables if t.rows])
 
 
 def _rows(e: Estimation) -> Table:
     """The rows of lookup tables, how much of each is not verified, and their sources."""
-    known = e.scenario.catalogue
     rows = [
-        (row.table.replace("_", " "), row.name, ", ".join(name for name in row.unverified if name in known) or "-",
+        (row.table.replace("_", " "), row.name, ", ".join(name for name in row.unverified if name in e.scenario.catalogue) or "-",
          "; ".join(map(str, row.sources)) or "-")
         for name, row in e.scenario.sources.rows.items() if name != KERNELS or e.uses_kernels
     ]  # fmt: skip
@@ -41,16 +40,16 @@ def _rows(e: Estimation) -> Table:
 
 def accuracy(e: Estimation) -> Section:
     """How far the estimate may be off, and the measured runs that are most like it."""
-    title, every = "How good it is", numbers(e)
+    title, results = "How good it is", numbers(e)
     if e.error_band is None:
         return Section("accuracy", title, said("The closed form is not validated, so that its error is unknown."))
-    shown = [every[name] for name in (
+    shown = [results[name] for name in (
         "step_time_error_fraction", "shortest_step_time", "longest_step_time", "number_of_validated_runs",
         "memory_error_fraction", "number_of_memory_readings",
     )]  # fmt: skip
     near = nearest(e)
-    told = [f"{line}." for line in validated(e)]
-    return Section("accuracy", title, said(*told), shown, tables=[_runs(near)] if near else [])
+    sentences = (f"{line}." for line in validated(e))
+    return Section("accuracy", title, said(*sentences), shown, tables=[_runs(near)] if near else [])
 
 
 def nearest(e: Estimation) -> list[Validated]:
@@ -73,6 +72,6 @@ def _runs(runs: list[Validated]) -> Table:
     )  # fmt: skip
     rows = [
         (run.id, run.error_fraction, g.accelerator, g.software, g.number_of_accelerators, g.number_of_parameters / human.GIGA, g.context)
-        for run in runs for g in (run.ground,)
+        for run in runs if (g := run.ground)
     ]  # fmt: skip
     return table("The nearest validated runs", columns, rows)

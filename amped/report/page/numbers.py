@@ -31,18 +31,12 @@ def told(e: Estimation, name: str, value: Any) -> str:
         return "; ".join(map(str, e.not_modeled)) or "none"
     if isinstance(value, bool | str):
         return human.value(value, "boolean") if isinstance(value, bool) else value or "none"
-    unit = unit_of_result(e, name)
+    names = e.scenario.catalogue
+    unit = names[name].mark.unit if name in names else OTHER_UNITS.get(name, "1")  # an error is a share
     is_share = unit == "1" and ("_utilization" in name or name.endswith("_fraction"))
     return human.percent(value) if is_share else human.value(value, unit)
 
 
-def unit_of_result(e: Estimation, name: str) -> str:
-    """The canonical unit of a result; an error is a share."""
-    known = e.scenario.catalogue
-    return known[name].mark.unit if name in known else OTHER_UNITS.get(name, "1")
-
-
-def headline(every: dict[str, Number]) -> list[Number]:
+def headline(results: dict[str, Number]) -> list[Number]:
     """What is told first; what is not known of this machine is left out."""
-    found = (every[name] for name in HEADLINE)
-    return [number for number in found if not str(number.value).startswith("unknown")]
+    return [results[name] for name in HEADLINE if not str(results[name].value).startswith("unknown")]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from amped.base.aliases import aliases
 from amped.estimation.parts import STEP_PARTS
 from amped.exploration.answer import Exploration
@@ -17,79 +15,71 @@ from amped.report.screen import mapping_in_words
 from amped.report.verdicts import kind_of
 
 
-def ranked(found: Exploration) -> Section:
+def ranked(exploration: Exploration) -> Section:
     """The ranking of a search, as `amped explore` prints it, with the steps of the best mappings as bars."""
-    lines = said(tried(found), f"Not searched: {found.held}.")
-    pictures = [_steps(found), *([_front(found)] if len(found.front) > 1 else [])]
-    return Section("ranked", "The search", lines, pictures=pictures, tables=[best(found), *_removed(found)])
+    lines = said(tried(exploration), f"Not searched: {exploration.held}.")
+    pictures = [_steps(exploration), *([_front(exploration)] if len(exploration.front) > 1 else [])]
+    return Section("ranked", "The search", lines, pictures=pictures, tables=[best(exploration), *_removed(exploration)])
 
 
-def tried(found: Exploration) -> str:
+def tried(exploration: Exploration) -> str:
     """How many mappings were tried and how many fit; where none does, what the nearest one needs."""
-    told = f"{found.candidates:,} mappings were tried, and {found.feasible:,} keep every rule and fit in memory."
-    told += f" {NO_HEADROOM}" if found.lacks_headroom else ""
-    return told if found.feasible else f"{told} Of the nearest one: {found.needs}."
+    counts = f"{exploration.candidates:,} mappings were tried, and {exploration.feasible:,} keep every rule and fit in memory."
+    counts += f" {NO_HEADROOM}" if exploration.lacks_headroom else ""
+    return counts if exploration.feasible else f"{counts} Of the nearest one: {exploration.needs}."
 
 
-def best(found: Exploration) -> Table:
+def best(exploration: Exploration) -> Table:
     """The best mappings with their results."""
+    by_user = map(aliases().canonical, exploration.search.sweeps.by_user)
+    swept = [name for name in by_user if exploration.best and name in exploration.best[0]]
     columns = (
-        *(f"{name}|{axis_label(name)}" for name in _swept(found)), "mapping",
+        *(f"{name}|{axis_label(name)}" for name in swept), "mapping",
         "step_time|step|s", "training_time|training", *of_results(SHORT_HEADS), "chunks|virtual stages",
     )  # fmt: skip
     rows = [
-        (*(row.get(name) for name in _swept(found)), _in_words(found, row), row["step_time"], human.duration(row["training_time"]),
-         *map(row.__getitem__, SHORT_HEADS), row.get("virtual_pipeline_stages", 1.0)) for row in found.best
+        (*map(row.get, swept), _in_words(exploration, row), row["step_time"], human.duration(row["training_time"]),
+         *map(row.get, SHORT_HEADS), row.get("virtual_pipeline_stages", 1.0)) for row in exploration.best
     ]  # fmt: skip
     return table("The best mappings", columns, rows)
 
 
-def _swept(found: Exploration) -> Sequence[str]:
-    """The names that the user sweeps."""
-    own = found.search.sweeps.by_user if found.search else {}
-    return [name for name in map(aliases().canonical, own) if found.best and name in found.best[0]]
-
-
-def _steps(found: Exploration) -> Picture:
+def _steps(exploration: Exploration) -> Picture:
     """The steps of the best mappings by part, side by side."""
-    names = [name for name in STEP_PARTS if any(row.get(name, 0) > 0 for row in found.best)]
+    names = [name for name in STEP_PARTS if any(row.get(name, 0) > 0 for row in exploration.best)]
     columns = ("place", "mapping", *(f"{n}|{human.label(n)}|s" for n in names))
     rows: list[list[Plain]] = [
-        [str(place), _in_words(found, row), *(row.get(name, 0.0) for name in names)]
-        for place, row in enumerate(found.best, 1)
+        [str(place), _in_words(exploration, row), *(row.get(name, 0.0) for name in names)]
+        for place, row in enumerate(exploration.best, 1)
     ]
-    first = found.best[0]
-    told = f"The first one takes {human.duration(first['step_time'])} a step: {_in_words(found, first)}."
+    first = exploration.best[0]
+    sentence = f"The first one takes {human.duration(first['step_time'])} a step: {_in_words(exploration, first)}."
     how = {"along": "place", "values": names, "kinds": {n: KINDS[kind_of(n)] for n in names}, "lying": True,
            "head": "time of one step"}  # fmt: skip
-    return Picture("steps", "Steps of the best mappings", "stacked", told, table("Steps", columns, rows), how)
+    return Picture("steps", "Steps of the best mappings", "stacked", sentence, table("Steps", columns, rows), how)
 
 
-def _front(found: Exploration) -> Picture:
+def _front(exploration: Exploration) -> Picture:
     """The mappings that no other beats in both results that the user named."""
-    one, other = (objective.name for objective in found.search.front) if found.search else ("", "")
+    one, other = (objective.name for objective in exploration.search.front)
     columns = (*of_results((one, other)), "mapping")
-    rows = [(row[one], row[other], _in_words(found, row)) for row in found.front]
-    told = f"{len(rows)} mappings that no other beats in both {axis_label(one)} and {axis_label(other)}."
+    rows = [(row[one], row[other], _in_words(exploration, row)) for row in exploration.front]
+    sentence = f"{len(rows)} mappings that no other beats in both {axis_label(one)} and {axis_label(other)}."
     how = {"x": one, "y": other, "name": "mapping", "line": True, "logarithmic": []}
     return Picture(
-        "front", f"{axis_label(one)} and {axis_label(other)}", "points", told, table("Front", columns, rows), how
+        "front", f"{axis_label(one)} and {axis_label(other)}", "points", sentence, table("Front", columns, rows), how
     )
 
 
-def _removed(found: Exploration) -> list[Table]:
+def _removed(exploration: Exploration) -> list[Table]:
     """How many mappings each rule and wish removes."""
-    if not found.removed:
-        return []
-    rows = [(name.replace("_", " "), float(number)) for name, number in found.removed.items()]
-    return [table("What removes mappings", ("rule", "removed|mappings that break it"), rows)]
+    rows = [(name.replace("_", " "), float(number)) for name, number in exploration.removed.items()]
+    removed = table("What removes mappings", ("rule", "removed|mappings that break it"), rows)
+    return [removed] if rows else []
 
 
-def _in_words(found: Exploration, row: Row) -> str:
+def _in_words(exploration: Exploration, row: Row) -> str:
     """The mapping of a row; the sharding and the recomputation that somebody gave are not in it."""
-    given: Row = {"zero_stage": 0.0}
-    if found.search:
-        sources = found.search.scenario.sources
-        given |= sources.choices
-        given |= {name: value for name, value in sources.given.items() if isinstance(value, float)}
-    return mapping_in_words({**given, **row})
+    sources = exploration.search.scenario.sources
+    given = {name: value for name, value in sources.given.items() if isinstance(value, float)}
+    return mapping_in_words({"zero_stage": 0.0, **sources.choices, **given, **row})

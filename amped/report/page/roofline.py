@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from amped.estimation.breakdown import OperatorLine, layer_lines
@@ -21,13 +22,13 @@ COLUMNS = (
 def roofline(e: Estimation) -> Section:
     """Each product of a layer by its flops per byte and its rate; operators without flops stand in the table alone."""
     lines = layer_lines(e)
-    told = _in_words(e, lines)
+    sentence = _in_words(e, lines)
     working = [line for line in lines if line.flops and line.time]
     picture = Picture(
-        "roofline", "Roofline of one layer", "points", told, operators(e, lines), _axes(e), operators(e, working)
+        "roofline", "Roofline of one layer", "points", sentence, operators(e, lines), _axes(e), operators(e, working)
     )
     notes = "Both axes are logarithmic. Operators without floating-point operations stand in the table alone."
-    return Section("roofline", "Roofline of the operators", said(told, notes), pictures=[picture])
+    return Section("roofline", "Roofline of the operators", said(sentence, notes), pictures=[picture])
 
 
 def operators(e: Estimation, lines: Sequence[OperatorLine]) -> Table:
@@ -50,11 +51,11 @@ def _axes(e: Estimation) -> dict[str, object]:
 
 def _in_words(e: Estimation, lines: Sequence[OperatorLine]) -> str:
     """What bounds the operators, by their share of the time of a layer."""
-    shares: dict[str, float] = {}
+    shares: dict[str, float] = defaultdict(float)
     for line in lines:
-        shares[line.bound] = shares.get(line.bound, 0.0) + line.share
-    largest = sorted(((bound, share) for bound, share in shares.items() if share >= LEAST_SHARE), key=lambda i: -i[1])
-    bounds = ", ".join(f"{human.percent(share, 0)} is bound by {bound}" for bound, share in largest)
+        shares[line.bound] += line.share
+    largest = sorted(shares.items(), key=lambda i: -i[1])
+    bounds = ", ".join(f"{human.percent(s, 0)} is bound by {bound}" for bound, s in largest if s >= LEAST_SHARE)
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return (f"Of the time of a layer's operators, {bounds}. The roof is {human.value(bandwidth, 'byte/s')} up to "
             f"{human.digits(peak / bandwidth)} flop per byte, then {human.value(peak, 'flop/s')}.")  # fmt: skip

@@ -47,8 +47,8 @@ def quick_search(e: Estimation, asks: Asks) -> QuickSearch:
     """Searches around an estimate: each size by itself, and all sizes together for what is best in two results."""
     sizes = [float(int(size)) for size in (m * e[SIZE] for m in MULTIPLES) if size >= 1 and size == int(size)]
     try:
-        found = lines(asks, {SIZE: sizes}, Options(top=1, space=SPACE))
-        held = [line.values[SIZE] for line in found if line.feasible]
+        best = lines(asks, {SIZE: sizes}, Options(top=1, space=SPACE))
+        held = [line.values[SIZE] for line in best if line.feasible]
         fronts = {
             other: explored(asks({}), Options(top=1, space=SPACE, pareto=("training_time", other)), {SIZE: held}).front
             for other in ("cost", "energy") if held and not e.plan.lacking.get(other)
@@ -56,44 +56,44 @@ def quick_search(e: Estimation, asks: Asks) -> QuickSearch:
     except AmpedError as error:
         return QuickSearch(problem=one_line(error))
     again = "activation_recomputation"
-    return QuickSearch(found, fronts, given={"zero_stage": e["zero_stage"], again: e.choices[again]})
+    return QuickSearch(best, fronts, given={"zero_stage": e["zero_stage"], again: e.choices[again]})
 
 
-def scaling(e: Estimation, found: QuickSearch) -> Section:
+def scaling(e: Estimation, search: QuickSearch) -> Section:
     """The best mapping of each size: time, cost, energy, utilization and memory."""
     title = "Scaling over accelerators"
-    if found.problem:
-        return Section("scaling", title, said(f"There is no search here: {found.problem}"))
-    told = _scaling_in_words(found.lines)
+    if search.problem:
+        return Section("scaling", title, said(f"There is no search here: {search.problem}"))
+    sentence = _scaling_in_words(search.lines)
     how = {"x": SIZE, "y": "training_time", "name": "mapping", "line": True, "logarithmic": ["x", "y"]}
-    rows = _by_size(found.lines)
+    rows = _by_size(search.lines)
     kept = replace(rows, rows=[row for row in rows.rows if row[1] is not None])
-    picture = Picture("scaling", title, "points", told, rows, how, kept)
+    picture = Picture("scaling", title, "points", sentence, rows, how, kept)
     given = (
         f"This estimate has {human.digits(e[SIZE])} accelerators. Every size has the best mapping of a quick search."
     )
-    lacks = [f"{human.digits(_size(line))} accelerators: {line.lacks}." for line in found.lines if line.lacks]
-    return Section("scaling", title, said(told, given, *lacks), pictures=[picture])
+    lacks = [f"{human.digits(_size(line))} accelerators: {line.lacks}." for line in search.lines if line.lacks]
+    return Section("scaling", title, said(sentence, given, *lacks), pictures=[picture])
 
 
 def _size(line: Line) -> float:
     return float(str(line.values[SIZE]))
 
 
-def _by_size(found: Sequence[Line]) -> Table:
+def _by_size(lines: Sequence[Line]) -> Table:
     """A row for each size; one that has no mapping keeps its place."""
     names = (*COMPARED, *SHORT_HEADS)
     rows: list[list[Plain]] = []
-    for line in found:
+    for line in lines:
         e = line.estimation if line.feasible else None
         values = [e[name] if e is not None and name in e else None for name in names]
         rows.append([_size(line), *values, mapping_in_words(e) if e is not None else line.lacks])
     return table("The best mapping of each size", (SIZES, *of_results(names), "mapping"), rows)
 
 
-def _scaling_in_words(found: Sequence[Line]) -> str:
+def _scaling_in_words(lines: Sequence[Line]) -> str:
     """How much shorter the training is on the largest machine than on the smallest one that holds it."""
-    held = [(line, line.estimation) for line in found if line.feasible and line.estimation is not None]
+    held = [(line, line.estimation) for line in lines if line.feasible and line.estimation is not None]
     if len(held) < 2:
         return "No more than one of the sizes has a mapping that fits."
     (small, one), (large, other) = held[0], held[-1]
@@ -103,31 +103,27 @@ def _scaling_in_words(found: Sequence[Line]) -> str:
             f"{human.digits(faster, 3)} times as fast.")  # fmt: skip
 
 
-def pareto(found: QuickSearch) -> Section:
+def pareto(search: QuickSearch) -> Section:
     """What is best in time and cost, and in time and energy: nothing else is better in both."""
     title = "Best in time, cost and energy"
-    if not found.fronts:
-        told = found.problem or "neither the cost nor the energy of this machine is known, or nothing fits"
-        return Section("pareto", title, said(f"There is no Pareto front here: {told}."))
-    pictures = [_front(other, [{**found.given, **row} for row in rows]) for other, rows in found.fronts.items()]
-    told = "Each point is a mapping that no other of a quick search over all sizes beats in both results."
-    return Section("pareto", title, said(told), pictures=pictures)
+    if not search.fronts:
+        sentence = search.problem or "neither the cost nor the energy of this machine is known, or nothing fits"
+        return Section("pareto", title, said(f"There is no Pareto front here: {sentence}."))
+    pictures = [_front(other, [{**search.given, **row} for row in rows]) for other, rows in search.fronts.items()]
+    sentence = "Each point is a mapping that no other of a quick search over all sizes beats in both results."
+    return Section("pareto", title, said(sentence), pictures=pictures)
 
 
 def _front(other: str, rows: Sequence[Row]) -> Picture:
     """The Pareto front of training time and another result."""
-    every = _points(other, rows)
+    names = [*dict.fromkeys(("training_time", other, *COMPARED, "memory_per_accelerator_bytes"))]
+    points = [[row[SIZE], *map(row.get, names), mapping_in_words(row)] for row in rows]
+    caption = f"Pareto front of training time and {other}"
     ends = [
         f"{human.duration(row['training_time'])} for {human.value(row[other], unit_of(other))}"
         for row in (rows[0], rows[-1])
     ]
-    told = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
+    sentence = f"Training time against {other}: from {ends[0]} to {ends[1]}, {len(rows)} mappings."
     how = {"x": "training_time", "y": other, "name": "mapping", "group": SIZE, "logarithmic": []}
-    return Picture(f"pareto-{other}", f"Training time and {other}", "points", told, every, how)
-
-
-def _points(other: str, rows: Sequence[Row]) -> Table:
-    """A row for each mapping of a front."""
-    names = [*dict.fromkeys(("training_time", other, *COMPARED, "memory_per_accelerator_bytes"))]
-    values = [[row[SIZE], *map(row.get, names), mapping_in_words(row)] for row in rows]
-    return table(f"Pareto front of training time and {other}", (SIZES, *of_results(names), "mapping"), values)
+    values = table(caption, (SIZES, *of_results(names), "mapping"), points)
+    return Picture(f"pareto-{other}", f"Training time and {other}", "points", sentence, values, how)

@@ -13,40 +13,48 @@ from amped.sensitivities.effects import Effect, Sensitivity
 TOP = 12
 
 
-def sensitivity(found: Sensitivity) -> Section:
+def sensitivity(analysis: Sensitivity) -> Section:
     """The largest elasticities as bars, and the largest changes as a table."""
-    title, of = "Sensitivity", axis_label(found.of)
-    if not found.elasticities:
+    title, of = "Sensitivity", axis_label(analysis.of)
+    if not analysis.elasticities:
         return Section("sensitivity", title, said(f"No parameter that was varied changes the {of} smoothly."))
-    first = found.elasticities[0]
-    told = (f"One percent more of {axis_label(first.name)} changes the {of} by {first.elasticity:+.2f} %, which is the "
+    first = analysis.elasticities[0]
+    sentence = (f"One percent more of {axis_label(first.name)} changes the {of} by {first.elasticity:+.2f} %, which is the "
             "largest effect of all continuous parameters of the mapping, the system and the accelerator.")  # fmt: skip
     how = {"along": "parameter", "values": ["elasticity"], "kind_of": "kind"}
-    picture = Picture("sensitivity", f"Elasticity of the {of}", "bars", told, _elasticities(found), how)
+    picture = Picture("sensitivity", f"Elasticity of the {of}", "bars", sentence, _elasticities(analysis), how)
     return Section(
-        "sensitivity", title, said(told), pictures=[picture], tables=[_changes(found)] if found.changes else []
+        "sensitivity",
+        title,
+        said(sentence),
+        pictures=[picture],
+        tables=[_changes(analysis)] if analysis.changes else [],
     )
 
 
-def _elasticities(found: Sensitivity) -> Table:
+def _elasticities(analysis: Sensitivity) -> Table:
     """Percent more of the result for one percent more of each parameter."""
     columns = ("parameter", "kind", "told|value",
                "elasticity")  # fmt: skip
-    rows = [(axis_label(e.name), e.kind, human.value(e.value, e.unit), e.elasticity) for e in found.elasticities[:TOP]]
-    return table(f"Percent more of {axis_label(found.of)} for one percent more of a parameter", columns, rows)
+    rows = [
+        (axis_label(e.name), e.kind, human.value(e.value, e.unit), e.elasticity) for e in analysis.elasticities[:TOP]
+    ]
+    return table(f"Percent more of {axis_label(analysis.of)} for one percent more of a parameter", columns, rows)
 
 
-def _changes(found: Sensitivity) -> Table:
+def _changes(analysis: Sensitivity) -> Table:
     """The change of the result with the next other values of counts, degrees and switches."""
     columns = ("parameter", "kind", "told|value", "tried",
-               "change||share" if found.value else "change", "note")  # fmt: skip
-    rows = [row for effect in found.changes[:TOP] for row in _trials(effect)]
-    return table(f"Change of {axis_label(found.of)} with other values of counts, degrees and switches", columns, rows)
+               "change||share" if analysis.value else "change", "note")  # fmt: skip
+    rows = [row for effect in analysis.changes[:TOP] for row in _trials(effect)]
+    return table(
+        f"Change of {axis_label(analysis.of)} with other values of counts, degrees and switches", columns, rows
+    )
 
 
 def _trials(effect: Effect) -> Iterator[tuple[Plain, ...]]:
     """A row for each other value that has a result."""
     for trial in effect.told:
         note = "" if trial.fits_in_memory else "does not fit in memory"
-        told = (human.value(each, effect.unit) for each in (effect.value, trial.value))
-        yield axis_label(effect.name), effect.kind, *told, effect.change(trial), note
+        values = (human.value(value, effect.unit) for value in (effect.value, trial.value))
+        yield axis_label(effect.name), effect.kind, *values, effect.change(trial), note

@@ -26,24 +26,24 @@ SPAN = ("stage", "kind|pass", "microbatch|micro-batch", "chunk",
 
 def parts(e: Estimation) -> Section:
     """The parts of a step, as bars."""
-    told = f"Of a step of {human.duration(e['step_time'])}: {where(e)}."
+    sentence = f"Of a step of {human.duration(e['step_time'])}: {where(e)}."
     bars = Picture(
-        "parts", "Time of one step by part", "bars", told, parts_table([e]),
+        "parts", "Time of one step by part", "bars", sentence, parts_table([e]),
         {"along": "part", "values": ["time"], "kind_of": "kind"},
     )  # fmt: skip
-    return Section("parts", "Time by part", said(told), pictures=[bars])
+    return Section("parts", "Time by part", said(sentence), pictures=[bars])
 
 
 def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time",)) -> Table:
     """The parts of a step that any of some configurations has, with the time in each of them."""
     several = len(estimations) > 1
-    every = [numbers(e, place if several else None) for place, e in enumerate(estimations)]
+    results = [numbers(e, place if several else None) for place, e in enumerate(estimations)]
     columns = ["part", "kind", *(f"{name}||s" for name in names)]
     rows: list[list[Plain | Number]] = []
     for name in STEP_PARTS:
         if any(e[name] > 0 for e in estimations):
             shares = [] if several else [estimations[0][name] / estimations[0]["step_time"]]
-            rows.append([human.label(name), KINDS[kind_of(name)], *(found[name] for found in every), *shares])
+            rows.append([human.label(name), KINDS[kind_of(name)], *(of_one[name] for of_one in results), *shares])
     share = [] if several else ["share|share of the step|share"]
     return table("Parts of one step", [*columns, *share], rows)
 
@@ -92,13 +92,13 @@ def _drawn(step: ExecutedStep, most: int) -> tuple[list[tuple[Plain, ...]], int]
     line = step.timeline
     pipe = line.pipe
     spans = [span for stage in range(pipe.stages) for span in line.of_stage(stage, COMPUTE)]
-    each = max(most * pipe.microbatches // len(spans) // 2, 1) if len(spans) > most else pipe.microbatches
-    late = max(pipe.microbatches - each, 0)
-    kept = [s for s in spans if s.microbatch < each or s.microbatch >= late]
+    early = max(most * pipe.microbatches // len(spans) // 2, 1) if len(spans) > most else pipe.microbatches
+    late = max(pipe.microbatches - early, 0)
+    kept = [s for s in spans if s.microbatch < early or s.microbatch >= late]
     rows: list[tuple[Plain, ...]] = [
         (float(s.stage), PASSES[s.kind], float(s.microbatch), float(s.chunk), s.start, s.end) for s in kept
     ]
-    return [*rows, *_after(step)], max(late - each, 0)
+    return [*rows, *_after(step)], max(late - early, 0)
 
 
 def _after(step: ExecutedStep) -> Iterator[tuple[Plain, ...]]:

@@ -68,36 +68,34 @@ class Heading:
     how: str
 
 
-def headings(asked: Sequence[Asked]) -> list[Heading]:
+def headings(configs: Sequence[Asked]) -> list[Heading]:
     """What each configuration is."""
-    return [Heading(letter, *answer.heading(each.estimation)) for letter, each in zip(LETTERS, asked, strict=False)]
+    estimations = zip(LETTERS, (config.estimation for config in configs), strict=False)
+    return [Heading(letter, *answer.heading(e)) for letter, e in estimations]
 
 
-def found_topics(found: Exploration, asked: Asked, tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
+def found_topics(exploration: Exploration, config: Asked, tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
     """What a search found, and all topics of the best mapping, which is the one that is asked."""
-    section = ranked(found)
-    return [Topic(section.id, section.title, [(0, section)]), *topics([asked], tell)]
+    section = ranked(exploration)
+    return [Topic(section.id, section.title, [(0, section)]), *topics([config], tell)]
 
 
-def topics(asked: Sequence[Asked], tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
+def topics(configs: Sequence[Asked], tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
     """All topics, in the order of a page; `tell` is told what is being worked on."""
-    every = []
-    for place, each in enumerate(asked):
-        tell(f"{each.estimation.scenario.title}: search and sensitivity ({place + 1} of {len(asked)})")
-        every.append(sections(each))
-    found = [Topic(of[0].id, of[0].title, [*enumerate(of)]) for of in zip(*every, strict=True)]
-    if len(asked) == 1:
-        return found
-    together = beside([each.estimation for each in asked])
-    return [Topic(together.id, together.title, [(0, together)]), *found]
+    pages = []
+    for place, config in enumerate(configs, 1):
+        tell(f"{config.estimation.scenario.title}: search and sensitivity ({place} of {len(configs)})")
+        pages.append(sections(config))
+    together = [[beside([config.estimation for config in configs])]] if len(configs) > 1 else []
+    return [Topic(of[0].id, of[0].title, [*enumerate(of)]) for of in (*together, *zip(*pages, strict=True))]
 
 
-def sections(asked: Asked) -> list[Section]:
+def sections(config: Asked) -> list[Section]:
     """The sections of one configuration."""
-    e = asked.estimation
-    found = searched.quick_search(e, asked.asks)
+    e = config.estimation
+    search = searched.quick_search(e, config.asks)
     return [
         answer.answer(e), step.parts(e), memory.memory(e), step.timeline(e), roofline.roofline(e),
-        searched.scaling(e, found), searched.pareto(found), sensitivity.sensitivity(analyzed(e.scenario)),
+        searched.scaling(e, search), searched.pareto(search), sensitivity.sensitivity(analyzed(e.scenario)),
         grounds.assumed(e), grounds.accuracy(e), again.again(e), answer.all_numbers(e),
     ]  # fmt: skip
