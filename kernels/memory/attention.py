@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
 from amped.kernels.dense_layer import FROM_HEADS, TO_HEADS
+from amped.kernels.memory.function import Function
 
 
 def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
@@ -23,7 +24,7 @@ def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
     return probabilities * kept * (1 / (1 - p) if p < 1 else 0.0)
 
 
-class _SoftmaxDropoutMatmul(torch.autograd.Function):
+class _SoftmaxDropoutMatmul(Function):
     """Gives the output and, if wanted, the weights of the values; it keeps softmax and mask."""
 
     @staticmethod

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from amped.kernels.memory.function import Function
+
 # The accepted relative error of the normalized input: |β|/|γ| times half a unit in the last place.
 _LARGEST_ERROR = 0.05
 # A smaller weight is not safe. One that has become smaller since it was checked counts as this much where the input is
@@ -102,7 +104,7 @@ def _flat(*parameters: Tensor | None) -> tuple[Tensor | None, ...]:
     return tuple(None if p is None else widened(p).reshape(-1) for p in parameters)
 
 
-class _InPlaceNorm(torch.autograd.Function):
+class _InPlaceNorm(Function):
     @staticmethod
     def forward(
         x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool

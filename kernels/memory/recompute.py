@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
+from amped.kernels.memory.function import Function
 from amped.kernels.memory.in_place_norm import rms_gradients, rms_norm, widened
 from amped.kernels.refusals import refuse_unknown
 
@@ -115,7 +116,7 @@ def _(gradient: Tensor, inputs: list[Tensor], name: str, eps: float) -> Tensor: 
     return gradient.new_empty((gradient.shape[-1], inputs[0].shape[-1]))
 
 
-class _RecomputedLinear(torch.autograd.Function):
+class _RecomputedLinear(Function):
     """A product whose input is computed again; its gradients have the format that torch's own have before they are cast."""
 
     @staticmethod
