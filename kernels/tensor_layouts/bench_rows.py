@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.refusals import first_line
-from amped.kernels.tensor_layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
+from amped.kernels.tensor_layouts.fused import KERNELS, MASKS, Choices, kernels_on, launch_errors
 from amped.kernels.tensor_layouts.gemms import GemmCall, gemm_call, roles, terms
 from amped.kernels.tensor_layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.tensor_layouts.table import Row
@@ -64,7 +64,7 @@ class Room:
 
     def _storage(self, operator: Operator) -> Tensors:
         """Random numbers for each tensor of an operator; a fused kernel's parts of one stack share it."""
-        names: Iterable[str] = ARGUMENTS.get(operator.name, "").split() or operator.tensors
+        names: Iterable[str] = operator.arguments or operator.tensors
         if not operator.einsum:
             names = dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in names)
         return {name: self._random(name) for name in names}

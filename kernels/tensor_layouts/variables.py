@@ -8,38 +8,20 @@ layer's input and output, so that layers can follow one another; a weight and it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations, product
 
 from amped.base.errors import Problem, did_you_mean, quoted
 from amped.kernels.tensor_layouts.gemms import gemm_layouts, is_one_gemm
-from amped.kernels.tensor_layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
+from amped.kernels.tensor_layouts.spec import LAYER, LAYERS, LETTERS, SLICES, STACK, Layouts, Operator, keys_of
 
 # The layouts of an operator's variables.
 Choice = tuple[str, ...]
 
-_FOLLOWERS = {
-    "X": "Y DY DX LN2 LN2DIFF LN2STD MASK3 LIN2 DLN2",
-    "SB1": "LN1 LN1DIFF LN1STD MASK1 DLN1",
-    "ATTN_DROP": "ALPHA ATTN_MASK DBETA",
-    "DROP2": "LIN1 MASK2 DLIN1",
-    "DLIN2": "DRESID2",
-    "DATT": "DRESID1",
-    "KKQQVV": "KK QQ VV",
-    "DKKQQVV": "DKK DQQ DVV",
-    "WKQV": "DWKQV", "WO": "DWO", "LINW1": "DLINW1", "LINW2": "DLINW2",
-}  # fmt: skip
-FOLLOWS = {name: leader for leader, names in _FOLLOWERS.items() for name in names.split()}
+FOLLOWS = keys_of(LAYER["followers"])
 # In these layouts, every kernel of torch's scaled_dot_product_attention takes keys, queries and values without a copy.
 SDPA_STACKS = ("qbhjp", "qbjhp", "qjbhp")
-# The layouts of a layer without a plan: the natural order wherever the contractions allow it.
-ROW_MAJOR = {
-    "X": "bji", "WKQV": "qphi", "KQV": "qphbj", "KKQQVV": "qhbjp", "BETA": "hbjk", "ATTN_DROP": "hbjk",
-    "GAMMA": "phbj", "WO": "phi", "ATT": "bji", "SB1": "bji", "LINW1": "ui", "LIN1MM": "bju", "DROP2": "bju",
-    "LINW2": "iu", "LIN2MM": "bji", "DLIN2": "bji", "DDROP2": "bju", "DSB1": "bji", "DATT": "bji", "DGAMMA": "phbj",
-    "DATTN_DROP": "hbjk", "DKKQQVV": "qphbj", "DXATT": "bji",
-}  # fmt: skip
 
 
 def variable_of(tensor: str) -> str:
@@ -63,6 +45,10 @@ def variables_of(operator: Operator) -> tuple[str, ...]:
 def variables(attention: str) -> tuple[str, ...]:
     """Every tensor of a layer whose layout is chosen."""
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
+
+
+# The layouts of a layer without a plan: the natural order, except where contractions do not allow it.
+ROW_MAJOR = {name: LETTERS[name] for name in variables("explicit")} | {"KKQQVV": "qhbjp"}
 
 
 def layout_of(tensor: str, layouts: Layouts) -> str:
@@ -139,16 +125,12 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
         is_none = f"{quoted(layouts.get(name))} is no layout of {name}"
         told = is_none if name in layouts else f"the layout of {name} is missing"
         yield Problem(told, advice=f"one of {_some(domain(name))}")
-    if not wrong:
-        yield from _misfits({name: str(layouts[name]) for name in names}, LAYERS[attention])
-
-
-def _misfits(layouts: Layouts, operators: Iterable[Operator]) -> Iterator[Problem]:
-    for operator in operators:
-        if operator.einsum:
-            a, b, c = laid = [layout_of(name, layouts) for name in operator.tensors]
-            if not is_one_gemm(operator.einsum, laid):
-                yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
+    if wrong:
+        return
+    for operator in (o for o in LAYERS[attention] if o.einsum):
+        a, b, c = laid = [layout_of(name, {n: str(layouts[n]) for n in names}) for name in operator.tensors]
+        if not is_one_gemm(operator.einsum, laid):
+            yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
 
 
 def _some(options: tuple[str, ...]) -> str:
