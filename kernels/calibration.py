@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amped.base.files import shipped_json
 from amped.kernels.error_groups import Stratum, strata
 from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Columns, fitted
 from amped.kernels.formats import FORMATS
@@ -18,9 +19,6 @@ from amped.kernels.results import Result, usual_rate
 from amped.kernels.specs import FAMILIES, Record, sentinel
 from amped.kernels.unfused_costs import work_of
 
-ABOVE_SPEC = 1.05
-# More bytes than the cache of a single core has.
-MOST_CACHED = 16e6
 # A processor distributes no tiles to cores.
 PROCESSOR = {
     "wave_quantization": 0.0,
@@ -103,24 +101,12 @@ def _link(found: Calibration, result: Result, collective_time: CollectiveTime | 
 
 def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
     """The families in the order of their fits: later ones use the coefficients of earlier ones."""
-    processor = machine.is_processor
-    tiles: Bounds = (
-        {"gemm_ramp_rows": (0.0, 128.0), "cached_operand_bytes": (0.0, MOST_CACHED)} if processor
-        else {"medium_tile_efficiency": (0.5, 1.0), "small_tile_efficiency": (0.3, 1.0), "smallest_tile_efficiency": (0.2, 1.0)}
-    )  # fmt: skip
+    processor, limits = machine.is_processor, shipped_json("kernels", "fit_bounds.json")
     formats = dict.fromkeys(r["dtype"] for r in result["records"] if r["kernel"] in ("gemm", "fp8_gemm"))
-    streams: Bounds = {"memory_bandwidth_efficiency": (0.05, ABOVE_SPEC), "bandwidth_ramp_bytes": (0.0, 10e6)}
-    products = [
-        (f"products {dtype}", {FORMATS[dtype].sustained: (0.02, ABOVE_SPEC), "gemm_ramp_depth": (0.0, 1024.0), **tiles})
-        for dtype in formats
-    ]
-    rows: Bounds = {
-        "normalization_bandwidth_fraction": (0.05, ABOVE_SPEC),
-        **(_vector(result, machine) if processor else {}),
-    }
-    attention: Bounds = {"attention_forward_efficiency": (0.01, 1.0), "attention_backward_efficiency": (0.01, 1.0),
-                         "attention_ramp_length": (0.0, 4096.0)}  # fmt: skip
-    return [("streaming", streams), *products, ("row by row", rows), ("attention", attention)]
+    others = limits["products"] | limits["products of a processor" if processor else "tiles"]
+    products = [(f"products {dtype}", {FORMATS[dtype].sustained: limits["sustained"], **others}) for dtype in formats]
+    rows = limits["row by row"] | (_vector(result, machine) if processor else {})
+    return [("streaming", limits["streaming"]), *products, ("row by row", rows), ("attention", limits["attention"])]
 
 
 def _vector(result: Result, machine: Machine) -> Bounds:

@@ -17,6 +17,7 @@ MIB = 1 << 20
 # The columns of the matrices that streaming kernels use.
 WIDE = 1024
 LARGEST_COPY = 8 << 30
+ROWS = shipped_json("kernels", "suites.json")
 # What a processor does not have.
 ONLY_ON_GPUS = {"fused", "cudnn", "efficient"}
 
@@ -44,7 +45,7 @@ def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
 
 def _listed(name: str, device: str, dtype: str) -> Iterator[KernelSpec]:
     """The kernels of a suite's rows that the device has."""
-    for row in shipped_json("kernels", "suites.json")[name]:
+    for row in ROWS[name]:
         kernels = _layer(dtype, **row["layer"]) if "layer" in row else _combinations(row, dtype)
         yield from (k for k in kernels if device == "cuda" or not ONLY_ON_GPUS & {*map(str, k.params.values())})
 
@@ -99,30 +100,16 @@ def of_operators(operators: Iterable[Operator], dtype: str, attention: Parameter
 
     `attention` gives batch, heads, key_value_heads, queries, keys, head_dimension and causal of the attention.
     """
-    found = [made for o in operators for made in _of_operator(o, dtype, attention, gated)]
-    return list(dict.fromkeys(found))
-
-
-_LAYOUT_OF = {"forward": "TN", "input_gradient": "NN", "weight_gradient": "NT"}
-_KINDS = {
-    "contraction": "gemm",
-    "output_head_contraction": "gemm",
-    "batched_contraction": "batched_gemm",
-    "grouped_contraction": "grouped_gemm",
-}
-_STREAMING_KINDS = {
-    "attention_norm": "layer_norm", "feedforward_norm": "layer_norm", "cross_entropy": "cross_entropy", "softmax": "softmax",
-    "activation_function": "gelu", "attention_residual": "add", "feedforward_residual": "add", "attention_dropout": "dropout",
-    "rotary_positions": "copy", "head_permutation": "copy",
-}  # fmt: skip
+    return list(dict.fromkeys(made for o in operators for made in _of_operator(o, dtype, attention, gated)))
 
 
 def _of_operator(o: Operator, dtype: str, attention: Parameters, gated: bool) -> Iterator[KernelSpec]:
     if not o.count:
         return
     m, n, k, batch = (max(1, round(v)) for v in (o.m, o.n, o.k, o.batch))
-    if o.kind in _KINDS:
-        yield spec(_KINDS[o.kind], dtype, m=m, n=n, k=k, batch=batch, layout=_LAYOUT_OF[o.phase])
+    if o.kind in ROWS["kernels_of_kinds"]:
+        layout = ROWS["layouts_of_phases"][o.phase]
+        yield spec(ROWS["kernels_of_kinds"][o.kind], dtype, m=m, n=n, k=k, batch=batch, layout=layout)
     elif o.kind == "fused_attention":
         direction = "forward" if o.phase == "forward" else "backward"
         yield spec("attention", dtype, **attention, direction=direction)
@@ -133,7 +120,7 @@ def _of_operator(o: Operator, dtype: str, attention: Parameters, gated: bool) ->
 
 
 def _streaming_kernel(o: Operator, gated: bool) -> str | None:
-    name = _STREAMING_KINDS.get(o.name)
+    name: str | None = ROWS["kernels_of_operators"].get(o.name)
     if o.name == "activation_function" and gated:
         return "swiglu" if o.phase == "forward" else None
     return f"{name}_backward" if o.phase != "forward" and f"{name}_backward" in FAMILIES else name

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from amped.kernels.layer_shape import Dimensions
+from amped.kernels.tensor_layouts.spec import LAYER
 from amped.kernels.tensor_layouts.tensors import Tensor
 from amped.kernels.torch_import import torch
 
 # torch stacks queries, keys, values; the layer stacks keys, queries, values.
 SWAP = [1, 0, 2]
-SAME = {"BO": "self_attn.out_proj.bias", "S1": "norm1.weight", "B1": "norm1.bias", "LINW1": "linear1.weight",
-        "LINB1": "linear1.bias", "LINW2": "linear2.weight", "LINB2": "linear2.bias", "S2": "norm2.weight",
-        "B2": "norm2.bias"}  # fmt: skip
+SAME: Mapping[str, str] = LAYER["names_in_torch"]
 IN_WEIGHT, IN_BIAS, OUT_WEIGHT = "self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight"
 
 
