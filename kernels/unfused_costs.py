@@ -14,8 +14,8 @@ ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gel
 
 def work_of(record: Record, device: str) -> Traffic:
     """The work of the call of a record on a device."""
-    own = record_work(record)
+    minimum = record_work(record)
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
     if passes is None:
-        return own
-    return own._replace(read=passes * FORMATS[record["dtype"]].bytes * entries(record["params"]) - own.written)
+        return minimum
+    return minimum._replace(read=passes * FORMATS[record["dtype"]].bytes * entries(record["params"]) - minimum.written)

@@ -75,11 +75,11 @@ def _norm_backward(
         )
     if centered:  # torch's own backward pass of a norm whose input has mean 0 and σ = 1
         zero, one = torch.zeros_like(scale), torch.ones_like(scale)
-        wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
-        found = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, wanted)
+        needed, shape = [True, flat is not None, shift is not None], g.shape[1:]
+        gradients = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, needed)
     else:
-        found = *rms_gradients(g, normalized, flat), None
-    return (found[0] * scale).to(y.dtype).view(y.shape), *found[1:]
+        gradients = *rms_gradients(g, normalized, flat), None
+    return (gradients[0] * scale).to(y.dtype).view(y.shape), *gradients[1:]
 
 
 def normalized(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
@@ -137,8 +137,8 @@ def _passes(x: Tensor, *parameters: Tensor | None) -> tuple[Callable[..., Any], 
 
 
 def _tell(what: str, reason: str) -> None:
-    told = f"{what} keeps its input: {reason}"
-    warnings.warn(told, UserWarning, stacklevel=4)
+    message = f"{what} keeps its input: {reason}"
+    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def inplace_layer_norm(

@@ -50,11 +50,11 @@ class _Layer(torch.autograd.Function):
         space = ctx.space.copied()
         names = (*PARAMETERS, "X")
         space.tensors |= dict(zip(names, ctx.saved_tensors, strict=True)) | {"DY": layer.laid_out(grad, "DY")}
-        wanted = ctx.needs_input_grad[1]
+        with_input = ctx.needs_input_grad[1]
         for operator in PASSES[layer.plan.attention][1]:
-            if wanted or operator.name not in INPUT_ONLY:
+            if with_input or operator.name not in INPUT_ONLY:
                 space.call(operator)()
-        return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
+        return (None, space.view("DX") if with_input else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
 
 
 class LayoutEncoderLayer(torch.nn.Module):
@@ -109,11 +109,11 @@ class LayoutEncoderLayer(torch.nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """The layer's output as (batch, sequence, hidden), in the layout of its input."""
         if values.dim() != 3 or values.shape[2] != self.dimensions.hidden:
-            told = f"the layer takes (batch, sequence, {self.dimensions.hidden}), not {tuple(values.shape)}"
-            raise ConfigError(told, "give x with the batch first")
+            what = f"the layer takes (batch, sequence, {self.dimensions.hidden}), not {tuple(values.shape)}"
+            raise ConfigError(what, "give x with the batch first")
         if values.dtype != self.WO.dtype or values.device != self.WO.device:
-            told = f"x is {values.dtype} on {values.device}, the layer {self.WO.dtype} on {self.WO.device}"
-            raise ConfigError(told, "move one with .to()")
+            what = f"x is {values.dtype} on {values.device}, the layer {self.WO.dtype} on {self.WO.device}"
+            raise ConfigError(what, "move one with .to()")
         self._tell_of_another_measurement(values)
         return _Layer.apply(self, values, *(getattr(self, name) for name in PARAMETERS))
 
@@ -123,14 +123,14 @@ class LayoutEncoderLayer(torch.nn.Module):
         if self._warned or not measured:
             return
         self._warned = True
-        asked = {"batch": values.shape[0], "seq": values.shape[1]}
+        sizes = {"batch": values.shape[0], "seq": values.shape[1]}
         timed = vars(self.plan.timed)
-        other = [f"{name} {timed[name]}, not {size}" for name, size in asked.items() if timed[name] != size]  # fmt: skip
+        other = [f"{name} {timed[name]}, not {size}" for name, size in sizes.items() if timed[name] != size]  # fmt: skip
         if measured.get("device_type", values.device.type) != values.device.type:
             other.append(f"{measured.get('device')}, not {values.device.type}")
         if other:
-            told = f"the plan was measured for {'; '.join(other)}: results are right, it may not be the fastest"
-            warnings.warn(told, PlanWarning, stacklevel=3)
+            message = f"the plan was measured for {'; '.join(other)}: results are right, it may not be the fastest"
+            warnings.warn(message, PlanWarning, stacklevel=3)
 
 
 def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dropout: float, activation: str) -> None:

@@ -36,8 +36,8 @@ def solve_exact(given: Iterable[Relation]) -> dict[str, str]:
     while open_axes:
         axis = min(open_axes, key=lambda each: (_joined_size(each, tables), each))
         if _joined_size(axis, tables) > LARGEST:
-            told = f"the choice of {list(domains)[axis]} would need a table of more than {LARGEST:.0e} times"
-            raise ConfigError(told, "measure fewer layouts")
+            what = f"the choice of {list(domains)[axis]} would need a table of more than {LARGEST:.0e} times"
+            raise ConfigError(what, "measure fewer layouts")
         joined: Times = sum(_on(axis, tables), np.zeros(()))
         eliminated[axis] = joined
         tables = [*(each for each in tables if each.shape[axis] == 1), joined.min(axis, keepdims=True)]
@@ -58,11 +58,11 @@ def _times(relation: Relation, domains: Mapping[str, list[str]]) -> Times:
 
 def _on(axis: int, tables: Sequence[Times]) -> list[Times]:
     """The tables that depend on a variable."""
-    return [each for each in tables if each.shape[axis] > 1]
+    return [table for table in tables if table.shape[axis] > 1]
 
 
 def _joined_size(axis: int, tables: Sequence[Times]) -> int:
-    return prod(np.broadcast_shapes(*(each.shape for each in _on(axis, tables))))
+    return prod(np.broadcast_shapes(*(table.shape for table in _on(axis, tables))))
 
 
 def _read_back(eliminated: dict[int, Times], domains: Mapping[str, list[str]]) -> dict[str, str]:
@@ -70,6 +70,6 @@ def _read_back(eliminated: dict[int, Times], domains: Mapping[str, list[str]]) -
     chosen = [0] * len(domains)
     for axis, times in reversed(eliminated.items()):
         places = (place if length > 1 else 0 for place, length in zip(chosen, times.shape, strict=True))
-        column = times[tuple(slice(None) if each == axis else place for each, place in enumerate(places))]
+        column = times[tuple(slice(None) if dimension == axis else place for dimension, place in enumerate(places))]
         chosen[axis] = int(np.argmin(column))
     return {name: layouts[place] for (name, layouts), place in zip(domains.items(), chosen, strict=True)}

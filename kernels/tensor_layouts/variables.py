@@ -68,9 +68,9 @@ def _laid(tensor: str, chosen: str) -> str:
 @cache
 def domain(variable: str) -> tuple[str, ...]:
     """Every layout of a variable; in a stack, each part is in one piece."""
-    every = ("".join(letters) for letters in permutations(LETTERS[variable]))
+    orders = ("".join(letters) for letters in permutations(LETTERS[variable]))
     stacked = variable != "WKQV" and STACK in LETTERS[variable]
-    return tuple(layout for layout in every if layout[0] == STACK or not stacked)
+    return tuple(layout for layout in orders if layout[0] == STACK or not stacked)
 
 
 @cache
@@ -81,8 +81,8 @@ def rows_of(operator: Operator) -> tuple[Choice, ...]:
         fused = operator.kernel in ("sdpa", "sdpa_bwd")
         domains = (SDPA_STACKS if fused and name == "KKQQVV" else domain(name) for name in names)
         return tuple(product(*domains))
-    found = (choice_of(operator, layouts) for layouts in gemm_layouts(operator))
-    return tuple(sorted({row for row in found if row is not None}))
+    choices = (choice_of(operator, layouts) for layouts in gemm_layouts(operator))
+    return tuple(sorted({row for row in choices if row is not None}))
 
 
 def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
@@ -96,9 +96,9 @@ def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
     chosen: dict[str, str] = {}
     for tensor, layout in layouts.items():
         stack = STACK if tensor in SLICES else ""
-        own = stack + (layout.replace("k", "j") if stack else layout)
+        decided = stack + (layout.replace("k", "j") if stack else layout)
         name = variable_of(tensor)
-        if chosen.setdefault(name, own) != own or own not in domain(name):
+        if chosen.setdefault(name, decided) != decided or decided not in domain(name):
             return None
     return tuple(chosen[name] for name in names)
 
@@ -123,8 +123,8 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
     wrong = [name for name in names if layouts.get(name) not in domain(name)]
     for name in wrong:
         is_none = f"{quoted(layouts.get(name))} is no layout of {name}"
-        told = is_none if name in layouts else f"the layout of {name} is missing"
-        yield Problem(told, advice=f"one of {_some(domain(name))}")
+        what = is_none if name in layouts else f"the layout of {name} is missing"
+        yield Problem(what, advice=f"one of {_some(domain(name))}")
     if wrong:
         return
     for operator in (o for o in LAYERS[attention] if o.einsum):
