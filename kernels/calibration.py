@@ -16,8 +16,7 @@ from amped.kernels.link_fit import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import Array, Samples, family_of, grouped, measured_time, predicted, samples
 from amped.kernels.results import Result, usual_rate
-from amped.kernels.specs import FAMILIES, Record, sentinel
-from amped.kernels.unfused_costs import work_of
+from amped.kernels.specs import FAMILIES, Record, sentinel, work_of
 
 # A processor distributes no tiles to cores.
 PROCESSOR = {

@@ -81,8 +81,8 @@ def compared(
         for record, measured, time in zip(s.records, s.times, times, strict=True):
             beyond = ("extrapolated",) if fitted_on and outside(hull, record) else ()
             flags = (*record.get("flags", ()), *beyond)
-            points.append(Point(name_of(record), record["kernel"], s.family, stratum_of(record, device), float(measured),
-                                float(time), flags))  # fmt: skip
+            points.append(Point(name=name_of(record), kernel=record["kernel"], family=s.family, flags=flags,
+                                stratum=stratum_of(record, device), measured=float(measured), predicted=float(time)))  # fmt: skip
     records = [r for r in result["records"] if r["kernel"] in FAMILIES]
     left_out = [family_of(r) for r in records if r["kernel"] not in TIMED]
     left_out += ["kernels that this amped does not know"] * (len(result["records"]) - len(records))
@@ -103,8 +103,11 @@ def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
     """The accuracy of some points."""
     errors, measured = np.array([p.error for p in points]), np.array([p.measured for p in points])
     size = np.abs(errors)
-    return Accuracy(family, name, len(points), float(size.mean()), float(errors.mean()), float(np.percentile(size, 90)),
-                    float(size.max()), float(np.average(size, weights=measured)), _r_squared(points))  # fmt: skip
+    return Accuracy(
+        family=family, name=name, count=len(points), mape=float(size.mean()), bias=float(errors.mean()),
+        p90=float(np.percentile(size, 90)), largest=float(size.max()),
+        time_weighted=float(np.average(size, weights=measured)), r_squared=_r_squared(points),
+    )  # fmt: skip
 
 
 def _r_squared(points: Sequence[Point]) -> float | None:

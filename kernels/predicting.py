@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from amped.kernels.formats import FORMATS
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import FAMILIES, Record, masked
-from amped.kernels.unfused_costs import work_of
+from amped.kernels.specs import FAMILIES, Record, masked, work_of
 from amped.theory.language.catalogue import catalogue
 from amped.theory.nouns import kernel_work
 from amped.theory.nouns.kernel_work import Traffic

@@ -56,9 +56,9 @@ def _combinations(row: Mapping[str, Sequence[Any]], dtype: str) -> Iterator[Kern
         sizes: dict[str, Any] = {}
         for name, value in zip(row, values, strict=True):
             sizes |= zip(name.split(","), value, strict=True) if "," in name else {name: value}
-        if "bytes" in sizes:
+        if "bytes" in sizes:  # of a streaming kernel
             sizes |= {"rows": sizes.pop("bytes") // (WIDE * FORMATS[dtype].bytes), "columns": WIDE}
-        yield spec(dtype=dtype, **sizes)
+        yield spec(**{"dtype": dtype, **sizes})
 
 
 def _layer(
@@ -69,22 +69,15 @@ def _layer(
         for h in hidden:
             f = inner or 4 * h
             for n, k in ((3 * h, h), (h, h), (f, h), (h, f)):
-                for layout, shape in (("TN", (t, n, k)), ("NN", (t, k, n)), ("NT", (n, k, t))):
-                    yield _gemm(dtype, *shape, layout=layout)
-        yield _gemm(dtype, t, vocabulary, hidden[0])
+                yield spec("gemm", dtype, m=t, n=n, k=k, layout="TN")
+                yield spec("gemm", dtype, m=t, n=k, k=n, layout="NN")
+                yield spec("gemm", dtype, m=n, n=k, k=t, layout="NT")
+        yield spec("gemm", dtype, m=t, n=vocabulary, k=hidden[0])
 
 
-def _gemm(dtype: str, m: int, n: int, k: int, kernel: str = "gemm", **more: Any) -> KernelSpec:
-    """A product of m × k with k × n."""
-    return spec(kernel, dtype, m=m, n=n, k=k, **more)
-
-
-def fp8() -> Iterator[KernelSpec]:
+def fp8() -> list[KernelSpec]:
     """Products in fp8 and the casts before them, for GPUs that multiply fp8."""
-    for h, t in product((4096, 8192), (2048, 8192)):
-        for n, k in ((3 * h, h), (h, h), (4 * h, h), (h, 4 * h)):
-            yield _gemm("float8_e4m3fn", t, n, k, kernel="fp8_gemm")
-        yield spec("fp8_cast", "bfloat16", rows=t, columns=h)
+    return list(_listed("fp8", "cuda", ""))
 
 
 def collectives(ranks: int, device: str) -> Iterator[KernelSpec]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.tensor_layouts.conversion import SAME, from_state, torch_layer
 from amped.kernels.tensor_layouts.fused import Choices, kernels_on
 from amped.kernels.tensor_layouts.plan import Plan, row_major
-from amped.kernels.tensor_layouts.spec import INPUT_ONLY, LAYERS, LETTERS
+from amped.kernels.tensor_layouts.spec import INPUT_ONLY, LAYER, LAYERS, LETTERS
 from amped.kernels.tensor_layouts.tensors import Tensor, logical, stored
 from amped.kernels.tensor_layouts.workspace import Workspace
 from amped.kernels.torch_import import torch
@@ -23,6 +23,10 @@ PASSES = {
     attention: tuple(tuple(o for o in operators if o.forward is forward) for forward in (True, False))
     for attention, operators in LAYERS.items()
 }
+# torch stacks queries, keys, values; the layer stacks keys, queries, values.
+SWAP = [1, 0, 2]
+SAME: Mapping[str, str] = LAYER["names_in_torch"]
+IN_WEIGHT, IN_BIAS, OUT_WEIGHT = "self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight"
 
 
 class PlanWarning(UserWarning):
@@ -149,6 +153,24 @@ def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dro
         problems.append(f"dropout {dropout} is not in [0, 1)")
     if problems:
         raise ConfigError("; ".join(problems), "make a plan for this layer: amped layouts bench, amped layouts select")
+
+
+def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
+    """Logical parameters from torch's; row h·p + place of a projection is the given place of head h."""
+    heads, width = dimensions.heads, dimensions.hidden
+    values = {name: state[key] for name, key in SAME.items()}
+    stacked = state[IN_WEIGHT].view(3, heads, width // heads, width)[SWAP]
+    values["WKQV"] = stacked.permute(0, 2, 1, 3)
+    values["BKQV"] = state[IN_BIAS].view(3, heads, width // heads)[SWAP].permute(0, 2, 1)
+    values["WO"] = state[OUT_WEIGHT].view(width, heads, width // heads).permute(2, 1, 0)
+    return values
+
+
+def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
+    """Torch's layer of these sizes."""
+    return torch.nn.TransformerEncoderLayer(
+        dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more
+    )
 
 
 def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:

@@ -8,17 +8,46 @@ Intelligence 113, 1999).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
-from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, layouts_seen
+from amped.kernels.tensor_layouts.graph import (
+    InfeasibleError,
+    Relation,
+    consistent,
+    layouts_seen,
+    lower_bound,
+    relations,
+    time_of,
+)
+from amped.kernels.tensor_layouts.plan import Plan
+from amped.kernels.tensor_layouts.spec import LAYERS
+from amped.kernels.tensor_layouts.table import Table
 
 LARGEST = 5e7
 # Times with a dimension for each variable, which has length one if they do not depend on the variable.
 Times = NDArray[np.float64]
+
+
+def select(table: Table, attention: str = "explicit", batch: int = 0) -> Plan:
+    """The fastest plan by measured times; `batch` gives a number of sequences that was not timed.
+
+    Raises:
+        InfeasibleError: with the operator for which no row fits.
+    """
+    given = relations(table, LAYERS[attention])
+    layouts = solve_exact(given)
+    rows = {r.name: table.times(r.name)[tuple(layouts[name] for name in r.variables)] for r in given}
+    return Plan(
+        dimensions=replace(table.dimensions, batch=batch or table.dimensions.batch), layouts=layouts, attention=attention,
+        strategy="exact", operators={name: {part: row[part] for part in ("impl", "time_us")} for name, row in rows.items()},
+        predicted_us=time_of(given, layouts), lower_bound_us=lower_bound(given),
+        measured={**table.measured, "dimensions": vars(table.dimensions)},
+    )  # fmt: skip
 
 
 def solve_exact(given: Iterable[Relation]) -> dict[str, str]:

@@ -7,10 +7,9 @@ import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.tensor_layouts.exact import solve_exact
+from amped.kernels.tensor_layouts.exact import select, solve_exact
 from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, lower_bound, relations, time_of
 from amped.kernels.tensor_layouts.plan import Plan, read_plan, row_major, shipped_plans, write_plan, written
-from amped.kernels.tensor_layouts.select import select
 from amped.kernels.tensor_layouts.spec import ENCODER, LAYERS
 from amped.kernels.tensor_layouts.table import Table, read_table
 from amped.kernels.tensor_layouts.variables import ROW_MAJOR, domain
