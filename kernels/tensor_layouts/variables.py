@@ -127,8 +127,9 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
         yield Problem(what, advice=f"one of {_some(domain(name))}")
     if wrong:
         return
+    chosen = {name: str(layouts[name]) for name in names}
     for operator in (o for o in LAYERS[attention] if o.einsum):
-        a, b, c = laid = [layout_of(name, {n: str(layouts[n]) for n in names}) for name in operator.tensors]
+        a, b, c = laid = [layout_of(name, chosen) for name in operator.tensors]
         if not is_one_gemm(operator.einsum, laid):
             yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
 
