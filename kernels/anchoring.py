@@ -80,12 +80,12 @@ def own(s: Shape, device: str, make: Callable[..., Any]) -> Layer:
     try:
         module = make(**asdict(s), head_dimension=s.head_dimension, device=device)
     except Exception as error:
-        told = f"{make.__name__} fails: {type(error).__name__}: {error}"
-        raise ConfigError(told, "it takes the sizes by name: **sizes") from error
+        what = f"{make.__name__} fails: {type(error).__name__}: {error}"
+        raise ConfigError(what, "it takes the sizes by name: **sizes") from error
     parameters = list(module.parameters()) if hasattr(module, "parameters") else []
     if not parameters or not callable(module):
-        told = f"{make.__name__} made no module with parameters but {type(module).__name__}"
-        raise ConfigError(told, "return a torch.nn.Module")
+        what = f"{make.__name__} made no module with parameters but {type(module).__name__}"
+        raise ConfigError(what, "return a torch.nn.Module")
     x, dy = dense_layer.inputs(s, device)
     return Layer(module, parameters, x.requires_grad_(), dy)
 
@@ -105,9 +105,9 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
         raise ConfigError(f"the layer cannot be trained: {told_of(error)}", advice) from error
     times = {name: timing.best(timer.device) for name, timing in timings.items()}
     return {
-        "updated_parameters": sum(each.numel() for each in layer.parameters), "seconds": times,
+        "updated_parameters": sum(parameter.numel() for parameter in layer.parameters), "seconds": times,
         "spread": {name: timing.as_plain() for name, timing in timings.items()},
-        "parts": {name: {kind: share * times[name] for kind, share in own.items()} for name, own in shares.items()},
+        "parts": {name: {kind: share * times[name] for kind, share in parts.items()} for name, parts in shares.items()},
         "host_seconds": 0.0 if timer.device == "cpu" else timer.dispatched(calls[0], in_a_row=1).min,
     }  # fmt: skip
 
@@ -120,8 +120,8 @@ def _parts(layer: Layer) -> tuple[Call, ...]:
     def forward() -> None:
         left["y"] = y = layer.forward(layer.x)
         if getattr(y, "shape", None) != layer.x.shape:
-            told = tuple(y.shape) if hasattr(y, "shape") else type(y).__name__
-            raise ConfigError(f"the layer makes {told} of {tuple(layer.x.shape)}", "return the output alone")
+            output = tuple(y.shape) if hasattr(y, "shape") else type(y).__name__
+            raise ConfigError(f"the layer makes {output} of {tuple(layer.x.shape)}", "return the output alone")
 
     def step() -> None:
         optimizer.step()
@@ -132,7 +132,7 @@ def _parts(layer: Layer) -> tuple[Call, ...]:
 
 def _shares(calls: tuple[Call, ...], place: int, device: str) -> dict[str, float]:
     """The share of a pass that products, fused attention and all else take, from the least time of each of its kernels."""
-    found = dict[str, float]()
+    least_times = dict[str, float]()
     for _ in range(PROFILED):
         for call in calls[:place]:
             call()
@@ -141,11 +141,11 @@ def _shares(calls: tuple[Call, ...], place: int, device: str) -> dict[str, float
             if device == "cuda":
                 torch.cuda.synchronize()
         for name, seconds in _kernels(profiled, device):
-            found[name] = min(seconds, found.get(name, seconds))
+            least_times[name] = min(seconds, least_times.get(name, seconds))
         for call in calls[place + 1 :]:
             call()
     times = dict.fromkeys(("rest", *NAMED), 0.0)
-    for name, seconds in found.items():
+    for name, seconds in least_times.items():
         times[kind_of(name)] += seconds
     return {kind: seconds / sum(times.values()) for kind, seconds in times.items()}
 
@@ -168,8 +168,8 @@ def _profiler(device: str) -> Any:
 
 def kind_of(name: str) -> str:
     """Whether a kernel with this name is a product, an attention, or something else."""
-    found = (kind for kind, words in NAMED.items() if any(word in name.lower() for word in words))
-    return next(found, "rest")
+    kinds = (kind for kind, words in NAMED.items() if any(word in name.lower() for word in words))
+    return next(kinds, "rest")
 
 
 def rows_of(
@@ -197,7 +197,7 @@ def rows_of(
 
 
 def content_of(
-    found: Mapping[str, Any],
+    measurements: Mapping[str, Any],
     fresh: Result,
     settings: Mapping[str, Any],
     device: tuple[str, Mapping[str, Any]],
@@ -213,6 +213,6 @@ def content_of(
         "accelerator": device[0],
         "module": module,
         "settings": dict(settings),
-        **found,
+        **measurements,
         "rows": device[1],
     }

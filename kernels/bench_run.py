@@ -63,16 +63,16 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
     dtype = chosen_format(request.dtype, device)
     budget = request.budget if request.budget is not None else BUDGETS[device]
     result = _begun(request, prepared(device, request.threads, request.version, budget, request.command))
-    wanted = _wanted(request, device, dtype, result)
+    kernels = _wanted(request, device, dtype, result)
     done = {key_of(r) for r in result["records"]}
-    left = [each for each in wanted if each.key not in done]
+    left = [kernel for kernel in kernels if kernel.key not in done]
     result["skipped"] = []
-    save = _Saver(request.output, len(wanted), tell)
+    save = _Saver(request.output, len(kernels), tell)
     try:
         cap, rounds = ROUNDS[device]
         rounds = MOST_ROUNDS if request.budget is not None and device == "cpu" else rounds
-        known = [each for each in wanted if each.key in done]
-        Runner(result, timer_of(result), save, budget, cap, rounds=rounds).run(left, known)
+        done_before = [kernel for kernel in kernels if kernel.key in done]
+        Runner(result, timer_of(result), save, budget, cap, rounds=rounds).run(left, done_before)
         if request.ranks > 1 and not any(r["kernel"] in COLLECTIVES for r in result["records"]):
             _add_collectives(request.ranks, device, result, save)
     finally:
@@ -101,10 +101,10 @@ def refuse_crowded(threads: int, device: str) -> None:
     if threads < 1 or threads > cores:
         raise ConfigError(f"--threads {threads} is not possible: there are {cores} cores", "leave it out for 1")
     if device == "cpu" and threads > 1 and load is not None and load > cores / 2:
-        told = (
+        what = (
             f"the machine is busy (load {load:.1f} on {cores} cores), and {threads} threads would wait for one another"
         )
-        raise ConfigError(told, "measure with one thread, or when it is idle")
+        raise ConfigError(what, "measure with one thread, or when it is idle")
 
 
 @dataclass
@@ -149,6 +149,6 @@ def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> N
     specs = list(suites.collectives(ranks, device))
     save.total += len(specs)
     impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"
-    for each, timing in collective.timings(specs, ranks, device):
-        kept(result, each, timing if isinstance(timing, str) else record_of(each, impl, timing, result))
+    for kernel, timing in collective.timings(specs, ranks, device):
+        kept(result, kernel, timing if isinstance(timing, str) else record_of(kernel, impl, timing, result))
         save(result)

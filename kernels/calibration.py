@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amped.base.files import shipped_json
 from amped.kernels.error_groups import Stratum, strata
 from amped.kernels.fitting import FEWEST_RECORDS, Bounds, Columns, fitted
 from amped.kernels.formats import FORMATS
@@ -15,12 +16,8 @@ from amped.kernels.link_fit import CollectiveTime, Links, linked
 from amped.kernels.machine import Machine
 from amped.kernels.predicting import Array, Samples, family_of, grouped, measured_time, predicted, samples
 from amped.kernels.results import Result, usual_rate
-from amped.kernels.specs import FAMILIES, Record, sentinel
-from amped.kernels.unfused_costs import work_of
+from amped.kernels.specs import FAMILIES, Record, sentinel, work_of
 
-ABOVE_SPEC = 1.05
-# More bytes than the cache of a single core has.
-MOST_CACHED = 16e6
 # A processor distributes no tiles to cores.
 PROCESSOR = {
     "wave_quantization": 0.0,
@@ -75,52 +72,40 @@ def calibrated(
 
     A family with fewer than eight clean records keeps the defaults, and this is reported.
     """
-    found = Calibration(machine, defaults=dict(defaults))
+    calibration = Calibration(machine, defaults=dict(defaults))
     if machine.is_processor:
-        found.values |= PROCESSOR | {"exposed_operand_fraction": 1.0}
-    _launches(found, result)
+        calibration.values |= PROCESSOR | {"exposed_operand_fraction": 1.0}
+    _launches(calibration, result)
     clean = [r for r in result["records"] if not set(DOUBTFUL) & set(r.get("flags", ()))]
     by_kind = samples(_undisturbed(clean, result), result["settings"]["statistic"], result["device"]["kind"])
     for name, bounds in _families(result, machine):
-        own = [s for s in by_kind if s.family == name]
-        tell(f"{name}: {sum(map(len, own))} records")
-        _fit(found, name, own, bounds, result)
-    _link(found, result, collective_time)
-    return found
+        groups = [s for s in by_kind if s.family == name]
+        tell(f"{name}: {sum(map(len, groups))} records")
+        _fit(calibration, name, groups, bounds, result)
+    _link(calibration, result, collective_time)
+    return calibration
 
 
-def _link(found: Calibration, result: Result, collective_time: CollectiveTime | None) -> None:
+def _link(calibration: Calibration, result: Result, collective_time: CollectiveTime | None) -> None:
     """Adds the links from collectives, if there are enough of these."""
-    made = linked(result, collective_time) if collective_time is not None else None
-    if isinstance(made, str):
-        found.refused["collectives"] = made
-    elif made is not None:
-        found.network = made
-        found.strata += made.strata
+    network = linked(result, collective_time) if collective_time is not None else None
+    if isinstance(network, str):
+        calibration.refused["collectives"] = network
+    elif network is not None:
+        calibration.network = network
+        calibration.strata += network.strata
         # the measured latency of a step has both in it
-        found.values |= {"collective_overhead_time": 0.0, "inter_accelerator_ramp_bytes": 0.0}
+        calibration.values |= {"collective_overhead_time": 0.0, "inter_accelerator_ramp_bytes": 0.0}
 
 
 def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
     """The families in the order of their fits: later ones use the coefficients of earlier ones."""
-    processor = machine.is_processor
-    tiles: Bounds = (
-        {"gemm_ramp_rows": (0.0, 128.0), "cached_operand_bytes": (0.0, MOST_CACHED)} if processor
-        else {"medium_tile_efficiency": (0.5, 1.0), "small_tile_efficiency": (0.3, 1.0), "smallest_tile_efficiency": (0.2, 1.0)}
-    )  # fmt: skip
+    processor, limits = machine.is_processor, shipped_json("kernels", "fit_bounds.json")
     formats = dict.fromkeys(r["dtype"] for r in result["records"] if r["kernel"] in ("gemm", "fp8_gemm"))
-    streams: Bounds = {"memory_bandwidth_efficiency": (0.05, ABOVE_SPEC), "bandwidth_ramp_bytes": (0.0, 10e6)}
-    products = [
-        (f"products {dtype}", {FORMATS[dtype].sustained: (0.02, ABOVE_SPEC), "gemm_ramp_depth": (0.0, 1024.0), **tiles})
-        for dtype in formats
-    ]
-    rows: Bounds = {
-        "normalization_bandwidth_fraction": (0.05, ABOVE_SPEC),
-        **(_vector(result, machine) if processor else {}),
-    }
-    attention: Bounds = {"attention_forward_efficiency": (0.01, 1.0), "attention_backward_efficiency": (0.01, 1.0),
-                         "attention_ramp_length": (0.0, 4096.0)}  # fmt: skip
-    return [("streaming", streams), *products, ("row by row", rows), ("attention", attention)]
+    others = limits["products"] | limits["products of a processor" if processor else "tiles"]
+    products = [(f"products {dtype}", {FORMATS[dtype].sustained: limits["sustained"], **others}) for dtype in formats]
+    rows = limits["row by row"] | (_vector(result, machine) if processor else {})
+    return [("streaming", limits["streaming"]), *products, ("row by row", rows), ("attention", limits["attention"])]
 
 
 def _vector(result: Result, machine: Machine) -> Bounds:
@@ -134,22 +119,22 @@ def _vector(result: Result, machine: Machine) -> Bounds:
     return {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate), **functions, **drawing}
 
 
-def _launches(found: Calibration, result: Result) -> None:
+def _launches(calibration: Calibration, result: Result) -> None:
     """Adds the overheads of a call in a graph and of an eager call; on a processor both are equal."""
     statistic = result["settings"]["statistic"]
     times = {r["params"]["mode"]: measured_time(r, statistic) for r in result["records"] if r["kernel"] == "launch"}
     if "eager" in times:
-        found.values["kernel_launch_time"] = times["eager"]
-        found.values["kernel_overhead_time"] = times.get("graph", times["eager"])
+        calibration.values["kernel_launch_time"] = times["eager"]
+        calibration.values["kernel_overhead_time"] = times.get("graph", times["eager"])
 
 
 def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
     """For each family, the records on a quiet machine if these are enough; else all, converted to a quiet machine."""
     kept: list[Record] = []
-    for own in grouped([r for r in clean if r["kernel"] in FAMILIES], family_of).values():
-        quiet = [r for r in own if "throttled" not in r.get("flags", ())]
-        enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(own))
-        kept += quiet if enough else [_normalized(r, result) for r in own]
+    for family in grouped([r for r in clean if r["kernel"] in FAMILIES], family_of).values():
+        quiet = [r for r in family if "throttled" not in r.get("flags", ())]
+        enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(family))
+        kept += quiet if enough else [_normalized(r, result) for r in family]
     return kept
 
 
@@ -169,27 +154,27 @@ def _normalized(record: Record, result: Result) -> Record:
     return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
 
 
-def _fit(found: Calibration, name: str, own: Sequence[Samples], bounds: Bounds, result: Result) -> None:
-    count = sum(map(len, own))
+def _fit(calibration: Calibration, name: str, groups: Sequence[Samples], bounds: Bounds, result: Result) -> None:
+    count = sum(map(len, groups))
     if count < FEWEST_RECORDS:
         if count:
-            found.refused[name] = f"{count} clean records, and a fit needs {FEWEST_RECORDS}: the defaults stay"
+            calibration.refused[name] = f"{count} clean records, and a fit needs {FEWEST_RECORDS}: the defaults stay"
         return
-    bounds = {column: limits for column, limits in bounds.items() if column not in found.values}
-    base, times = found.coefficients, np.concatenate([s.times for s in own])
+    bounds = {column: limits for column, limits in bounds.items() if column not in calibration.values}
+    base, times = calibration.coefficients, np.concatenate([s.times for s in groups])
 
     def model(columns: Columns) -> Array:
-        parts = [np.atleast_2d(predicted(s, {**base, **columns}, found.machine)) for s in own]
+        parts = [np.atleast_2d(predicted(s, {**base, **columns}, calibration.machine)) for s in groups]
         rows = max(map(len, parts))
-        return np.concatenate([np.broadcast_to(p, (rows, len(s))) for p, s in zip(parts, own, strict=True)], axis=1)
+        return np.concatenate([np.broadcast_to(p, (rows, len(s))) for p, s in zip(parts, groups, strict=True)], axis=1)
 
-    told = fitted(model, times, bounds)
-    found.values |= told.values
-    found.fitted += list(told.values)
-    records = [r for s in own for r in s.records]
-    found.strata += strata(name, records, told, result["device"]["kind"])
+    fit = fitted(model, times, bounds)
+    calibration.values |= fit.values
+    calibration.fitted += list(fit.values)
+    records = [r for s in groups for r in s.records]
+    calibration.strata += strata(name, records, fit, result["device"]["kind"])
     if name.startswith("products"):
-        found.layouts |= layouts(records, told.errors)
+        calibration.layouts |= layouts(records, fit.errors)
 
 
 def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
@@ -199,9 +184,9 @@ def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
     return {name: float(np.exp(mean - means["TN"])) for name, mean in means.items()} if "TN" in means else {}
 
 
-def as_json(found: Calibration) -> dict[str, Any]:
+def as_json(calibration: Calibration) -> dict[str, Any]:
     """The calibration in the form that the result file keeps."""
     return {
-        "machine": found.machine.name, "coefficients": found.values, "refused": found.refused, "layout": found.layouts,
-        "errors": [vars(s) for s in found.strata], "network": found.network and found.network.as_plain(),
+        "machine": calibration.machine.name, "coefficients": calibration.values, "refused": calibration.refused, "layout": calibration.layouts,
+        "errors": [vars(s) for s in calibration.strata], "network": calibration.network and calibration.network.as_plain(),
     }  # fmt: skip

@@ -48,9 +48,9 @@ class Maker:
         """A function forward, or only its gradients by autograd, of those inputs that have one."""
         if not backward:
             return torch.no_grad()(lambda: function(*inputs)), name
-        y, wanted = function(*inputs), [each for each in inputs if each.requires_grad]
+        y, leaves = function(*inputs), [tensor for tensor in inputs if tensor.requires_grad]
         gradient, grad = self.normal(*y.shape), torch.autograd.grad
-        return (lambda: grad(y, wanted, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
+        return (lambda: grad(y, leaves, gradient, retain_graph=True, allow_unused=True)), f"{name}, autograd"
 
 
 def built(spec: KernelSpec, device: str) -> Made:

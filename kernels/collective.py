@@ -41,40 +41,40 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
     if not torch.distributed.is_available():
         raise ConfigError("this torch has no torch.distributed", "measure without --ranks")
     if device == "cuda" and torch.cuda.device_count() < ranks:
-        told = f"--ranks {ranks} needs as many GPUs, and there are {torch.cuda.device_count()}"
-        raise ConfigError(told, "choose fewer ranks, or --device cpu")
+        what = f"--ranks {ranks} needs as many GPUs, and there are {torch.cuda.device_count()}"
+        raise ConfigError(what, "choose fewer ranks, or --device cpu")
     context = multiprocessing.get_context(START)
-    found, port = context.Queue(), _free_port()
+    results, port = context.Queue(), _free_port()
     processes = [
-        context.Process(target=_worker, args=(rank, ranks, port, device, specs, found), daemon=True)
+        context.Process(target=_worker, args=(rank, ranks, port, device, specs, results), daemon=True)
         for rank in range(ranks)
     ]
     for process in processes:
         process.start()
     lost = ""
     try:
-        for each in specs:
-            got, lost = (lost, lost) if lost else _taken(found, processes)
-            yield each, got
+        for kernel in specs:
+            timing, lost = (lost, lost) if lost else _taken(results, processes)
+            yield kernel, timing
     finally:
         for process in processes:
             process.join(0.0 if lost else 1.0)
             process.terminate()
 
 
-def _taken(found: Any, processes: list[Any]) -> tuple[Timing | str, str]:
+def _taken(results: Any, processes: list[Any]) -> tuple[Timing | str, str]:
     """What the first process found, and why the processes are lost if they are: then no other size needs to wait."""
     until, last = time.monotonic() + MOST_WAIT, False
     while True:
         try:
-            return found.get(timeout=LOOK_EVERY), ""
+            return results.get(timeout=LOOK_EVERY), ""
         except queue.Empty:
             ended = [p.exitcode for p in processes if p.exitcode]
             if ended and not last:
                 until, last = min(until, time.monotonic() + LAST_WORDS), True
             if time.monotonic() > until:
-                told = f"a process ended with {ended[0]}" if ended else f"not done within {MOST_WAIT:.0f} s"
-                return told, told
+                reason = f"a process ended with {ended[0]}" if ended else f"not done within {MOST_WAIT:.0f} s"
+                return reason, reason
 
 
 def _free_port() -> int:
@@ -83,7 +83,7 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpec], found: Any) -> None:
+def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpec], results: Any) -> None:
     torch.set_num_threads(1)
     backend = "nccl" if device == "cuda" else "gloo"
     if device == "cuda":
@@ -96,18 +96,18 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
         timeout=timedelta(seconds=MOST_WAIT),
     )
     try:
-        for each in specs:
+        for kernel in specs:
             try:
-                timing: Timing | str = _timed(each, rank, device)
+                timing: Timing | str = _timed(kernel, rank, device)
             except RuntimeError as error:
                 timing = first_line(error)[:200]
             if rank == 0:
-                found.put(timing)
+                results.put(timing)
     finally:
         torch.distributed.destroy_process_group()
 
 
-def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
+def _timed(kernel: KernelSpec, rank: int, device: str) -> Timing:
 
     def first_one_s(number: int) -> int:
         """A number as the first process has it."""
@@ -116,8 +116,8 @@ def _timed(each: KernelSpec, rank: int, device: str) -> Timing:
         return int(shared.item())
 
     lapse = _gpu_lapse if device == "cuda" else _host_lapse
-    trips = 2 if each.kernel == "send_receive" else 1
-    return counted_together(_call(each, rank, device), lapse, first_one_s, WARM_TIME[device], trips)
+    trips = 2 if kernel.kernel == "send_receive" else 1
+    return counted_together(_call(kernel, rank, device), lapse, first_one_s, WARM_TIME[device], trips)
 
 
 def counted_together(
@@ -168,10 +168,10 @@ def _gpu_lapse(call: Call) -> float:
     return float(start.elapsed_time(end)) / 1e3 / ROW
 
 
-def _call(each: KernelSpec, rank: int, device: str) -> Call:
+def _call(kernel: KernelSpec, rank: int, device: str) -> Call:
     """A function for one call; `bytes` is the whole payload, as amped's own collectives count it."""
-    dist, ranks = torch.distributed, each.params["ranks"]
-    whole = torch.ones(max(ranks, each.params["bytes"] // 4 // ranks * ranks), device=device)
+    dist, ranks = torch.distributed, kernel.params["ranks"]
+    whole = torch.ones(max(ranks, kernel.params["bytes"] // 4 // ranks * ranks), device=device)
     part = torch.ones(len(whole) // ranks, device=device)
     into = torch.empty_like(whole)
 
@@ -190,4 +190,4 @@ def _call(each: KernelSpec, rank: int, device: str) -> Call:
         "all_to_all": lambda: dist.all_to_all_single(into, whole),
         "broadcast": lambda: dist.broadcast(whole, 0),
         "send_receive": send_receive,
-    }[each.kernel]
+    }[kernel.kernel]

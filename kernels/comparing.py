@@ -81,30 +81,33 @@ def compared(
         for record, measured, time in zip(s.records, s.times, times, strict=True):
             beyond = ("extrapolated",) if fitted_on and outside(hull, record) else ()
             flags = (*record.get("flags", ()), *beyond)
-            points.append(Point(name_of(record), record["kernel"], s.family, stratum_of(record, device), float(measured),
-                                float(time), flags))  # fmt: skip
-    known = [r for r in result["records"] if r["kernel"] in FAMILIES]
-    left_out = [family_of(r) for r in known if r["kernel"] not in TIMED]
-    left_out += ["kernels that this amped does not know"] * (len(result["records"]) - len(known))
+            points.append(Point(name=name_of(record), kernel=record["kernel"], family=s.family, flags=flags,
+                                stratum=stratum_of(record, device), measured=float(measured), predicted=float(time)))  # fmt: skip
+    records = [r for r in result["records"] if r["kernel"] in FAMILIES]
+    left_out = [family_of(r) for r in records if r["kernel"] not in TIMED]
+    left_out += ["kernels that this amped does not know"] * (len(result["records"]) - len(records))
     return Report(points, accuracies(points), Counter(left_out))
 
 
 def accuracies(points: Sequence[Point]) -> list[Accuracy]:
     """The accuracy of each family, and of each part of it."""
-    found = []
-    for family, own in grouped(points, lambda p: p.family).items():
-        parts = grouped(own, lambda p: p.stratum)
-        found.append(accuracy(family, "all", own))
-        found += [accuracy(family, part, some) for part, some in parts.items() if len(parts) > 1]
-    return found
+    rows = []
+    for family, of_family in grouped(points, lambda p: p.family).items():
+        parts = grouped(of_family, lambda p: p.stratum)
+        rows.append(accuracy(family, "all", of_family))
+        rows += [accuracy(family, part, some) for part, some in parts.items() if len(parts) > 1]
+    return rows
 
 
 def accuracy(family: str, name: str, points: Sequence[Point]) -> Accuracy:
     """The accuracy of some points."""
     errors, measured = np.array([p.error for p in points]), np.array([p.measured for p in points])
     size = np.abs(errors)
-    return Accuracy(family, name, len(points), float(size.mean()), float(errors.mean()), float(np.percentile(size, 90)),
-                    float(size.max()), float(np.average(size, weights=measured)), _r_squared(points))  # fmt: skip
+    return Accuracy(
+        family=family, name=name, count=len(points), mape=float(size.mean()), bias=float(errors.mean()),
+        p90=float(np.percentile(size, 90)), largest=float(size.max()),
+        time_weighted=float(np.average(size, weights=measured)), r_squared=_r_squared(points),
+    )  # fmt: skip
 
 
 def _r_squared(points: Sequence[Point]) -> float | None:
@@ -126,8 +129,8 @@ Hull = Mapping[str, Array]
 def hull_of(records: Sequence[Record]) -> Hull:
     """For each kernel, the least and the largest work and traffic that the fit has seen."""
     return {
-        kernel: np.sort([_size(r) for r in own], axis=0)[[0, -1]]
-        for kernel, own in grouped(records, lambda r: r["kernel"]).items()
+        kernel: np.sort([_size(r) for r in of_kernel], axis=0)[[0, -1]]
+        for kernel, of_kernel in grouped(records, lambda r: r["kernel"]).items()
     }
 
 
@@ -139,8 +142,8 @@ def outside(hull: Hull, record: Record) -> bool:
     """Whether a record is smaller or larger than all that the fit has seen of its kernel."""
     if record["kernel"] not in hull:
         return True
-    (least, most), own = hull[record["kernel"]], np.array(_size(record))
-    return bool(np.any(own < least / BEYOND) or np.any(own > most * BEYOND))
+    (least, most), size = hull[record["kernel"]], np.array(_size(record))
+    return bool(np.any(size < least / BEYOND) or np.any(size > most * BEYOND))
 
 
 def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
@@ -148,15 +151,15 @@ def drift(one: Result, two: Result) -> dict[str, tuple[float, int]]:
     times = {key_of(r): measured_time(r, one["settings"]["statistic"]) for r in one["records"]}
     both = [r for r in two["records"] if key_of(r) in times and r["kernel"] in FAMILIES]
 
-    def slower(own: Sequence[Record]) -> float:
-        ratios = [measured_time(r, two["settings"]["statistic"]) / times[key_of(r)] for r in own]
+    def slower(of_family: Sequence[Record]) -> float:
+        ratios = [measured_time(r, two["settings"]["statistic"]) / times[key_of(r)] for r in of_family]
         return math.exp(float(np.mean([*map(math.log, ratios)])))
 
-    return {family: (slower(own), len(own)) for family, own in grouped(both, family_of).items()}
+    return {family: (slower(members), len(members)) for family, members in grouped(both, family_of).items()}
 
 
 def as_json(report: Report) -> dict[str, Any]:
     """The comparison as plain data for JSON."""
-    told = {"worst": report.worst, "points": report.points}
-    points = {name: [{**vars(p), "error": p.error} for p in own] for name, own in told.items()}
+    lists = {"worst": report.worst, "points": report.points}
+    points = {name: [{**vars(p), "error": p.error} for p in listed] for name, listed in lists.items()}
     return {"families": [vars(a) for a in report.families], **points, "left_out": dict(report.left_out)}

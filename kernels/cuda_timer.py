@@ -87,25 +87,25 @@ class CudaTimer:
         if graph is not None:
             call, count, launches = graph.replay, CAPTURED, Launches()
             estimate = self._warmed(call, cold, launches, warming)
-        wanted, found = repeated(estimate, cap), list[Lapse]()
-        while sum(lapse.covered for lapse in found) < wanted and len(found) < 2 * wanted:
-            found += self._row([call] * min(wanted, launches.in_a_row), cold, launches)
-        return _timing(found, count)
+        calls, lapses = repeated(estimate, cap), list[Lapse]()
+        while sum(lapse.covered for lapse in lapses) < calls and len(lapses) < 2 * calls:
+            lapses += self._row([call] * min(calls, launches.in_a_row), cold, launches)
+        return _timing(lapses, count)
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
         """Times calls in turns: the GPU sleeps before each one, for as long as the host needs to launch that one."""
-        every = [Launches() for _ in calls]
-        found: list[list[Lapse]] = []
+        launches_of = [Launches() for _ in calls]
+        turns: list[list[Lapse]] = []
         began = self.wall()
         for turn in range(2 + MOST):
-            found.append([])
-            for call, launches in zip(calls, every, strict=True):
-                found[-1] += self._row([call], False, launches)
+            turns.append([])
+            for call, launches in zip(calls, launches_of, strict=True):
+                turns[-1] += self._row([call], False, launches)
             if turn == 1:  # the first turn loads code, and the second one tells the host's time
-                found, began = [], self.wall()
-            elif len(found) >= FEWEST and self.wall() - began > cap * len(calls):
+                turns, began = [], self.wall()
+            elif len(turns) >= FEWEST and self.wall() - began > cap * len(calls):
                 break
-        return [_timing(own, 1) for own in zip(*found, strict=True)]
+        return [_timing(lapses, 1) for lapses in zip(*turns, strict=True)]
 
     def dispatched(self, call: Call, in_a_row: int = MOST) -> Timing:
         """The seconds that the host takes to launch a call: several in a row, as fast as possible.
@@ -202,13 +202,13 @@ def warmed_aside(cuda: Any, call: Call) -> Any:
     return side
 
 
-def _timing(found: Iterable[Lapse], count: int) -> Timing:
+def _timing(lapses: Iterable[Lapse], count: int) -> Timing:
     """The statistics of the calls that no launch was in; of all calls, and flagged, if there are no others.
 
     Raises:
         RuntimeError: if no call has an end after its start.
     """
-    ordered = [lapse for lapse in found if lapse.seconds >= 0]
+    ordered = [lapse for lapse in lapses if lapse.seconds >= 0]
     if not ordered:
         raise RuntimeError("the GPU's events are out of order: no call ended after its start")
     covered = [lapse for lapse in ordered if lapse.covered]

@@ -43,14 +43,14 @@ def _nvidia_smi(uuid: object) -> Properties:
     which = f"GPU-{uuid}" if uuid is not None else "0"
     command = ["nvidia-smi", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits", f"--id={which}"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-        driver, *numbers = (part.strip() for part in told.splitlines()[0].split(","))
+        output = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        driver, *numbers = (part.strip() for part in output.splitlines()[0].split(","))
         power, sm, memory, heat = map(_number, numbers)
     except (OSError, ValueError, IndexError, subprocess.SubprocessError):
         return {}
     clocks = {name: clock for name, clock in (("sm", sm), ("mem", memory)) if clock is not None}
-    found = {"driver": driver, "power_limit_w": power, "temperature_c": heat, "clock_mhz": clocks or None}
-    return {name: value for name, value in found.items() if value is not None}
+    properties = {"driver": driver, "power_limit_w": power, "temperature_c": heat, "clock_mhz": clocks or None}
+    return {name: value for name, value in properties.items() if value is not None}
 
 
 def _number(written: str) -> float | None:
@@ -63,8 +63,8 @@ def _number(written: str) -> float | None:
 
 def processor() -> str:
     """The name of the processor, as the system gives it."""
-    told = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo"))
-    return told or platform.processor() or platform.machine() or "CPU"
+    name = _found(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo"))
+    return name or platform.processor() or platform.machine() or "CPU"
 
 
 def name_of(kind: str) -> str:
@@ -73,11 +73,11 @@ def name_of(kind: str) -> str:
 
 
 def _cpu() -> Properties:
-    told = _read("/proc/cpuinfo")
+    description = _read("/proc/cpuinfo")
     name = processor()
-    flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", told) or "").split()
+    flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", description) or "").split()
     clock = _found(r"@ ([\d.]+)GHz", name)
-    megahertz = float(clock) * 1e3 if clock else float(_found(r"cpu MHz\s*:\s*([\d.]+)", told) or 0)
+    megahertz = float(clock) * 1e3 if clock else float(_found(r"cpu MHz\s*:\s*([\d.]+)", description) or 0)
     return {
         "kind": "cpu", "name": name, "cc": " ".join(f for f in flags if re.match(r"avx|amx|asimd|sve", f)),
         "l2_bytes": _largest_cache(), "mem_bytes": _memory(), "count": 1,

@@ -26,14 +26,14 @@ class Stratum:
     bias: float
 
 
-def strata(family: str, records: Sequence[Record], told: Fitted, device: str) -> list[Stratum]:
+def strata(family: str, records: Sequence[Record], fit: Fitted, device: str) -> list[Stratum]:
     """The errors of a family, of all its records and of each group."""
     names = [stratum_of(r, device) for r in records]
     chosen = {name: np.array(names) == name for name in dict.fromkeys(names)}
     chosen = {"all": np.ones(len(records), dtype=bool), **chosen}
-    means = (np.abs(told.errors), np.abs(told.held_out), told.errors)
+    means = (np.abs(fit.errors), np.abs(fit.held_out), fit.errors)
     return [
-        Stratum(family, name, int(mask.sum()), *(float(each[mask].mean()) for each in means))
+        Stratum(family, name, int(mask.sum()), *(float(errors[mask].mean()) for errors in means))
         for name, mask in chosen.items()
     ]
 

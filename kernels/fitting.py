@@ -79,12 +79,12 @@ def _evolved(model: Model, times: Array, bounds: Bounds, seen: Mask) -> dict[str
         mean: Array = np.mean(off[:, seen], axis=1)
         return mean
 
-    found = optimize.differential_evolution(
+    optimum = optimize.differential_evolution(
         losses, [(0.0, 1.0)] * len(bounds), strategy="currenttobest1bin", popsize=-(-MEMBERS // len(bounds)),
         maxiter=GENERATIONS, mutation=WEIGHTS, recombination=CROSSING, tol=AGREEMENT, rng=SEED, polish=False,
         updating="deferred", vectorized=True,
     )  # fmt: skip
-    return dict(zip(bounds, map(float, _within(found.x[None], bounds)[0]), strict=True))
+    return dict(zip(bounds, map(float, _within(optimum.x[None], bounds)[0]), strict=True))
 
 
 def _within(members: Array, bounds: Bounds) -> Array:

@@ -25,8 +25,8 @@ def refuse_impossible(of: Shape | Dimensions, heads_share_the_width: bool = True
     if heads_share_the_width and of.hidden % of.heads:
         divisors = (n for n in range(1, of.hidden + 1) if of.hidden % n == 0)
         best = sorted(divisors, key=lambda n: abs(n - of.heads))[:2]
-        told = f"hidden {of.hidden} is not divisible by {of.heads} heads"
-        raise ConfigError(told, f"--heads {' or '.join(map(str, sorted(best)))} would do")
+        what = f"hidden {of.hidden} is not divisible by {of.heads} heads"
+        raise ConfigError(what, f"--heads {' or '.join(map(str, sorted(best)))} would do")
 
 
 @dataclass(frozen=True)

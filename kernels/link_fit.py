@@ -59,8 +59,8 @@ class Links:
 
     def as_plain(self) -> dict[str, Any]:
         """The links as plain data."""
-        own = {name: value for name, value in asdict(self).items() if name != "strata"}
-        return own | {"bandwidth": self.bandwidth, "typical": self.typical}
+        fields = {name: value for name, value in asdict(self).items() if name != "strata"}
+        return fields | {"bandwidth": self.bandwidth, "typical": self.typical}
 
 
 def linked(result: Result, collective_time: CollectiveTime) -> Links | str | None:
@@ -71,14 +71,16 @@ def linked(result: Result, collective_time: CollectiveTime) -> Links | str | Non
     """
     records = [r for r in result["records"] if r["kernel"] in COLLECTIVES]
     groups = {kind: sorted((r for r in records if r["kernel"] == kind), key=_payload) for kind in COLLECTIVES}
-    groups = {kind: own for kind, own in groups.items() if len(own) >= FEWEST_SIZES}
-    used = [record for own in groups.values() for record in own]
+    groups = {kind: sizes for kind, sizes in groups.items() if len(sizes) >= FEWEST_SIZES}
+    used = [record for sizes in groups.values() for record in sizes]
     if len(used) < FEWEST_RECORDS:
         return f"{len(used)} records, and a fit needs {FEWEST_RECORDS}: the defaults stay" if records else None
-    told = {kind: _fitted(kind, own, result["settings"]["statistic"], collective_time) for kind, own in groups.items()}
-    whole = Fitted({}, *(np.concatenate([getattr(f, part) for f in told.values()]) for part in ("errors", "held_out")))
+    fits = {
+        kind: _fitted(kind, sizes, result["settings"]["statistic"], collective_time) for kind, sizes in groups.items()
+    }
+    whole = Fitted({}, *(np.concatenate([getattr(f, part) for f in fits.values()]) for part in ("errors", "held_out")))
     backend = str(used[0].get("impl", "")).rpartition(", ")[2] or "unknown"
-    latencies, rates = ({kind: f.values[name] for kind, f in told.items()} for name in ("latency", "rate"))
+    latencies, rates = ({kind: f.values[name] for kind, f in fits.items()} for name in ("latency", "rate"))
     errors = strata("collectives", used, whole, result["device"]["kind"])
     return Links(int(used[0]["params"]["ranks"]), backend, latencies, rates, errors)
 

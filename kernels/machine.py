@@ -55,13 +55,13 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU without a row.
     """
-    device, wanted = result["device"], named or accelerator_name(result)
-    has_row = named is not None or tables.has(ACCELERATORS, wanted)
+    device, name = result["device"], named or accelerator_name(result)
+    has_row = named is not None or tables.has(ACCELERATORS, name)
     if device["kind"] == "cpu" and named is None and not (known_ones and has_row):
         return _processor(result)
     if has_row:
-        return _of_row(tables, wanted)
-    near = did_you_mean(wanted, tables.names(ACCELERATORS))
+        return _of_row(tables, name)
+    near = did_you_mean(name, tables.names(ACCELERATORS))
     raise ConfigError(f"no row of {ACCELERATORS} is of {device['name']!r}", f"name one with --accelerator; {near}")
 
 
@@ -92,9 +92,9 @@ def _processor(result: Result) -> Machine:
     }
     copied = max((_rate(r, "bytes") for r in records if r["kernel"] == "copy"), default=0.0)
     peaks = {dtype: max(peak, rate) for dtype, rate in best.items() if rate}
-    for found, kernel, told in ((copied, "copy", "bandwidth"), (peaks, "product (gemm)", "peak")):
-        if not found:
-            raise ConfigError(f"the result has no {kernel}, and a processor's {told} is not known otherwise",
+    for amount, kernel, quantity in ((copied, "copy", "bandwidth"), (peaks, "product (gemm)", "peak")):
+        if not amount:
+            raise ConfigError(f"the result has no {kernel}, and a processor's {quantity} is not known otherwise",
                               "measure a suite with a longer --budget, not one kernel")  # fmt: skip
     return Machine(processor_name(result), False, peaks, peak or max(peaks.values()), copied, 1.0)
 

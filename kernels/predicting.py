@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from amped.kernels.formats import FORMATS
 from amped.kernels.machine import FLOPS_OF_A_MAC, Machine
-from amped.kernels.specs import FAMILIES, Record, masked
-from amped.kernels.unfused_costs import work_of
+from amped.kernels.specs import FAMILIES, Record, masked, work_of
 from amped.theory.language.catalogue import catalogue
 from amped.theory.nouns import kernel_work
 from amped.theory.nouns.kernel_work import Traffic
@@ -74,18 +73,22 @@ def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samp
     timed = [r for r in records if r["kernel"] in TIMED and r["params"].get("backend") != "math"]
     return [
         Samples(
-            family, own, operator(kind, phase, own, device), dtype, np.array([measured_time(r, statistic) for r in own])
+            family,
+            members,
+            operator(kind, phase, members, device),
+            dtype,
+            np.array([measured_time(r, statistic) for r in members]),
         )
-        for (family, kind, phase, dtype), own in grouped(timed, group).items()
+        for (family, kind, phase, dtype), members in grouped(timed, group).items()
     ]
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """The items by what a function says of each, in the order in which that is first said."""
-    found: dict[Key, list[Item]] = {}
+    groups: dict[Key, list[Item]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
@@ -117,7 +120,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
     head_ramp = c.get("attention_head_ramp", HEAD_RAMP)
-    known: dict[str, Any] = {
+    quantities: dict[str, Any] = {
         **neutral(), "vector_flop_rate": machine.vector_rate,
         "attention_backward_ramp_length": c["attention_ramp_length"],
         "kernel_head_ramp": head_ramp, "kernel_backward_head_ramp": c.get("attention_backward_head_ramp", head_ramp),
@@ -130,17 +133,17 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(FORMATS[dtype].bytes)),
     }  # fmt: skip
     energy = c.get("energy_of_operand_byte", 0.0)
-    known["operand_delivery_reciprocal"] = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
-    (made,) = _evaluated("kernel_rates", known)
+    quantities["operand_delivery_reciprocal"] = powered(energy, machine.power, machine.multipliers, 1.0, 1.0)  # type: ignore[no-untyped-call]
+    (made,) = _evaluated("kernel_rates", quantities)
     return made  # type: ignore[no-any-return]
 
 
-def _evaluated(name: str, known: dict[str, Any]) -> Any:
+def _evaluated(name: str, quantities: dict[str, Any]) -> Any:
     """A quantity that is known, or by its formula, which may need others; it is known then."""
-    if name not in known:
+    if name not in quantities:
         formula = catalogue()[name].formulas[0]
-        known[name] = formula.function(*(_evaluated(argument, known) for argument in formula.arguments))
-    return known[name]
+        quantities[name] = formula.function(*(_evaluated(argument, quantities) for argument in formula.arguments))
+    return quantities[name]
 
 
 def neutral() -> Coefficients:

@@ -46,7 +46,7 @@ def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]
     tracker.track_external(optimizer, *tensors)
     with tracker:
         step()
-    return float(sum(found["Total"] for found in tracker.get_tracker_snapshot("peak").values()))
+    return float(sum(snapshot["Total"] for snapshot in tracker.get_tracker_snapshot("peak").values()))
 
 
 def forget_peak(device: str) -> None:
@@ -66,9 +66,9 @@ def peak_bytes(device: str) -> float:
 def resident_bytes(most: bool = False) -> float:
     """The bytes of this process in memory, or the most that there were."""
     name = "VmHWM" if most else "VmRSS"
-    found = re.search(rf"{name}:\s*(\d+) kB", STATUS.read_text("utf-8")) if STATUS.exists() else None
-    if found:
-        return 1024.0 * int(found[1])
+    line = re.search(rf"{name}:\s*(\d+) kB", STATUS.read_text("utf-8")) if STATUS.exists() else None
+    if line:
+        return 1024.0 * int(line[1])
     import resource
 
     return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

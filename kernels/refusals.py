@@ -20,8 +20,8 @@ def refuse_unknown(name: str, known: Iterable[str], told: str) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error is that of a memory that is full: of Python, of a processor or of a GPU."""
-    told = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in told or "allocate memory" in told
+    message = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in message or "allocate memory" in message
 
 
 def first_line(error: BaseException) -> str:

@@ -49,8 +49,8 @@ def refuse_malformed(content: Mapping[str, Any], file: str) -> None:
     )
     if errors:
         advice = "the file is damaged or of another program; run `amped bench run` again"
-        found = [Problem(e.message[:200], e.json_path.removeprefix("$."), "") for e in errors[:MOST_PROBLEMS]]
-        raise FileError([*found[:-1], Problem(found[-1].what, found[-1].where, advice)], file=file)
+        problems = [Problem(e.message[:200], e.json_path.removeprefix("$."), "") for e in errors[:MOST_PROBLEMS]]
+        raise FileError([*problems[:-1], Problem(problems[-1].what, problems[-1].where, advice)], file=file)
 
 
 def write_result(path: Path, result: Result) -> Path:
@@ -64,16 +64,16 @@ def identity(records: Sequence[Record]) -> str:
     return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
 
 
-def refuse_other_machine(result: Mapping[str, Any], own: Mapping[str, Any], file: str) -> None:
+def refuse_other_machine(result: Mapping[str, Any], fresh: Mapping[str, Any], file: str) -> None:
     """Refuses to put measurements of two machines into one file.
 
     Raises:
         FileError: with all differences.
     """
     differing = [
-        Problem(f"{part}.{name} is {quoted(result[part].get(name))} there and {quoted(own[part].get(name))} here")
+        Problem(f"{part}.{name} is {quoted(result[part].get(name))} there and {quoted(fresh[part].get(name))} here")
         for part, name in SAME
-        if result[part].get(name) != own[part].get(name)
+        if result[part].get(name) != fresh[part].get(name)
     ]
     if differing:
         raise FileError(

@@ -32,22 +32,24 @@ OF_THE_ACCELERATOR = ("vector_flop_rate",)
 DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the one that served its accelerator."
 
 
-def base_row(tables: Tables, machine: str, known: bool) -> str:
+def base_row(tables: Tables, machine: str, in_table: bool) -> str:
     """The row that the machine has used until now: its own, its generation's, or the default."""
-    if not known:
+    if not in_table:
         return ANY_ACCELERATOR
     row = tables.row(ACCELERATORS, machine)
     words = str(row.columns.get("architecture") or "").split()
-    own = [row.columns.get(KERNELS), row.name, *row.ancestors, *words]
-    return next((str(n) for n in own if isinstance(n, str) and tables.has(KERNELS, n)), ANY_ACCELERATOR)
+    names = [row.columns.get(KERNELS), row.name, *row.ancestors, *words]
+    return next((str(n) for n in names if isinstance(n, str) and tables.has(KERNELS, n)), ANY_ACCELERATOR)
 
 
-def kernel_row(found: Calibration, result: Result, base: str, source: str) -> Row:
+def kernel_row(calibration: Calibration, result: Result, base: str, source: str) -> Row:
     """The row of kernel_efficiencies, with what was fitted to what, when, how, and how well."""
-    own = {name: as_written(name, value) for name, value in found.values.items() if name not in OF_THE_ACCELERATOR}
+    columns = {
+        name: as_written(name, value) for name, value in calibration.values.items() if name not in OF_THE_ACCELERATOR
+    }
     on = f"{len(result['records'])} kernels of {result['device']['name']}"
-    told = {"fitted": [name for name in found.fitted if name in own], "fitted_on": on}
-    return {"extends": base, **own, **_about(source, _notes(found), **told)}
+    origin = {"fitted": [name for name in calibration.fitted if name in columns], "fitted_on": on}
+    return {"extends": base, **columns, **_about(source, _notes(calibration), **origin)}
 
 
 def _about(source: str, notes: str, **more: Any) -> Row:
@@ -70,21 +72,21 @@ def source_of(result: Result, command: str, version: str) -> str:
             f"{driver}, {result['host'].get('threads')} threads, torch {software['torch']}")  # fmt: skip
 
 
-def _notes(found: Calibration) -> str:
-    told = [
+def _notes(calibration: Calibration) -> str:
+    errors = [
         f"{s.family} {s.train:.1%} ({s.held_out:.1%} held out, {s.count} records)"
-        for s in found.strata
+        for s in calibration.strata
         if s.name == "all"
     ]
-    refused = [f"{name}: {reason}" for name, reason in found.refused.items()]
-    return "; ".join([f"Mean absolute errors of the fit: {'; '.join(told) or 'nothing was fitted'}", *refused]) + "."
+    refused = [f"{name}: {reason}" for name, reason in calibration.refused.items()]
+    return "; ".join([f"Mean absolute errors of the fit: {'; '.join(errors) or 'nothing was fitted'}", *refused]) + "."
 
 
-def accelerator_row(found: Calibration, result: Result, source: str) -> Row:
+def accelerator_row(calibration: Calibration, result: Result, source: str) -> Row:
     """A row for a processor that no table has: its peaks from instructions and clock, its bandwidth from copies."""
-    machine = found.machine
+    machine = calibration.machine
     peaks = {FORMATS[dtype].peak: f"{peak / 1e9:.6g} GFLOP/s" for dtype, peak in machine.peaks.items()}
-    vector = found.values.get("vector_flop_rate", machine.vector_rate)
+    vector = calibration.values.get("vector_flop_rate", machine.vector_rate)
     return {
         "vendor": result["device"]["name"], "architecture": "CPU", **peaks,
         "vector_flop_rate": f"{vector / 1e9:.4g} GFLOP/s", "memory_bandwidth": f"{machine.bandwidth / 1e9:.4g} GB/s",
@@ -101,9 +103,9 @@ def network_name(machine: str, network: Links) -> str:
 
 def network_settings(network: Links) -> Row:
     """The parameters of an estimate for a network inside a node, by name."""
-    found = {"inter_accelerator_bandwidth": network.bandwidth, "inter_accelerator_latency": network.latencies[network.typical],
+    settings = {"inter_accelerator_bandwidth": network.bandwidth, "inter_accelerator_latency": network.latencies[network.typical],
              "inter_accelerator_efficiency": network.share(network.typical)}  # fmt: skip
-    return {name: as_written(name, value) for name, value in found.items()}
+    return {name: as_written(name, value) for name, value in settings.items()}
 
 
 def link_row(network: Links, source: str) -> Row:

@@ -76,10 +76,10 @@ class Runner:
         A neighbor that slows the processor down for minutes does not do so in every round, and the minimum ignores it.
         """
         self._began, self._before = self.clock(), self.result["wall_s"]
-        for number, each in enumerate(suite):
+        for number, kernel in enumerate(suite):
             if number % SENTINEL_EVERY == 0:
                 self._look_at_sentinel()
-            kept(self.result, each, self._reason_to_skip(each) or self._measurement(each))
+            kept(self.result, kernel, self._reason_to_skip(kernel) or self._measurement(kernel))
             self._advanced()
         for number in range(self.rounds - 1 if self.result["records"] else 0):
             if not self._repeated([*before, *suite], only_doubtful=number % 2 == 0):
@@ -89,11 +89,11 @@ class Runner:
     def _repeated(self, suite: Sequence[KernelSpec], only_doubtful: bool) -> bool:
         """Runs another round, of all kernels or of those slowed down or noisy; false if the budget is spent."""
         measured = {key_of(r): r for r in self.result["records"]}
-        known = [each for each in suite if each.key in measured]
-        for each in [e for e in known if measured[e.key]["flags"] or not only_doubtful]:
+        kernels = [kernel for kernel in suite if kernel.key in measured]
+        for kernel in [k for k in kernels if measured[k.key]["flags"] or not only_doubtful]:
             if self._left() < 4 * self.cap:
                 return False
-            record, fresh = measured[each.key], self._measurement(each)
+            record, fresh = measured[kernel.key], self._measurement(kernel)
             if isinstance(fresh, dict):
                 calls = record["time_s"]["n"] + fresh["time_s"]["n"]
                 if _better(fresh, record):
@@ -114,44 +114,44 @@ class Runner:
         """The seconds that are left of the budget."""
         return self.budget - self._spent() if self.budget is not None else float("inf")
 
-    def _measurement(self, each: KernelSpec) -> dict[str, Any] | str:
+    def _measurement(self, kernel: KernelSpec) -> dict[str, Any] | str:
         """The record of a kernel, or the reason why there is none."""
         device = self.timer.device
-        alone = each.kernel == "launch"  # the one kernel whose launches in a graph are what is asked
-        cold = not alone and (device == "cuda" or each.flop < INTENSE * each.bytes)
-        eager = device == "cuda" and alone and each.params["mode"] == "eager"
+        alone = kernel.kernel == "launch"  # the one kernel whose launches in a graph are what is asked
+        cold = not alone and (device == "cuda" or kernel.flop < INTENSE * kernel.bytes)
+        eager = device == "cuda" and alone and kernel.params["mode"] == "eager"
         try:
-            call, name = self.build(each, device)
+            call, name = self.build(kernel, device)
             timing = self.timer.dispatched(call) if eager else self.timer.measure(call, self.cap, cold, alone)
         except (RuntimeError, NotImplementedError, MemoryError, TypeError) as error:
             freed(device)
             return told_of(error)
-        return record_of(each, name, timing, self.result) | {"gemm_tflops_beside": self._beside(timing)}
+        return record_of(kernel, name, timing, self.result) | {"gemm_tflops_beside": self._beside(timing)}
 
-    def _reason_to_skip(self, each: KernelSpec) -> str:
+    def _reason_to_skip(self, kernel: KernelSpec) -> str:
         memory = self.result["device"].get("mem_bytes") or 0
-        if memory and TENSORS * each.bytes > MEMORY_SHARE * memory:
+        if memory and TENSORS * kernel.bytes > MEMORY_SHARE * memory:
             return "memory"
-        least = CALLS_OF_A_RECORD * self._expected(each) + self._filling * each.bytes
+        least = CALLS_OF_A_RECORD * self._expected(kernel) + self._filling * kernel.bytes
         return "budget" if least > self._left() else ""
 
-    def _expected(self, each: KernelSpec) -> float:
+    def _expected(self, kernel: KernelSpec) -> float:
         """The seconds of one call at the rates of the first sentinel."""
         first = self.result["sentinels"][0]
-        return float(max(each.flop / (first["gemm_tflops"] * 1e12), each.bytes / (first["copy_gbs"] * 1e9)))
+        return float(max(kernel.flop / (first["gemm_tflops"] * 1e12), kernel.bytes / (first["copy_gbs"] * 1e9)))
 
     def _look_at_sentinel(self) -> None:
         """Times a product and a copy that are always the same, to see whether clocks drift."""
         product, copy = sentinel(self.timer.device)
         rates = []
-        for each, work in ((product, product.flop), (copy, copy.bytes)):
+        for kernel, work in ((product, product.flop), (copy, copy.bytes)):
             began = self.clock()
-            call = self.build(each, self.timer.device)[0]
-            self._filling = (self.clock() - began) / each.bytes  # of the copy, which is last
+            call = self.build(kernel, self.timer.device)[0]
+            self._filling = (self.clock() - began) / kernel.bytes  # of the copy, which is last
             timing = self.timer.measure(call, self.cap / 2)
             rates.append(work / timing.best(self.timer.device))
-        own = {"at_s": self._before + self._spent(), "gemm_tflops": rates[0] / 1e12, "copy_gbs": rates[1] / 1e9}
-        self.result["sentinels"].append(own)
+        look = {"at_s": self._before + self._spent(), "gemm_tflops": rates[0] / 1e12, "copy_gbs": rates[1] / 1e9}
+        self.result["sentinels"].append(look)
 
     def _beside(self, timing: Timing) -> float:
         """The TFLOP/s of the sentinel's product beside a record, or at the last look at it."""
@@ -160,18 +160,18 @@ class Runner:
         return sentinel(self.timer.device)[0].flop / timing.beside / 1e12
 
 
-def kept(result: Result, each: KernelSpec, found: dict[str, Any] | str) -> None:
+def kept(result: Result, kernel: KernelSpec, outcome: dict[str, Any] | str) -> None:
     """Adds the record of a kernel to a result, or the reason why there is none."""
-    if isinstance(found, str):
-        result["skipped"].append({**vars(each), "reason": found})
+    if isinstance(outcome, str):
+        result["skipped"].append({**vars(kernel), "reason": outcome})
     else:
-        result["records"].append(found)
+        result["records"].append(outcome)
 
 
-def record_of(each: KernelSpec, impl: str, timing: Timing, result: Result) -> dict[str, Any]:
+def record_of(kernel: KernelSpec, impl: str, timing: Timing, result: Result) -> dict[str, Any]:
     """What a result keeps of the times of a kernel."""
     return {
-        **vars(each), "impl": impl, "flop": each.flop, "bytes": each.bytes, "time_s": timing.as_plain(),
+        **vars(kernel), "impl": impl, "flop": kernel.flop, "bytes": kernel.bytes, "time_s": timing.as_plain(),
         "flags": timing.flags(result["device"]["kind"]), "sentinel": len(result["sentinels"]) - 1,
     }  # fmt: skip
 

@@ -90,10 +90,10 @@ def _product(kind: str, **more: Any) -> Family:
     return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, product_work)
 
 
-def _rowwise(each: Traffic, in_any_format: Traffic = NONE, kind: str = "element_wise", **more: Any) -> Family:
+def _rowwise(entry: Traffic, in_any_format: Traffic = NONE, kind: str = "element_wise", **more: Any) -> Family:
     """A kernel that works on rows of columns, given by its work for an entry: of one byte, and of any format."""
     parameters = {"rows": None, "columns": None, **more}
-    return Family(kind, parameters, lambda p, w: each.of(entries(p), w) + in_any_format * entries(p))
+    return Family(kind, parameters, lambda p, w: entry.of(entries(p), w) + in_any_format * entries(p))
 
 
 def _both_passes(name: str, work: Work, **more: Any) -> dict[str, Family]:
@@ -190,6 +190,21 @@ def record_work(record: Record) -> Traffic:
     return FAMILIES[record["kernel"]].work(record["params"], FORMATS[record["dtype"]].bytes)
 
 
+# Tensors that pass through memory because torch has no single kernel, on every device and on processors. Source: what
+# torch 2.13 dispatches; a sparse loss only reads its rows, and drawing random numbers only writes.
+PASSES = {"swiglu": 5, "cross_entropy_backward": 4}
+ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gelu_dropout": 10}
+
+
+def work_of(record: Record, device: str) -> Traffic:
+    """The work of the measured call of a record on a device, with the traffic of what torch runs as several kernels."""
+    minimum = record_work(record)
+    passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
+    if passes is None:
+        return minimum
+    return minimum._replace(read=passes * FORMATS[record["dtype"]].bytes * entries(record["params"]) - minimum.written)
+
+
 def key_of(record: Record) -> tuple[Any, ...]:
     """What distinguishes the kernel of a record from others."""
     return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
@@ -203,10 +218,10 @@ def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
     """
     refuse_unknown(kernel, FAMILIES, f"there is no kernel {kernel!r}")
     refuse_unknown(dtype, MEASURED, f"{dtype!r} is no format that is measured")
-    known = FAMILIES[kernel].parameters
+    defaults = FAMILIES[kernel].parameters
     for name in sizes:
-        refuse_unknown(name, known, f"{kernel} has no dimension {name!r}")
-    params = {name: sizes.get(name, default) for name, default in known.items()}
+        refuse_unknown(name, defaults, f"{kernel} has no dimension {name!r}")
+    params = {name: sizes.get(name, default) for name, default in defaults.items()}
     missing = [name for name, value in params.items() if value is None]
     if missing:
         raise ConfigError(f"{kernel} needs {', '.join(missing)}", f'for example --size "{missing[0]}=1024, …"')
@@ -222,16 +237,16 @@ def sizes_of(written: str, kernel: str) -> dict[str, Any]:
     Raises:
         ConfigError: for a text that is not NAME=NUMBER, and for a dimension that is not positive.
     """
-    known = FAMILIES[kernel].parameters if kernel in FAMILIES else {}
-    found: dict[str, Any] = {}
+    defaults = FAMILIES[kernel].parameters if kernel in FAMILIES else {}
+    sizes: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in written.split(","))):
         name, equals, value = (text.strip() for text in part.partition("="))
         if not equals or not value:
             raise ConfigError(f"--size {part!r} is not NAME=VALUE", 'for example --size "m=4096, n=4096, k=4096"')
-        if name not in known:
+        if name not in defaults:
             name = ALIASES.get(name.lower(), name.lower())
-        found[name] = _value(name, value, known.get(name))
-    return found
+        sizes[name] = _value(name, value, defaults.get(name))
+    return sizes
 
 
 def _value(name: str, written: str, default: Any) -> Any:

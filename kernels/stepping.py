@@ -113,15 +113,15 @@ def logits_of(n: Network, p: dense_layer.Parameters, words: Any) -> Any:
     functional = dense_layer.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
-        own = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}
-        x = dense_layer.layer(x, own, shape, dense_layer.fused_attention)
+        layer_weights = {name.partition(".")[2]: weight for name, weight in p.items() if name.startswith(f"{i}.")}
+        x = dense_layer.layer(x, layer_weights, shape, dense_layer.fused_attention)
     x = functional.layer_norm(x, p["norm"].shape, p["norm"], None, dense_layer.EPSILON)
     return functional.linear(x, p.get("head", p["words"]))
 
 
-def loss_of(logits: Any, wanted: Any) -> Any:
+def loss_of(logits: Any, words: Any) -> Any:
     """The cross-entropy of logits, in fp32."""
-    return dense_layer.functional.cross_entropy(logits.flatten(0, -2).float(), wanted.reshape(-1))
+    return dense_layer.functional.cross_entropy(logits.flatten(0, -2).float(), words.reshape(-1))
 
 
 # It only serves to run every kernel once.

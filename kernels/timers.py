@@ -71,25 +71,25 @@ class CpuTimer:
         return first < SURELY_LONG and min(first, *trials) < SHORTEST
 
     def _turns(self, calls: Sequence[Call], cap: float, group: int, cold: bool) -> list[Timing]:
-        found: list[list[tuple[float, float]]] = [[] for _ in calls]
+        lists: list[list[tuple[float, float]]] = [[] for _ in calls]
         began = self.wall()
         for n in range(1, MOST + 1):
-            for call, times in zip(calls, found, strict=True):
+            for call, times in zip(calls, lists, strict=True):
                 times.append(self._once(call, group, cold, began + PATIENCE * cap))
             # without a reference, all calls are quiet
-            quiet = min(sum(beside <= QUIET * self.quietest for _, beside in times) for times in found)
+            quiet = min(sum(beside <= QUIET * self.quietest for _, beside in times) for times in lists)
             spent = self.wall() - began
             if (spent > cap and quiet >= FEWEST) or (spent > 3 * cap and n >= 2):
                 break
-        return [self._quiet(times) for times in found]
+        return [self._quiet(times) for times in lists]
 
-    def _quiet(self, found: list[tuple[float, float]]) -> Timing:
+    def _quiet(self, times: list[tuple[float, float]]) -> Timing:
         """The statistics of the calls with a fast reference."""
         if self.reference is None:
-            return Timing.of([seconds for seconds, _ in found])
-        least = min(beside for _, beside in found)
+            return Timing.of([seconds for seconds, _ in times])
+        least = min(beside for _, beside in times)
         limit = QUIET * (self.quietest if least <= QUIET * self.quietest else least)
-        return Timing.of([seconds for seconds, beside in found if beside <= limit], least)
+        return Timing.of([seconds for seconds, beside in times if beside <= limit], least)
 
     def _once(self, call: Call, group: int, cold: bool, until: float) -> tuple[float, float]:
         """The seconds of a call, and those of the slower reference before and after it."""

@@ -63,8 +63,8 @@ class Timing:
         """The reasons to doubt the record."""
         noisy = self.p90 > max(NOISY[device] * self.p10, self.p10 + CLOCK_ERROR[device])
         unsettled = noisy and self.min < TRUSTED * self.median
-        told = {"noisy": noisy, "unsettled": unsettled, "host_bound": self.host_bound}
-        return [flag for flag, holds in told.items() if holds]
+        reasons = {"noisy": noisy, "unsettled": unsettled, "host_bound": self.host_bound}
+        return [flag for flag, holds in reasons.items() if holds]
 
 
 def repeated(estimate: float, cap: float) -> int:

@@ -20,34 +20,34 @@ DEVICES = ("cpu", "cuda")
 NAMES = {short: name for name, known in FORMATS.items() for short in known.short}
 
 
-def chosen_device(wanted: str | None) -> str:
+def chosen_device(device: str | None) -> str:
     """The device to measure on: the given one, else a GPU if there is one.
 
     Raises:
         ConfigError: for an unknown device, and for a GPU if torch sees none.
     """
-    if wanted is not None:
-        refuse_unknown(wanted, DEVICES, f"--device {wanted!r} is not known")
+    if device is not None:
+        refuse_unknown(device, DEVICES, f"--device {device!r} is not known")
     has_gpu = bool(torch.cuda.is_available())
-    if wanted == "cuda" and not has_gpu:
+    if device == "cuda" and not has_gpu:
         built = getattr(torch.version, "cuda", None)
         reason = "torch sees none" if built else f"torch {torch.__version__} is built without CUDA"
         raise ConfigError(f"there is no GPU to measure on: {reason}", "measure with --device cpu")
-    return wanted or ("cuda" if has_gpu else "cpu")
+    return device or ("cuda" if has_gpu else "cpu")
 
 
-def chosen_format(wanted: str | None, device: str, allowed: Sequence[str] = TRAINED) -> str:
+def chosen_format(dtype: str | None, device: str, allowed: Sequence[str] = TRAINED) -> str:
     """The name of a format in torch; by default, bf16 on GPUs and fp32 on CPUs.
 
     Raises:
         ConfigError: for an unknown format, and for one that products on this device cannot have.
     """
-    name = NAMES.get(wanted or "", wanted or ("bfloat16" if device == "cuda" else "float32"))
+    name = NAMES.get(dtype or "", dtype or ("bfloat16" if device == "cuda" else "float32"))
     if name not in allowed:
         advice = (
             did_you_mean(name, allowed) or f"there are {', '.join(allowed)}; kernels of fp8 belong to the full suite"
         )
-        raise ConfigError(f"--dtype {wanted!r} is not supported", advice)
+        raise ConfigError(f"--dtype {dtype!r} is not supported", advice)
     _try_product(name, device)
     return name
 
@@ -57,8 +57,8 @@ def _try_product(name: str, device: str) -> None:
         tensor = torch.ones(2, 2, dtype=getattr(torch, name), device=device)
         torch.mm(tensor, tensor)
     except RuntimeError as error:
-        told = f"--dtype {name} is not supported on {device}: {first_line(error)}"
-        raise ConfigError(told, "choose another --dtype") from None
+        what = f"--dtype {name} is not supported on {device}: {first_line(error)}"
+        raise ConfigError(what, "choose another --dtype") from None
 
 
 def has_fp8(device: str) -> bool:

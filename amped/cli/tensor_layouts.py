@@ -86,8 +86,8 @@ def select(
         --batch -b N: Sequences to plan for, if fewer were timed.
         --attention: Scores in memory, or fused attention.
     """
+    from amped.kernels.tensor_layouts.exact import select as chosen
     from amped.kernels.tensor_layouts.plan import write_plan, written
-    from amped.kernels.tensor_layouts.select import select as chosen
     from amped.kernels.tensor_layouts.table import read_table
 
     options.refuse_existing(out, "-o")

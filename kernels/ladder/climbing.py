@@ -150,10 +150,10 @@ def _outcome(once: Call, p: layers.Parameters) -> tuple[Any, ...]:
 
 def _differences(once: Call, p: layers.Parameters, first: tuple[Any, ...]) -> tuple[float, float]:
     """How far the output, and the gradient that is furthest off, differ from those of the first rung, in norm."""
-    own = _outcome(once, p)
+    outcome = _outcome(once, p)
     off = [
         float((a.float() - b.float()).norm() / b.float().norm().clamp_min(1e-30))
-        for a, b in zip(own, first, strict=True)
+        for a, b in zip(outcome, first, strict=True)
     ]
     return off[0], max(off[1:])
 

@@ -48,8 +48,8 @@ def update(states: Collection[ScaleState]) -> None:
     scales = scale_for(ranges.amax(1), largest, before)
     inverses, ranges = 1.0 / scales, ranges.roll(1, 1)
     ranges.select(1, 0).zero_()
-    for state, *own in zip(states, aligned(scales), aligned(inverses), ranges.unbind(), strict=True):
-        state.scale, state.inverse, state.ranges = own
+    for state, *new_state in zip(states, aligned(scales), aligned(inverses), ranges.unbind(), strict=True):
+        state.scale, state.inverse, state.ranges = new_state
 
 
 def aligned(numbers: Any) -> tuple[Any, ...]:
@@ -61,8 +61,8 @@ def aligned(numbers: Any) -> tuple[Any, ...]:
 def scale_for(amax: Any, largest: float, before: Any) -> Any:
     """The scale that brings a range to the format's largest number; the scale before if there is no range."""
     amax = torch.as_tensor(amax, dtype=torch.float32)
-    found = (largest / amax).clamp(max=torch.finfo(torch.float32).max)
-    return torch.where(torch.isfinite(amax) & (amax > 0), found, torch.as_tensor(before, device=amax.device))
+    scale = (largest / amax).clamp(max=torch.finfo(torch.float32).max)
+    return torch.where(torch.isfinite(amax) & (amax > 0), scale, torch.as_tensor(before, device=amax.device))
 
 
 def refuse_illegal(left: Any, right: Any) -> None:
@@ -90,9 +90,9 @@ def scaled_product(left: Any, right: Any, inverses: tuple[Any, Any], dtype: Any,
     one, two = inverses
     out = torch.bfloat16 if dtype in (torch.bfloat16, torch.float16) else torch.float32
     inside = bias if bias is not None and bias.dtype == out == torch.bfloat16 else None
-    found = torch._scaled_mm(left, right, scale_a=one, scale_b=two, bias=inside, out_dtype=out, use_fast_accum=fast)
-    found = found.to(dtype)
-    return found if bias is inside else found + bias
+    product = torch._scaled_mm(left, right, scale_a=one, scale_b=two, bias=inside, out_dtype=out, use_fast_accum=fast)
+    product = product.to(dtype)
+    return product if bias is inside else product + bias
 
 
 class Float8:
@@ -128,9 +128,9 @@ class Float8:
 
         The scale is of its own range at first, and always if scaling is dynamic.
         """
-        known = self.states[kind]
-        chosen = self.delayed and name in known
-        state = known.setdefault(name, ScaleState(LARGEST[kind], HISTORY, x.device))
+        states = self.states[kind]
+        chosen = self.delayed and name in states
+        state = states.setdefault(name, ScaleState(LARGEST[kind], HISTORY, x.device))
         if not chosen:
             state.scale = scale_for(range_of(x), state.largest, state.scale)
             state.inverse = 1.0 / state.scale

@@ -63,5 +63,5 @@ def speedometer(once: Callable[[], object], laps: Laps, warm_up: int, passes: in
         once()
         marks.append(laps.mark())
     laps.settle()
-    each = [laps.between(before, after) for before, after in pairwise(marks)]
-    return Speed(laps.between(marks[0], marks[-1]) / passes, statistics.median(each), min(each))
+    times = [laps.between(before, after) for before, after in pairwise(marks)]
+    return Speed(laps.between(marks[0], marks[-1]) / passes, statistics.median(times), min(times))

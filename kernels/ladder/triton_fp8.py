@@ -36,11 +36,11 @@ def cast_both_ways(x: Tensor, scale: Tensor, largest: float, dtype: torch.dtype)
     """The matrix in fp8, in rows and transposed, and its largest entry."""
     x, (rows, columns) = x.contiguous(), x.shape
     straight, across = x.new_empty((rows, columns), dtype=dtype), x.new_empty((columns, rows), dtype=dtype)
-    found = x.new_zeros((), dtype=torch.float32)
+    largest_entry = x.new_zeros((), dtype=torch.float32)
     if x.numel():
         grid = (triton.cdiv(rows, _ROWS), triton.cdiv(columns, _COLUMNS))
         with torch.cuda.device_of(x):
             _cast_kernel[grid](
-                x, scale, straight, across, found, rows, columns, LARGEST=largest, ROWS=_ROWS, COLUMNS=_COLUMNS
+                x, scale, straight, across, largest_entry, rows, columns, LARGEST=largest, ROWS=_ROWS, COLUMNS=_COLUMNS
             )
-    return straight, across, found
+    return straight, across, largest_entry

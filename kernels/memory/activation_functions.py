@@ -198,11 +198,11 @@ def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
 
     There log|g| is concave, so that steps from the left never overshoot.
     """
-    wanted = torch.log((-output).clamp_min(_LAST))
-    x = function.tail_start(-wanted)
+    logarithm = torch.log((-output).clamp_min(_LAST))
+    x = function.tail_start(-logarithm)
     for _ in range(_NEWTON_STEPS):
         value = function.value(x)
-        x = x - (torch.log(-value) - wanted) * value / function.slope(x)
+        x = x - (torch.log(-value) - logarithm) * value / function.slope(x)
     return x
 
 

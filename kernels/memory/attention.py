@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
 from amped.kernels.dense_layer import FROM_HEADS, TO_HEADS
+from amped.kernels.memory.function import Function
 
 
 def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
@@ -23,16 +24,16 @@ def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
     return probabilities * kept * (1 / (1 - p) if p < 1 else 0.0)
 
 
-class _SoftmaxDropoutMatmul(torch.autograd.Function):
+class _SoftmaxDropoutMatmul(Function):
     """Gives the output and, if wanted, the weights of the values; it keeps softmax and mask."""
 
     @staticmethod
-    def forward(scores: Tensor, values: Tensor, p: float, wanted: bool) -> tuple[Tensor | None, ...]:
+    def forward(scores: Tensor, values: Tensor, p: float, with_weights: bool) -> tuple[Tensor | None, ...]:
         probabilities = torch.softmax(scores, -1)
         # its mask is drawn with the random numbers of `nn.functional.dropout`
         kept = torch.native_dropout(probabilities, p, True)[1] if p > 0 else None
         weights = _applied(probabilities, kept, p)
-        return weights @ values, weights if wanted else None, probabilities, kept
+        return weights @ values, weights if with_weights else None, probabilities, kept
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -119,8 +120,8 @@ class RecomputedAttention(nn.MultiheadAttention):
         scores = (q * math.sqrt(1 / self.head_dim)) @ k.transpose(-2, -1)
         for mask in _masks(key_padding_mask, attn_mask, scores):
             scores = scores + mask
-        found, weights, *_ = _SoftmaxDropoutMatmul.apply(scores, v, self.dropout, need_weights)
-        joined = found.permute(TO_HEADS[self.batch_first]).flatten(2)
+        attended_values, weights, *_ = _SoftmaxDropoutMatmul.apply(scores, v, self.dropout, need_weights)
+        joined = attended_values.permute(TO_HEADS[self.batch_first]).flatten(2)
         output = nn.functional.linear(joined, self.out_proj.weight, self.out_proj.bias)
         return output, weights.mean(1) if need_weights and average_attn_weights else weights
 
@@ -131,8 +132,8 @@ class RecomputedAttention(nn.MultiheadAttention):
             joined = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias)
             parts = joined.unflatten(-1, (3, self.num_heads, self.head_dim))
             return parts.permute(2, *(place + (place > 1) for place in order)).contiguous().unbind(0)
-        own = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        weights = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else own
+        projections = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else projections
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         products = map(nn.functional.linear, (query, key, value), weights, biases)
         return tuple(p.unflatten(-1, (self.num_heads, -1)).permute(order).contiguous() for p in products)

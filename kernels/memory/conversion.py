@@ -187,7 +187,7 @@ class _Work:
         measured = [(site, self._measured(site, times)) for site in self.found]
         joint = [(site, self._measured(site, times)) for site in self._together(measured)]
         joint = [(site, choice) for site, choice in joint if not choice.refused]
-        covered = {each.module for site, _ in joint for each in (site, *site.together)}
+        covered = {part.module for site, _ in joint for part in (site, *site.together)}
         return [pair for pair in measured if not pair[1].refused or pair[0].module not in covered] + joint
 
     def _measured(self, site: Site, times: dict[tuple[Any, ...], float]) -> Choice:

@@ -28,6 +28,7 @@ from amped.kernels.memory.activation_functions import (
     slope_of_output,
 )
 from amped.kernels.memory.bits import pack_bits, room_for_bits, unpack_bits
+from amped.kernels.memory.function import Function, is_observed
 from amped.kernels.memory.in_place_norm import widened
 from amped.kernels.memory.recompute import TORCH_FUNCTIONS
 
@@ -35,9 +36,6 @@ from amped.kernels.memory.recompute import TORCH_FUNCTIONS
 _BLOCK = 1 << 16
 
 
-@torch.library.custom_op(
-    "amped::activation_in_place", mutates_args=(), schema="(Tensor x, str name) -> (Tensor, Tensor)"
-)
 def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """The function's output, and `bits_kept` for each entry; the first bit is set for an input right of the minimum.
 
@@ -52,15 +50,17 @@ def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     return output, _packed(x, output, name)
 
 
-@activation_in_place.register_fake
+_FORWARD = torch.library.custom_op(
+    "amped::activation_in_place", activation_in_place, mutates_args=(),
+    schema="(Tensor x, str name) -> (Tensor, Tensor)",
+)  # fmt: skip
+
+
+@_FORWARD.register_fake
 def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), room_for_bits(x, bits_kept(name, x.dtype))
 
 
-@torch.library.custom_op(
-    "amped::activation_in_place_backward", mutates_args=(),
-    schema="(Tensor gradient, Tensor output, Tensor packed, str name) -> Tensor",
-)  # fmt: skip
 def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
     """The gradient of the input, from the output and the bits."""
     if kernels := _kernels(output):
@@ -72,7 +72,13 @@ def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tenso
     return result
 
 
-@activation_in_place_backward.register_fake
+_BACKWARD = torch.library.custom_op(
+    "amped::activation_in_place_backward", activation_in_place_backward, mutates_args=(),
+    schema="(Tensor gradient, Tensor output, Tensor packed, str name) -> Tensor",
+)  # fmt: skip
+
+
+@_BACKWARD.register_fake
 def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:  # noqa: ARG001
     return gradient.new_empty(output.shape)
 
@@ -109,15 +115,17 @@ def _slope(output: Tensor, packed: Tensor, name: str) -> Tensor:
 
 def _times_slope(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
     """The product with the slope: the derivative in both modes, as each output depends on its own input only."""
-    return torch.ops.amped.activation_in_place_backward(gradient, *ctx.saved_tensors, ctx.name), None
+    output, packed = ctx.saved_tensors
+    product = _BACKWARD if is_observed(gradient) else activation_in_place_backward
+    return product(gradient, output, packed, ctx.name), None
 
 
-class _InPlace(torch.autograd.Function):
+class _InPlace(Function):
     backward = staticmethod(once_differentiable(_times_slope))
 
     @staticmethod
     def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-        return torch.ops.amped.activation_in_place(x, name)
+        return (_FORWARD if is_observed(x) else activation_in_place)(x, name)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -146,7 +154,7 @@ def _in_place(x: Tensor, name: str) -> Tensor:
         return _InPlaceBothModes.apply(x, name)[0]  # the operator alone would have no derivative, and say nothing
     if torch.is_grad_enabled() and x.requires_grad:
         return _InPlace.apply(x, name)[0]
-    return torch.ops.amped.activation_in_place(x, name)[0]  # equal to the last bit with or without a gradient
+    return _FORWARD(x, name)[0]  # equal to the last bit with or without a gradient
 
 
 def inplace_gelu(x: Tensor, approximate: str = "none") -> Tensor:

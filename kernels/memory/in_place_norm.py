@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from amped.kernels.memory.function import Function
+
 # The accepted relative error of the normalized input: |β|/|γ| times half a unit in the last place.
 _LARGEST_ERROR = 0.05
 # A smaller weight is not safe. One that has become smaller since it was checked counts as this much where the input is
@@ -73,11 +75,11 @@ def _norm_backward(
         )
     if centered:  # torch's own backward pass of a norm whose input has mean 0 and σ = 1
         zero, one = torch.zeros_like(scale), torch.ones_like(scale)
-        wanted, shape = [True, flat is not None, shift is not None], g.shape[1:]
-        found = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, wanted)
+        needed, shape = [True, flat is not None, shift is not None], g.shape[1:]
+        gradients = torch.ops.aten.native_layer_norm_backward(g, normalized, shape, zero, one, flat, shift, needed)
     else:
-        found = *rms_gradients(g, normalized, flat), None
-    return (found[0] * scale).to(y.dtype).view(y.shape), *found[1:]
+        gradients = *rms_gradients(g, normalized, flat), None
+    return (gradients[0] * scale).to(y.dtype).view(y.shape), *gradients[1:]
 
 
 def normalized(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
@@ -102,7 +104,7 @@ def _flat(*parameters: Tensor | None) -> tuple[Tensor | None, ...]:
     return tuple(None if p is None else widened(p).reshape(-1) for p in parameters)
 
 
-class _InPlaceNorm(torch.autograd.Function):
+class _InPlaceNorm(Function):
     @staticmethod
     def forward(
         x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool
@@ -135,8 +137,8 @@ def _passes(x: Tensor, *parameters: Tensor | None) -> tuple[Callable[..., Any], 
 
 
 def _tell(what: str, reason: str) -> None:
-    told = f"{what} keeps its input: {reason}"
-    warnings.warn(told, UserWarning, stacklevel=4)
+    message = f"{what} keeps its input: {reason}"
+    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def inplace_layer_norm(
@@ -147,43 +149,42 @@ def inplace_layer_norm(
 
     `check=False` trusts the caller, and avoids the check of the weights, which would wait for a GPU.
     """
-    x, weight, bias = _in_the_format_of_autocast(x, weight, bias)
-    if _keeps_input("an in-place layer norm", x, weight, bias, check):
-        return nn.functional.layer_norm(x, shape, weight, bias, eps)
-    return _InPlaceNorm.apply(x, tuple(shape), weight, bias, eps, True)[0]
+    return _normalized(x, shape, weight, bias, eps, check, centered=True)
 
 
 def inplace_rms_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None, check: bool = True
 ) -> Tensor:
     """RMS norm that keeps its output; or torch's own, with a warning, if a weight is zero."""
-    x, weight = _in_the_format_of_autocast(x, weight)
-    if _keeps_input("an in-place RMS norm", x, weight, None, check):
-        return nn.functional.rms_norm(x, shape, weight, eps)
+    return _normalized(x, shape, weight, None, eps, check, centered=False)
+
+
+def _normalized(
+    x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float | None, check: bool,
+    centered: bool,
+) -> Tensor:  # fmt: skip
+    """The norm in place; or torch's own: without a gradient or entries, or if the weights are not safe, with a warning.
+
+    Under autocast, input and parameters are widened as for torch's own norm, so that its output has the same format.
+    """
+    if _widened_by_autocast(x):
+        x, weight, bias = (t if t is None else widened(t) for t in (x, weight, bias))
+    in_place = (
+        torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias)) and x.numel()
+    )
+    reason = why_unsafe(weight, bias, x.dtype) if in_place and check else ""
+    if reason:
+        _tell(f"an in-place {'layer' if centered else 'RMS'} norm", reason)
+    if reason or not in_place:
+        norm = nn.functional.layer_norm if centered else nn.functional.rms_norm
+        return norm(x, shape, *(weight, bias)[: 1 + centered], eps)
     smallest = torch.finfo(x.dtype).eps if eps is None else eps
-    return _InPlaceNorm.apply(x, tuple(shape), weight, None, smallest, False)[0]
+    return _InPlaceNorm.apply(x, tuple(shape), weight, bias, smallest, centered)[0]
 
 
 def _widened_by_autocast(x: Tensor) -> bool:
     """Whether torch computes norms of this tensor in fp32: under autocast for GPUs (ATen/autocast_mode.h), not for CPUs."""
     return x.is_cuda and torch.is_autocast_enabled("cuda")
-
-
-def _in_the_format_of_autocast(x: Tensor, *parameters: Tensor | None) -> tuple[Any, ...]:
-    """A norm's input and parameters as torch's own norm would take them, so that its output has the same format."""
-    given = (x, *parameters)
-    return tuple(t if t is None else widened(t) for t in given) if _widened_by_autocast(x) else given
-
-
-def _keeps_input(what: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, check: bool) -> bool:
-    """Whether torch's own norm is used: without a gradient or entries, or if the weights are not safe, with a warning."""
-    wanted = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
-    if not wanted or not x.numel():
-        return True
-    reason = why_unsafe(weight, bias, x.dtype) if check else ""
-    if reason:
-        _tell(what, reason)
-    return bool(reason)
 
 
 class _Checked(nn.Module):

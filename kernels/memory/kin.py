@@ -62,11 +62,11 @@ def activation_of(module: nn.Module) -> str:
 
 def norm_of(module: nn.Module) -> Norm | None:
     """The norm that a module is; None if it is none, or if its parameters are not a weight and perhaps a bias."""
-    own = dict(module.named_parameters(recurse=False))
-    weight, bias = own.get("weight"), own.get("bias")
+    parameters = dict(module.named_parameters(recurse=False))
+    weight, bias = parameters.get("weight"), parameters.get("bias")
     if (
         weight is None
-        or len(own) > 1 + (bias is not None)
+        or len(parameters) > 1 + (bias is not None)
         or weight.dim() != 1
         or not weight.is_floating_point()
         or not _may_be_kin(module)
@@ -96,8 +96,8 @@ def _epsilons(module: nn.Module) -> Iterator[float]:
 def _may_be_kin(module: nn.Module) -> bool:
     """Whether it is of no class of torch's, and has nothing inside that it could hide."""
     kinds = type(module).__mro__
-    own = all(kind is nn.Module or not kind.__module__.startswith("torch.nn.") for kind in kinds)
-    return own and not module._buffers and not module._modules
+    outside_torch = all(kind is nn.Module or not kind.__module__.startswith("torch.nn.") for kind in kinds)
+    return outside_torch and not module._buffers and not module._modules
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from amped.base.errors import ConfigError
+from amped.kernels.memory.function import Function
 from amped.kernels.memory.in_place_norm import rms_gradients, rms_norm, widened
 from amped.kernels.refusals import refuse_unknown
 
@@ -38,8 +39,8 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """
     kind = x.device.type
     if torch.is_autocast_enabled(kind):
-        wanted = torch.get_autocast_dtype(kind)
-        x, weight, bias = (t if t is None or t.dtype == torch.float64 else t.to(wanted) for t in (x, weight, bias))
+        dtype = torch.get_autocast_dtype(kind)
+        x, weight, bias = (t if t is None or t.dtype == torch.float64 else t.to(dtype) for t in (x, weight, bias))
     return nn.functional.linear(x, weight, bias)
 
 
@@ -69,8 +70,8 @@ def _layer_norm_gradients(
     gradient: Tensor, x: Tensor, scale: Tensor, shift: Tensor | None, mean: Tensor, rate: Tensor
 ) -> tuple[Tensor | None, ...]:
     wide, gradient = x.to(scale.dtype), gradient.to(scale.dtype)
-    wanted = [True, True, shift is not None]
-    to_x, *others = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean, rate, scale, shift, wanted)
+    needed = [True, True, shift is not None]
+    to_x, *others = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean, rate, scale, shift, needed)
     return to_x.to(x.dtype), *others
 
 
@@ -115,7 +116,7 @@ def _(gradient: Tensor, inputs: list[Tensor], name: str, eps: float) -> Tensor: 
     return gradient.new_empty((gradient.shape[-1], inputs[0].shape[-1]))
 
 
-class _RecomputedLinear(torch.autograd.Function):
+class _RecomputedLinear(Function):
     """A product whose input is computed again; its gradients have the format that torch's own have before they are cast."""
 
     @staticmethod

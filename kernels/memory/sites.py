@@ -71,7 +71,7 @@ class Seen:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What the time of the call depends on: shapes, formats, and arguments that are not tensors."""
-        same = tuple(each is self.first for each in self.given)
+        same = tuple(argument is self.first for argument in self.given)
         return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in self.given), same)
 
 
@@ -84,9 +84,9 @@ class Alone(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of the site."""
-        found = self.seen.again(self.module, x)
-        found = found[0] if isinstance(found, tuple) else found
-        return found if self.product is None else self.product(found)
+        output = self.seen.again(self.module, x)
+        output = output[0] if isinstance(output, tuple) else output
+        return output if self.product is None else self.product(output)
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ class Site:
             self.undo()
 
 
-def _exchange(module: nn.Module, made: type[nn.Module], own: dict[str, Any]) -> None:
+def _exchange(module: nn.Module, made: type[nn.Module], attributes: dict[str, Any]) -> None:
     """Gives a module another class, and attributes that this class reads; `_before` remembers what it was."""
     now = vars(module)
-    now["_before"] = type(module), {name: now[name] for name in own if name in now}, tuple(own)
-    now.update(own)
+    now["_before"] = type(module), {name: now[name] for name in attributes if name in now}, tuple(attributes)
+    now.update(attributes)
     module.__class__ = made
 
 
@@ -153,8 +153,8 @@ def restore(module: nn.Module) -> bool:
     now = vars(module)
     if "_before" not in now:
         return False
-    kind, values, own = now.pop("_before")
-    for name in (*own, "_passes", "_reason"):
+    kind, values, attributes = now.pop("_before")
+    for name in (*attributes, "_passes", "_reason"):
         now.pop(name, None)
     now.update(values)
     module.__class__ = kind
@@ -234,8 +234,8 @@ class Calls:
         fed = [product for by, product in self._taken if by is module]
         free = len(fed) == 1 == self.count[module] == self.count[fed[0]] and not {module, *fed} & hooked
         if free:
-            own = {"_function": function}
-            self.pairs.append(Site(name, RECOMPUTATION, module, RecomputedActivation, own, fed[0]))
+            attributes = {"_function": function}
+            self.pairs.append(Site(name, RECOMPUTATION, module, RecomputedActivation, attributes, fed[0]))
         else:
             self.refused[name] = NOT_ALONE if fed else NO_PRODUCT
 

@@ -52,7 +52,7 @@ def why_other(module: nn.Module, changed: Mapping[str, Any], call: Seen) -> str:
         with torch.no_grad(), torch.random.fork_rng():
             outputs.append(call.again(module, call.first))
     vars(module).update(before)
-    one, two = (found[0] if isinstance(found, tuple) else found for found in outputs)
+    one, two = (output[0] if isinstance(output, tuple) else output for output in outputs)
     return "" if torch.allclose(one, two, *[8 * torch.finfo(one.dtype).eps] * 2) else OTHERS
 
 

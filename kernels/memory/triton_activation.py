@@ -109,10 +109,8 @@ def _backward_kernel(
 def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """The output and the packed bits."""
     x = x.contiguous()
-    y, packed, function = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype)), FUNCTIONS[name]
-    minimum = (*two_parts(function.minimum_input), *two_parts(function.minimum_value))
-    series = series_near_minimum(function)
-    _launch(_forward_kernel, packed, x, y, packed, x.numel(), *minimum, *series, NEAR, NAME=name)
+    y, packed = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype))
+    _launch(_forward_kernel, packed, x, y, packed, x.numel(), *_near_minimum(name), NEAR, NAME=name)
     return y, packed
 
 
@@ -120,10 +118,10 @@ def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Ten
     """The gradient of the input."""
     gradient, output = gradient.contiguous(), output.contiguous()
     result, degree = torch.empty_like(gradient), DEGREES[output.dtype]
-    table, function = _table(name, degree, output.device), FUNCTIONS[name]
+    table = _table(name, degree, output.device)
     _launch(
         _backward_kernel, packed, gradient, output, packed, result, table, output.numel(),
-        *two_parts(function.minimum_value), function.right_ends[-1], PIECES=table.shape[0], DEGREE=degree,
+        *_near_minimum(name)[2:4], FUNCTIONS[name].right_ends[-1], PIECES=table.shape[0], DEGREE=degree,
     )  # fmt: skip
     return result
 
@@ -134,6 +132,13 @@ def _launch(kernel: Any, packed: Tensor, *arguments: Any, **constants: Any) -> N
     if size:
         with torch.cuda.device_of(packed):
             kernel[(triton.cdiv(size, _BLOCK_BYTES),)](*arguments, BITS=bits, BLOCK=_BLOCK_BYTES, **constants)
+
+
+@functools.cache
+def _near_minimum(name: str) -> tuple[float, ...]:
+    """The input and the output at the minimum, each in two parts, and the series of the output near it."""
+    function = FUNCTIONS[name]
+    return (*two_parts(function.minimum_input), *two_parts(function.minimum_value), *series_near_minimum(function))
 
 
 @functools.cache

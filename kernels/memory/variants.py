@@ -54,14 +54,14 @@ class EncoderLayer(nn.Module):
         """The attention of all heads, as (batch, sequence, hidden)."""
         q, k, v = self.projection(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if self.variant.attention == "fused":
-            found = nn.functional.scaled_dot_product_attention(q, k, v)
+            values = nn.functional.scaled_dot_product_attention(q, k, v)
         else:
             scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
             if self.variant.attention == "dropout_recomputed":
-                found = softmax_dropout_matmul(scores, v, DROPOUT, self.training)
+                values = softmax_dropout_matmul(scores, v, DROPOUT, self.training)
             else:
-                found = dropped(scores.softmax(-1)) @ v
-        return found.transpose(1, 2).flatten(2)
+                values = dropped(scores.softmax(-1)) @ v
+        return values.transpose(1, 2).flatten(2)
 
     def fed_forward(self, x: Tensor) -> Tensor:
         """The output of the feed-forward network."""

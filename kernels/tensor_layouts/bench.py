@@ -87,7 +87,7 @@ def one_thread(device: str) -> Iterator[None]:
 
 
 def run(
-    asked: Bench, progress: Callable[[int, int], None] | None = None, before: Table | None = None,
+    bench: Bench, progress: Callable[[int, int], None] | None = None, before: Table | None = None,
     keep: Callable[[Table], object] | None = None,
 ) -> Table:  # fmt: skip
     """Measures, and reports after each row how many are done; every few seconds, `keep` gets all rows so far.
@@ -97,72 +97,72 @@ def run(
     Raises:
         ConfigError: if these rows are of another device, format or size, or if a tensor does not fit in memory.
     """
-    with one_thread(asked.device), torch.no_grad():
-        fresh = Table(asked.dimensions, about(asked))
-        found = before.merged(fresh) if before else replace(fresh, measured={**fresh.measured, **ceilings(asked)})
-        lacking = _lacking(asked.rows(), found)
-        of = len(found.rows) + sum(map(len, lacking.values()))
+    with one_thread(bench.device), torch.no_grad():
+        fresh = Table(bench.dimensions, about(bench))
+        table = before.merged(fresh) if before else replace(fresh, measured={**fresh.measured, **ceilings(bench)})
+        lacking = _lacking(bench.rows(), table)
+        of = len(table.rows) + sum(map(len, lacking.values()))
         room = Room(
-            asked.dimensions, asked.device, asked.dtype, 1.0 - asked.dropout, min(RECORD_TIME, asked.budget / of)
+            bench.dimensions, bench.device, bench.dtype, 1.0 - bench.dropout, min(RECORD_TIME, bench.budget / of)
         )
-        room.remember(found.rows)
+        room.remember(table.rows)
         kept = time.monotonic()
-        for row in _measured(room, asked, lacking):
-            found.rows.append(row)
+        for row in _measured(room, bench, lacking):
+            table.rows.append(row)
             if keep and time.monotonic() - kept > KEEP_EVERY:
-                keep(found)
+                keep(table)
                 kept = time.monotonic()
             if progress:
-                progress(len(found.rows), of)
-    return found
+                progress(len(table.rows), of)
+    return table
 
 
 def _lacking(rows: dict[str, list[Layouts]], table: Table) -> dict[str, list[Layouts]]:
     """The layouts of each operator for which a table has no row."""
-    known = {(row["op"], *row["layouts"].items()) for row in table.rows}
-    return {name: [lay for lay in every if (name, *lay.items()) not in known] for name, every in rows.items()}
+    measured = {(row["op"], *row["layouts"].items()) for row in table.rows}
+    return {name: [lay for lay in layouts if (name, *lay.items()) not in measured] for name, layouts in rows.items()}
 
 
-def _measured(room: Room, asked: Bench, rows: dict[str, list[Layouts]]) -> Iterator[Row]:
-    for operator in asked.operators:
+def _measured(room: Room, bench: Bench, rows: dict[str, list[Layouts]]) -> Iterator[Row]:
+    for operator in bench.operators:
         try:
             if rows[operator.name]:
                 yield from room.rows(operator, rows[operator.name])
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            told = f"{operator.name} of {asked.dimensions} does not fit in the memory of the {asked.device}"
+            what = f"{operator.name} of {bench.dimensions} does not fit in the memory of the {bench.device}"
             raise ConfigError(
-                told, "time a smaller --batch; `amped layouts select --batch` says what the plan is for"
+                what, "time a smaller --batch; `amped layouts select --batch` says what the plan is for"
             ) from None
 
 
-def about(asked: Bench) -> dict[str, Any]:
+def about(bench: Bench) -> dict[str, Any]:
     """The device, the versions and the date."""
-    gpu = asked.device == "cuda"
+    gpu = bench.device == "cuda"
     return {
-        "device": name_of(asked.device),
-        "device_type": asked.device,
+        "device": name_of(bench.device),
+        "device_type": bench.device,
         "threads": None if gpu else 1,
-        "dtype": asked.dtype,
-        "dropout": asked.dropout,
+        "dtype": bench.dtype,
+        "dropout": bench.dropout,
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
-def ceilings(asked: Bench) -> dict[str, float]:
+def ceilings(bench: Bench) -> dict[str, float]:
     """The device's peak rates: flop/s of a large square product and byte/s of a large copy, both measured.
 
     Tensors are as random as those of the operators: with equal numbers, a GPU draws less power and is up to an eighth
     faster than any operator can be.
     """
-    like = {"dtype": getattr(torch, asked.dtype), "device": asked.device}
-    side, length = (8192, 1 << 28) if asked.device == "cuda" else (1024, 1 << 24)
+    like = {"dtype": getattr(torch, bench.dtype), "device": bench.device}
+    side, length = (8192, 1 << 28) if bench.device == "cuda" else (1024, 1 << 24)
     a, b, out = (torch.empty(side, side, **like).normal_() for _ in range(3))
     source, target = (torch.empty(length, **like).normal_() for _ in range(2))
-    timer, cap = timer_for(asked.device), min(0.5, asked.budget)
-    product = timer.measure(lambda: torch.mm(a, b, out=out), cap).best(asked.device)
-    copy = timer.measure(lambda: target.copy_(source), cap).best(asked.device)
-    moved = 2 * length * FORMATS[asked.dtype].bytes
+    timer, cap = timer_for(bench.device), min(0.5, bench.budget)
+    product = timer.measure(lambda: torch.mm(a, b, out=out), cap).best(bench.device)
+    copy = timer.measure(lambda: target.copy_(source), cap).best(bench.device)
+    moved = 2 * length * FORMATS[bench.dtype].bytes
     return {"flop_rate": 2 * side**3 / product, "bandwidth": moved / copy}

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.refusals import first_line
-from amped.kernels.tensor_layouts.fused import ARGUMENTS, KERNELS, MASKS, Choices, kernels_on, launch_errors
+from amped.kernels.tensor_layouts.fused import KERNELS, MASKS, Choices, kernels_on, launch_errors
 from amped.kernels.tensor_layouts.gemms import GemmCall, gemm_call, roles, terms
 from amped.kernels.tensor_layouts.spec import LETTERS, SLICES, Operator
 from amped.kernels.tensor_layouts.table import Row
@@ -47,14 +47,14 @@ class Room:
                     GemmCall(**row["gemm"]), {key: value for key, value in row.items() if key not in ("op", "layouts")}
                 )
 
-    def rows(self, operator: Operator, every: list[Layouts]) -> Iterator[Row]:
+    def rows(self, operator: Operator, choices: list[Layouts]) -> Iterator[Row]:
         """A row for each choice of layouts; a GEMM that was measured before is not measured again.
 
         A kernel that Triton cannot compile, or that needs more than the GPU has, has no row, and a warning says so.
         """
         flat = self._storage(operator)
         row_of = self._known_gemm if operator.einsum else self._fused
-        for layouts in every:
+        for layouts in choices:
             try:
                 row = row_of(operator, layouts, flat)
             except launch_errors() as error:
@@ -64,7 +64,7 @@ class Room:
 
     def _storage(self, operator: Operator) -> Tensors:
         """Random numbers for each tensor of an operator; a fused kernel's parts of one stack share it."""
-        names: Iterable[str] = ARGUMENTS.get(operator.name, "").split() or operator.tensors
+        names: Iterable[str] = operator.arguments or operator.tensors
         if not operator.einsum:
             names = dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in names)
         return {name: self._random(name) for name in names}
@@ -88,21 +88,21 @@ class Room:
 
     def _gemm(self, operator: Operator, layouts: Sequence[str], flat: Tensors) -> Row:
         """The time of a contraction into an output full of NaN, and how far its result is from torch's."""
-        tensors = [self._laid(each, layout) for each, layout in zip(flat.values(), layouts, strict=True)]
+        tensors = [self._laid(numbers, layout) for numbers, layout in zip(flat.values(), layouts, strict=True)]
         call = contraction(operator, layouts, tensors, self.dimensions.sizes)
         tensors[2].fill_(float("nan"))
         timed = self._timed(call)
-        first, second, found = map(logical, tensors, layouts, terms(operator.einsum))
+        first, second, result = map(logical, tensors, layouts, terms(operator.einsum))
         want = torch.einsum(operator.einsum, first, second)
         want *= self.dimensions.sizes["p"] ** -0.5 if operator.scaled else 1.0
-        error = float((found - want).abs().max() / want.abs().max())
-        own = {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error}
-        return own | timed | {"hidden_copy": bool(hidden_copies(call))}
+        error = float((result - want).abs().max() / want.abs().max())
+        implementation = {"impl": "bmm" if roles(operator.einsum).batch else "mm", "max_rel_err": error}
+        return implementation | timed | {"hidden_copy": bool(hidden_copies(call))}
 
     def _fused(self, operator: Operator, layouts: Layouts, flat: Tensors) -> Row:
         chosen = layouts | ({"GAMMA": "bjhp"} if operator.kernel == "sdpa_bwd" else {})
         space = Workspace(self.dimensions.sizes, chosen, self.like, self.choices, self.kernels)
-        space.tensors = {name: self._laid(each, space.layout(name)) for name, each in flat.items()}
+        space.tensors = {name: self._laid(numbers, space.layout(name)) for name, numbers in flat.items()}
         if operator.kernel == "sdpa_bwd":
             space.sdpa()
         plain = self.kernels.get(operator.kernel) is KERNELS.get(operator.kernel)

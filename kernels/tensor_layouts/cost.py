@@ -48,8 +48,8 @@ def work(operator: Operator, dimensions: Dimensions) -> Work:
         2 * dimensions.size("".join(set(operator.einsum) - set(",->"))) if operator.einsum else counted(operator.flop)
     )
     words_in, words_out = (sum(map(dimensions.size, tensors)) for tensors in (read, written))
-    known = {frozenset(letters) for letters in operator.unfused}
-    rest = sum(dimensions.size(letters) for letters in (*read, *written) if frozenset(letters) not in known)
+    counted_letters = {frozenset(letters) for letters in operator.unfused}
+    rest = sum(dimensions.size(letters) for letters in (*read, *written) if frozenset(letters) not in counted_letters)
     return Work(flop, words_in, words_out, rest + counted(operator.unfused))
 
 
@@ -117,25 +117,25 @@ def totals_by_class(operators: Sequence[Operator], dimensions: Dimensions) -> di
 def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple[float, float]:
     """The fraction of all words that fusion removes, and of the words that contractions do not move."""
     rest = total((o for o in operators if o.kind != CONTRACTION), dimensions).unfused_words
-    every = total(operators, dimensions)
-    saved = every.unfused_words - every.words
-    return saved / every.unfused_words, saved / rest
+    all_words = total(operators, dimensions)
+    saved = all_words.unfused_words - all_words.words
+    return saved / all_words.unfused_words, saved / rest
 
 
 def line(operator: Operator, dimensions: Dimensions, device: Device | None, seconds: float | None) -> dict[str, object]:
     """All that is known about one operator, for a table or JSON."""
-    own = work(operator, dimensions)
+    demand = work(operator, dimensions)
     direction = "forward" if operator.forward else "backward"
-    told: dict[str, object] = {"operator": operator.name, "class": operator.kind, "pass": direction, **vars(own)}
+    columns: dict[str, object] = {"operator": operator.name, "class": operator.kind, "pass": direction, **vars(demand)}
     if device:
-        limit = "memory" if device.is_memory_bound(own) else "arithmetic"
-        told |= {"bound_us": 1e6 * device.bound(own), "limited_by": limit}
+        limit = "memory" if device.is_memory_bound(demand) else "arithmetic"
+        columns |= {"bound_us": 1e6 * device.bound(demand), "limited_by": limit}
     if device and seconds:
-        told |= {
-            "time_us": 1e6 * seconds, "mue_percent": device.mue(own, seconds),
-            "peak_percent": device.percent_of_peak(own, seconds), "gap": seconds / device.bound(own),
+        columns |= {
+            "time_us": 1e6 * seconds, "mue_percent": device.mue(demand, seconds),
+            "peak_percent": device.percent_of_peak(demand, seconds), "gap": seconds / device.bound(demand),
         }  # fmt: skip
-    return told
+    return columns
 
 
 def told(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from amped.base.errors import ConfigError, quoted
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.tensor_layouts.conversion import SAME, from_state, torch_layer
 from amped.kernels.tensor_layouts.fused import Choices, kernels_on
 from amped.kernels.tensor_layouts.plan import Plan, row_major
-from amped.kernels.tensor_layouts.spec import INPUT_ONLY, LAYERS, LETTERS
+from amped.kernels.tensor_layouts.spec import INPUT_ONLY, LAYER, LAYERS, LETTERS
 from amped.kernels.tensor_layouts.tensors import Tensor, logical, stored
 from amped.kernels.tensor_layouts.workspace import Workspace
 from amped.kernels.torch_import import torch
@@ -23,6 +23,10 @@ PASSES = {
     attention: tuple(tuple(o for o in operators if o.forward is forward) for forward in (True, False))
     for attention, operators in LAYERS.items()
 }
+# torch stacks queries, keys, values; the layer stacks keys, queries, values.
+SWAP = [1, 0, 2]
+SAME: Mapping[str, str] = LAYER["names_in_torch"]
+IN_WEIGHT, IN_BIAS, OUT_WEIGHT = "self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight"
 
 
 class PlanWarning(UserWarning):
@@ -50,11 +54,11 @@ class _Layer(torch.autograd.Function):
         space = ctx.space.copied()
         names = (*PARAMETERS, "X")
         space.tensors |= dict(zip(names, ctx.saved_tensors, strict=True)) | {"DY": layer.laid_out(grad, "DY")}
-        wanted = ctx.needs_input_grad[1]
+        with_input = ctx.needs_input_grad[1]
         for operator in PASSES[layer.plan.attention][1]:
-            if wanted or operator.name not in INPUT_ONLY:
+            if with_input or operator.name not in INPUT_ONLY:
                 space.call(operator)()
-        return (None, space.view("DX") if wanted else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
+        return (None, space.view("DX") if with_input else None, *(space.tensors[f"D{name}"] for name in PARAMETERS))
 
 
 class LayoutEncoderLayer(torch.nn.Module):
@@ -109,11 +113,11 @@ class LayoutEncoderLayer(torch.nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """The layer's output as (batch, sequence, hidden), in the layout of its input."""
         if values.dim() != 3 or values.shape[2] != self.dimensions.hidden:
-            told = f"the layer takes (batch, sequence, {self.dimensions.hidden}), not {tuple(values.shape)}"
-            raise ConfigError(told, "give x with the batch first")
+            what = f"the layer takes (batch, sequence, {self.dimensions.hidden}), not {tuple(values.shape)}"
+            raise ConfigError(what, "give x with the batch first")
         if values.dtype != self.WO.dtype or values.device != self.WO.device:
-            told = f"x is {values.dtype} on {values.device}, the layer {self.WO.dtype} on {self.WO.device}"
-            raise ConfigError(told, "move one with .to()")
+            what = f"x is {values.dtype} on {values.device}, the layer {self.WO.dtype} on {self.WO.device}"
+            raise ConfigError(what, "move one with .to()")
         self._tell_of_another_measurement(values)
         return _Layer.apply(self, values, *(getattr(self, name) for name in PARAMETERS))
 
@@ -123,14 +127,14 @@ class LayoutEncoderLayer(torch.nn.Module):
         if self._warned or not measured:
             return
         self._warned = True
-        asked = {"batch": values.shape[0], "seq": values.shape[1]}
+        sizes = {"batch": values.shape[0], "seq": values.shape[1]}
         timed = vars(self.plan.timed)
-        other = [f"{name} {timed[name]}, not {size}" for name, size in asked.items() if timed[name] != size]  # fmt: skip
+        other = [f"{name} {timed[name]}, not {size}" for name, size in sizes.items() if timed[name] != size]  # fmt: skip
         if measured.get("device_type", values.device.type) != values.device.type:
             other.append(f"{measured.get('device')}, not {values.device.type}")
         if other:
-            told = f"the plan was measured for {'; '.join(other)}: results are right, it may not be the fastest"
-            warnings.warn(told, PlanWarning, stacklevel=3)
+            message = f"the plan was measured for {'; '.join(other)}: results are right, it may not be the fastest"
+            warnings.warn(message, PlanWarning, stacklevel=3)
 
 
 def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dropout: float, activation: str) -> None:
@@ -149,6 +153,24 @@ def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dro
         problems.append(f"dropout {dropout} is not in [0, 1)")
     if problems:
         raise ConfigError("; ".join(problems), "make a plan for this layer: amped layouts bench, amped layouts select")
+
+
+def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
+    """Logical parameters from torch's; row h·p + place of a projection is the given place of head h."""
+    heads, width = dimensions.heads, dimensions.hidden
+    values = {name: state[key] for name, key in SAME.items()}
+    stacked = state[IN_WEIGHT].view(3, heads, width // heads, width)[SWAP]
+    values["WKQV"] = stacked.permute(0, 2, 1, 3)
+    values["BKQV"] = state[IN_BIAS].view(3, heads, width // heads)[SWAP].permute(0, 2, 1)
+    values["WO"] = state[OUT_WEIGHT].view(width, heads, width // heads).permute(2, 1, 0)
+    return values
+
+
+def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
+    """Torch's layer of these sizes."""
+    return torch.nn.TransformerEncoderLayer(
+        dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more
+    )
 
 
 def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:

@@ -8,17 +8,46 @@ Intelligence 113, 1999).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.base.errors import ConfigError
-from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, layouts_seen
+from amped.kernels.tensor_layouts.graph import (
+    InfeasibleError,
+    Relation,
+    consistent,
+    layouts_seen,
+    lower_bound,
+    relations,
+    time_of,
+)
+from amped.kernels.tensor_layouts.plan import Plan
+from amped.kernels.tensor_layouts.spec import LAYERS
+from amped.kernels.tensor_layouts.table import Table
 
 LARGEST = 5e7
 # Times with a dimension for each variable, which has length one if they do not depend on the variable.
 Times = NDArray[np.float64]
+
+
+def select(table: Table, attention: str = "explicit", batch: int = 0) -> Plan:
+    """The fastest plan by measured times; `batch` gives a number of sequences that was not timed.
+
+    Raises:
+        InfeasibleError: with the operator for which no row fits.
+    """
+    given = relations(table, LAYERS[attention])
+    layouts = solve_exact(given)
+    rows = {r.name: table.times(r.name)[tuple(layouts[name] for name in r.variables)] for r in given}
+    return Plan(
+        dimensions=replace(table.dimensions, batch=batch or table.dimensions.batch), layouts=layouts, attention=attention,
+        strategy="exact", operators={name: {part: row[part] for part in ("impl", "time_us")} for name, row in rows.items()},
+        predicted_us=time_of(given, layouts), lower_bound_us=lower_bound(given),
+        measured={**table.measured, "dimensions": vars(table.dimensions)},
+    )  # fmt: skip
 
 
 def solve_exact(given: Iterable[Relation]) -> dict[str, str]:
@@ -36,8 +65,8 @@ def solve_exact(given: Iterable[Relation]) -> dict[str, str]:
     while open_axes:
         axis = min(open_axes, key=lambda each: (_joined_size(each, tables), each))
         if _joined_size(axis, tables) > LARGEST:
-            told = f"the choice of {list(domains)[axis]} would need a table of more than {LARGEST:.0e} times"
-            raise ConfigError(told, "measure fewer layouts")
+            what = f"the choice of {list(domains)[axis]} would need a table of more than {LARGEST:.0e} times"
+            raise ConfigError(what, "measure fewer layouts")
         joined: Times = sum(_on(axis, tables), np.zeros(()))
         eliminated[axis] = joined
         tables = [*(each for each in tables if each.shape[axis] == 1), joined.min(axis, keepdims=True)]
@@ -58,11 +87,11 @@ def _times(relation: Relation, domains: Mapping[str, list[str]]) -> Times:
 
 def _on(axis: int, tables: Sequence[Times]) -> list[Times]:
     """The tables that depend on a variable."""
-    return [each for each in tables if each.shape[axis] > 1]
+    return [table for table in tables if table.shape[axis] > 1]
 
 
 def _joined_size(axis: int, tables: Sequence[Times]) -> int:
-    return prod(np.broadcast_shapes(*(each.shape for each in _on(axis, tables))))
+    return prod(np.broadcast_shapes(*(table.shape for table in _on(axis, tables))))
 
 
 def _read_back(eliminated: dict[int, Times], domains: Mapping[str, list[str]]) -> dict[str, str]:
@@ -70,6 +99,6 @@ def _read_back(eliminated: dict[int, Times], domains: Mapping[str, list[str]]) -
     chosen = [0] * len(domains)
     for axis, times in reversed(eliminated.items()):
         places = (place if length > 1 else 0 for place, length in zip(chosen, times.shape, strict=True))
-        column = times[tuple(slice(None) if each == axis else place for each, place in enumerate(places))]
+        column = times[tuple(slice(None) if dimension == axis else place for dimension, place in enumerate(places))]
         chosen[axis] = int(np.argmin(column))
     return {name: layouts[place] for (name, layouts), place in zip(domains.items(), chosen, strict=True)}

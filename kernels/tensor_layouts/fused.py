@@ -135,23 +135,6 @@ def bei(attention: Tensor, residual: Tensor, out: Tensor, _: Choices) -> None:
 KERNELS: Kernels = {
     kernel.__name__: kernel for kernel in (aib, softmax, bs, bdrln, bsb, blnrd, bad, bdrlb, ebsb, baob, baib, bei)
 }
-# The tensors of each call, in the order of its kernel's arguments.
-ARGUMENTS = {
-    "aib": "KQV BKQV KKQQVV",
-    "softmax": "BETA ATTN_MASK ALPHA ATTN_DROP",
-    "bdrln1": "ATT BO X S1 B1 MASK1 LN1 LN1STD SB1",
-    "bad": "LIN1MM LINB1 MASK2 LIN1 DROP2",
-    "bdrln2": "LIN2MM LINB2 SB1 S2 B2 MASK3 LN2 LN2STD Y",
-    "bsb": "DY LN2 S2 DLN2 DS2 DB2",
-    "blnrd1": "DLN2 LN2 LN2STD MASK3 DRESID2 DLIN2",
-    "bdrlb": "DDROP2 MASK2 LIN1 DLIN1 DLINB1",
-    "ebsb": "DRESID2 DSB1 LN1 DLIN2 S1 DLN1 DS1 DB1 DLINB2",
-    "blnrd2": "DLN1 LN1 LN1STD MASK1 DRESID1 DATT",
-    "baob": "DATT DBO",
-    "bs": "DATTN_DROP ATTN_MASK ALPHA DBETA",
-    "baib": "DKKQQVV DBKQV",
-    "bei": "DXATT DRESID1 DX",
-}
 MASKS = {"softmax": "ATTN_MASK", "bdrln1": "MASK1", "bad": "MASK2", "bdrln2": "MASK3"}
 
 

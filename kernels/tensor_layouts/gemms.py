@@ -114,9 +114,11 @@ def _valid(einsum: str) -> tuple[tuple[str, ...], ...]:
     of = roles(einsum)
     alone = []
     for term, classes in zip(terms(einsum), of.of_tensors, strict=True):
-        every = ("".join(letters) for letters in permutations(term))
-        fits = (layout for layout in every if layout[-1] not in of.batch)
-        alone.append([lay for lay in fits if all(_contiguous(lay, each) is not None for each in (of.batch, *classes))])
+        orders = ("".join(letters) for letters in permutations(term))
+        fits = (layout for layout in orders if layout[-1] not in of.batch)
+        alone.append(
+            [lay for lay in fits if all(_contiguous(lay, group) is not None for group in (of.batch, *classes))]
+        )
     return tuple(layouts for layouts in product(*alone) if is_one_gemm(einsum, layouts))
 
 

@@ -39,14 +39,14 @@ def relations(table: Table, operators: Iterable[Operator]) -> list[Relation]:
     Raises:
         InfeasibleError: with every operator that has no row.
     """
-    found = [
+    rows = [
         Relation(o.name, variables_of(o), {c: float(row["time_us"]) for c, row in table.times(o.name).items()})
         for o in operators
     ]
-    empty = [relation.name for relation in found if not relation.times]
+    empty = [relation.name for relation in rows if not relation.times]
     if empty:
         raise InfeasibleError([Problem(f"the table has no row of {name}", advice="measure it anew") for name in empty])
-    return found
+    return rows
 
 
 def consistent(given: Iterable[Relation]) -> list[Relation]:
@@ -55,17 +55,17 @@ def consistent(given: Iterable[Relation]) -> list[Relation]:
     Raises:
         InfeasibleError: with the operator that has no row left, and the operator that it disagrees with.
     """
-    found = list(given)
-    pairs = [(one, other) for one, other in permutations(range(len(found)), 2) if _shared(found[one], found[other])]
+    left = list(given)
+    pairs = [(one, other) for one, other in permutations(range(len(left)), 2) if _shared(left[one], left[other])]
     waiting = dict.fromkeys(pairs)  # an ordered set: each pair once
     while waiting:
         one, other = next(iter(waiting))
         del waiting[one, other]
-        kept = _agreeing(found[one], found[other])
-        if len(kept.times) < len(found[one].times):
-            found[one] = kept
+        kept = _agreeing(left[one], left[other])
+        if len(kept.times) < len(left[one].times):
+            left[one] = kept
             waiting |= dict.fromkeys(pair for pair in pairs if pair[1] == one)
-    return found
+    return left
 
 
 def _shared(relation: Relation, other: Relation) -> list[str]:
@@ -75,18 +75,18 @@ def _shared(relation: Relation, other: Relation) -> list[str]:
 def _agreeing(relation: Relation, other: Relation) -> Relation:
     """The relation with only the rows whose shared layouts occur in some row of another relation."""
     shared = _shared(relation, other)
-    known = other.seen_on(shared)
-    kept = {choice: time for choice, time in relation.times.items() if relation.on(choice, shared) in known}
+    choices = other.seen_on(shared)
+    kept = {choice: time for choice, time in relation.times.items() if relation.on(choice, shared) in choices}
     if not kept:
-        told = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
-        raise InfeasibleError(told, f"measure more layouts of {relation.name} or {other.name}")
+        what = f"{relation.name} has no row that agrees with {other.name} on {', '.join(shared)}"
+        raise InfeasibleError(what, f"measure more layouts of {relation.name} or {other.name}")
     return replace(relation, times=kept)
 
 
 def usable_rows(attention: str) -> dict[str, set[Choice]]:
     """The rows of each operator that a whole layer may use; other rows need not be measured."""
-    every = [Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 0.0)) for o in LAYERS[attention]]
-    return {relation.name: set(relation.times) for relation in consistent(every)}
+    all_rows = [Relation(o.name, variables_of(o), dict.fromkeys(rows_of(o), 0.0)) for o in LAYERS[attention]]
+    return {relation.name: set(relation.times) for relation in consistent(all_rows)}
 
 
 def layouts_seen(given: Sequence[Relation]) -> dict[str, list[str]]:

@@ -128,8 +128,8 @@ def shipped_plans() -> list[str]:
 def _shipped(name: str) -> str:
     names = shipped_plans()
     if name not in names:
-        known = did_you_mean(name, names) or f"shipped plans: {', '.join(names)}"
-        raise FileError(f"there is neither a plan nor a file {quoted(name)}", known)
+        advice = did_you_mean(name, names) or f"shipped plans: {', '.join(names)}"
+        raise FileError(f"there is neither a plan nor a file {quoted(name)}", advice)
     return shipped_text("kernels", f"plans/{name}.json")
 
 
@@ -141,8 +141,8 @@ def parsed(text: str, file: str) -> Plan:
     if content.get("version") != VERSION:
         raise FileError(f"is a plan of version {content.get('version')!r}, this amped reads {VERSION}", file=file)
     try:
-        known = {key: content[key] for key in Plan.__dataclass_fields__}
-        return Plan(**{**known, "dimensions": Dimensions(**known["dimensions"])})
+        fields = {key: content[key] for key in Plan.__dataclass_fields__}
+        return Plan(**{**fields, "dimensions": Dimensions(**fields["dimensions"])})
     except KeyError as error:
         raise FileError(Problem(f"{error.args[0]} is missing", advice="make the plan anew"), file=file) from None
     except (TypeError, AttributeError, ValueError):

@@ -11,8 +11,7 @@ from amped.base.errors import ConfigError
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.refusals import first_line
 from amped.kernels.tensor_layouts.bench import Bench, about, one_thread
-from amped.kernels.tensor_layouts.conversion import torch_layer
-from amped.kernels.tensor_layouts.encoder import from_torch
+from amped.kernels.tensor_layouts.encoder import from_torch, torch_layer
 from amped.kernels.tensor_layouts.fused import launch_errors
 from amped.kernels.tensor_layouts.plan import Plan, row_major
 from amped.kernels.timers import timer_for
@@ -59,8 +58,8 @@ def contenders(
     yield Contender("torch, explicit attention", eager, lambda: sdpa_kernel(SDPBackend.MATH))
     yield Contender("torch, SDPA", eager)
     yield Contender(COMPILED, torch.compile(eager) if compiled else None)  # this loads the compiler
-    for name, own in {"row-major layouts": row_major(dimensions, plan.attention), "the plan": plan}.items():
-        yield Contender(name, from_torch(eager, own, dimensions.batch, dimensions.seq))
+    for name, layouts in {"row-major layouts": row_major(dimensions, plan.attention), "the plan": plan}.items():
+        yield Contender(name, from_torch(eager, layouts, dimensions.batch, dimensions.seq))
 
 
 def compare(
@@ -71,8 +70,8 @@ def compare(
     Raises:
         ConfigError: if there is no such device or dtype, or if a layer's output differs from torch's.
     """
-    asked = Bench(dimensions, device, dtype, dropout, plan.attention)
-    like = {"device": device, "dtype": getattr(torch, asked.dtype)}
+    bench = Bench(dimensions, device, dtype, dropout, plan.attention)
+    like = {"device": device, "dtype": getattr(torch, bench.dtype)}
     values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
     runs: list[Run] = []
     # Such as: out of memory, no C++ compiler, no room for a tile.
@@ -91,10 +90,10 @@ def compare(
                     runs.append(_timed(contender, values, error, device, budget / 5))
             except failures as problem:
                 runs.append(Run(contender.name, why_not=first_line(problem)[:120]))
-    wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[asked.dtype]]
+    wrong = [run.name for run in runs if run.error is not None and not run.error <= TOLERANCE[bench.dtype]]
     if wrong:
         raise ConfigError(f"{', '.join(wrong)}: the output is not torch's", "please report it, with the plan")
-    return about(asked), runs
+    return about(bench), runs
 
 
 def _without_dropout(layer: Any, values: Any, dropout: float) -> Any:

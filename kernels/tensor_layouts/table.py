@@ -36,12 +36,12 @@ class Table:
 
     def times(self, operator: str) -> dict[Choice, Row]:
         """The fastest row for each choice of the operator's variables."""
-        found: dict[Choice, Row] = {}
+        fastest: dict[Choice, Row] = {}
         for row in self.rows:
             choice = choice_of(OPERATORS[operator], row["layouts"]) if row["op"] == operator else None
-            if choice and (choice not in found or row["time_us"] < found[choice]["time_us"]):
-                found[choice] = row
-        return found
+            if choice and (choice not in fastest or row["time_us"] < fastest[choice]["time_us"]):
+                fastest[choice] = row
+        return fastest
 
     def merged(self, other: Table) -> Table:
         """A table with the rows of both.
@@ -105,8 +105,8 @@ def row_problems(rows: Iterable[Any]) -> Iterator[Problem]:
             layouts = tuple(str(row["layouts"][name]) for name in row_names(operator))
             good = float(row["time_us"]) > 0
         except (KeyError, TypeError, ValueError):
-            known = did_you_mean(str(row.get("op")), OPERATORS) if isinstance(row, dict) else ""
-            yield Problem(f"is no row: {quoted(row)}", where, known)
+            advice = did_you_mean(str(row.get("op")), OPERATORS) if isinstance(row, dict) else ""
+            yield Problem(f"is no row: {quoted(row)}", where, advice)
             continue
         if not good:
             yield Problem(f"time_us is {row['time_us']}", where, "measure again")

@@ -63,8 +63,8 @@ def contract(
     """
     of = roles(einsum)
     first, second, result = (
-        matrix(each, layout, (of.batch, *classes), sizes)
-        for each, layout, classes in zip((a, b, out), layouts, of.of_tensors, strict=True)
+        matrix(tensor, layout, (of.batch, *classes), sizes)
+        for tensor, layout, classes in zip((a, b, out), layouts, of.of_tensors, strict=True)
     )
     if not of.batch:
         result[0].addmm_(first[0], second[0], beta=0, alpha=alpha)

@@ -48,9 +48,9 @@ def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
         few = FEW if whole_rows and along_columns else max(FEW, min(SQUARE, TILE // block_cols))
         block_rows = min(few, triton.next_power_of_2(rows))
         grid = (n0 * n1 * triton.cdiv(rows, block_rows), triton.cdiv(cols, block_cols))
-        known = {"keep": choices.keep, "epsilon": choices.epsilon, "gelu": choices.activation == "gelu"}
-        taken = {name: value for name, value in known.items() if name in kernel.arg_names}
-        views = [None if each is None else _four(each, tensors[-1].shape).permute(order) for each in tensors]
+        constants = {"keep": choices.keep, "epsilon": choices.epsilon, "gelu": choices.activation == "gelu"}
+        taken = {name: value for name, value in constants.items() if name in kernel.arg_names}
+        views = [None if tensor is None else _four(tensor, tensors[-1].shape).permute(order) for tensor in tensors]
         pointers = [None if view is None else (view, *view.stride()) for view in views]
         taken |= {"block_rows": block_rows, "block_cols": block_cols}
         with torch.cuda.device_of(output):

@@ -8,38 +8,20 @@ layer's input and output, so that layers can follow one another; a weight and it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations, product
 
 from amped.base.errors import Problem, did_you_mean, quoted
 from amped.kernels.tensor_layouts.gemms import gemm_layouts, is_one_gemm
-from amped.kernels.tensor_layouts.spec import LAYERS, LETTERS, SLICES, STACK, Layouts, Operator
+from amped.kernels.tensor_layouts.spec import LAYER, LAYERS, LETTERS, SLICES, STACK, Layouts, Operator, keys_of
 
 # The layouts of an operator's variables.
 Choice = tuple[str, ...]
 
-_FOLLOWERS = {
-    "X": "Y DY DX LN2 LN2DIFF LN2STD MASK3 LIN2 DLN2",
-    "SB1": "LN1 LN1DIFF LN1STD MASK1 DLN1",
-    "ATTN_DROP": "ALPHA ATTN_MASK DBETA",
-    "DROP2": "LIN1 MASK2 DLIN1",
-    "DLIN2": "DRESID2",
-    "DATT": "DRESID1",
-    "KKQQVV": "KK QQ VV",
-    "DKKQQVV": "DKK DQQ DVV",
-    "WKQV": "DWKQV", "WO": "DWO", "LINW1": "DLINW1", "LINW2": "DLINW2",
-}  # fmt: skip
-FOLLOWS = {name: leader for leader, names in _FOLLOWERS.items() for name in names.split()}
+FOLLOWS = keys_of(LAYER["followers"])
 # In these layouts, every kernel of torch's scaled_dot_product_attention takes keys, queries and values without a copy.
 SDPA_STACKS = ("qbhjp", "qbjhp", "qjbhp")
-# The layouts of a layer without a plan: the natural order wherever the contractions allow it.
-ROW_MAJOR = {
-    "X": "bji", "WKQV": "qphi", "KQV": "qphbj", "KKQQVV": "qhbjp", "BETA": "hbjk", "ATTN_DROP": "hbjk",
-    "GAMMA": "phbj", "WO": "phi", "ATT": "bji", "SB1": "bji", "LINW1": "ui", "LIN1MM": "bju", "DROP2": "bju",
-    "LINW2": "iu", "LIN2MM": "bji", "DLIN2": "bji", "DDROP2": "bju", "DSB1": "bji", "DATT": "bji", "DGAMMA": "phbj",
-    "DATTN_DROP": "hbjk", "DKKQQVV": "qphbj", "DXATT": "bji",
-}  # fmt: skip
 
 
 def variable_of(tensor: str) -> str:
@@ -65,6 +47,10 @@ def variables(attention: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
 
 
+# The layouts of a layer without a plan: the natural order, except where contractions do not allow it.
+ROW_MAJOR = {name: LETTERS[name] for name in variables("explicit")} | {"KKQQVV": "qhbjp"}
+
+
 def layout_of(tensor: str, layouts: Layouts) -> str:
     """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
     return _laid(tensor, layouts[variable_of(tensor)]) if has_layout(tensor) else LETTERS[tensor]
@@ -82,9 +68,9 @@ def _laid(tensor: str, chosen: str) -> str:
 @cache
 def domain(variable: str) -> tuple[str, ...]:
     """Every layout of a variable; in a stack, each part is in one piece."""
-    every = ("".join(letters) for letters in permutations(LETTERS[variable]))
+    orders = ("".join(letters) for letters in permutations(LETTERS[variable]))
     stacked = variable != "WKQV" and STACK in LETTERS[variable]
-    return tuple(layout for layout in every if layout[0] == STACK or not stacked)
+    return tuple(layout for layout in orders if layout[0] == STACK or not stacked)
 
 
 @cache
@@ -95,8 +81,8 @@ def rows_of(operator: Operator) -> tuple[Choice, ...]:
         fused = operator.kernel in ("sdpa", "sdpa_bwd")
         domains = (SDPA_STACKS if fused and name == "KKQQVV" else domain(name) for name in names)
         return tuple(product(*domains))
-    found = (choice_of(operator, layouts) for layouts in gemm_layouts(operator))
-    return tuple(sorted({row for row in found if row is not None}))
+    choices = (choice_of(operator, layouts) for layouts in gemm_layouts(operator))
+    return tuple(sorted({row for row in choices if row is not None}))
 
 
 def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
@@ -110,9 +96,9 @@ def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
     chosen: dict[str, str] = {}
     for tensor, layout in layouts.items():
         stack = STACK if tensor in SLICES else ""
-        own = stack + (layout.replace("k", "j") if stack else layout)
+        decided = stack + (layout.replace("k", "j") if stack else layout)
         name = variable_of(tensor)
-        if chosen.setdefault(name, own) != own or own not in domain(name):
+        if chosen.setdefault(name, decided) != decided or decided not in domain(name):
             return None
     return tuple(chosen[name] for name in names)
 
@@ -137,18 +123,15 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
     wrong = [name for name in names if layouts.get(name) not in domain(name)]
     for name in wrong:
         is_none = f"{quoted(layouts.get(name))} is no layout of {name}"
-        told = is_none if name in layouts else f"the layout of {name} is missing"
-        yield Problem(told, advice=f"one of {_some(domain(name))}")
-    if not wrong:
-        yield from _misfits({name: str(layouts[name]) for name in names}, LAYERS[attention])
-
-
-def _misfits(layouts: Layouts, operators: Iterable[Operator]) -> Iterator[Problem]:
-    for operator in operators:
-        if operator.einsum:
-            a, b, c = laid = [layout_of(name, layouts) for name in operator.tensors]
-            if not is_one_gemm(operator.einsum, laid):
-                yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
+        what = is_none if name in layouts else f"the layout of {name} is missing"
+        yield Problem(what, advice=f"one of {_some(domain(name))}")
+    if wrong:
+        return
+    chosen = {name: str(layouts[name]) for name in names}
+    for operator in (o for o in LAYERS[attention] if o.einsum):
+        a, b, c = laid = [layout_of(name, chosen) for name in operator.tensors]
+        if not is_one_gemm(operator.einsum, laid):
+            yield Problem(f"{operator.name} with layouts {a}, {b} → {c} is not one GEMM")
 
 
 def _some(options: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amped.kernels.tensor_layouts.fused import ARGUMENTS, MASKS, Choices, Kernels
+from amped.kernels.tensor_layouts.fused import MASKS, Choices, Kernels
 from amped.kernels.tensor_layouts.spec import LETTERS, SLICES, Layouts, Operator, Sizes
 from amped.kernels.tensor_layouts.tensors import Tensor, allocate, contraction, logical
 from amped.kernels.tensor_layouts.variables import layout_of
@@ -89,7 +89,7 @@ class Workspace:
         return logical(self.tensor(name), self.layout(name), "bhkp" if "k" in LETTERS[name] else "bhjp")
 
     def _fused(self, operator: Operator) -> Callable[[], None]:
-        kernel, names = self.kernels[operator.kernel], ARGUMENTS[operator.name].split()
+        kernel, names = self.kernels[operator.kernel], operator.arguments
         mask = MASKS.get(operator.name)
         views = [self.view(name) for name in names]
         if operator.name == "softmax" and self.choices.keep == 1.0:

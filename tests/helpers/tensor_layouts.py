@@ -75,7 +75,7 @@ def differences(
     import torch
 
     from amped.kernels.tensor_layouts import fused, triton_launch
-    from amped.kernels.tensor_layouts.fused import ARGUMENTS, MASKS, Choices
+    from amped.kernels.tensor_layouts.fused import MASKS, Choices
     from amped.kernels.tensor_layouts.workspace import Workspace
 
     operator = next(o for o in ENCODER if o.kernel == name)
@@ -85,7 +85,7 @@ def differences(
         torch.manual_seed(0)
         layouts = dict(zip(variables_of(operator), row, strict=True))
         space = Workspace(dimensions.sizes, layouts, like, choices, fused.KERNELS)
-        for tensor in ARGUMENTS[operator.name].split():
+        for tensor in operator.arguments:
             if tensor in MASKS.values():
                 space.tensor(tensor).bernoulli_(keep)
             elif tensor not in SLICES:
@@ -95,7 +95,7 @@ def differences(
         for kernels in (fused.KERNELS, triton_launch.KERNELS):
             for tensor, values in before.items():
                 space.tensors[tensor].copy_(values)
-            fused_call = [space.view(tensor) for tensor in ARGUMENTS[operator.name].split()]
+            fused_call = [space.view(tensor) for tensor in operator.arguments]
             if name == "softmax" and keep == 1.0:
                 fused_call[2] = None
             kernels[name](*fused_call, choices)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from amped.kernels import unfused_costs as eager
+from amped.kernels import specs as eager
 from amped.kernels.calibration import calibrated
 from amped.kernels.predicting import neutral, predicted, samples
 from amped.kernels.specs import FAMILIES, spec

@@ -13,7 +13,7 @@ from amped.kernels.fitting import fitted, halves
 from amped.kernels.machine import machine_of
 from amped.kernels.predicting import predicted, samples
 from amped.kernels.specs import spec
-from amped.kernels.suites import quick
+from amped.kernels.suites import suite
 from amped.tables.tables import Tables
 from tests.helpers.bench import CPU, DEFAULTS, GPU, planted, record, result
 
@@ -71,7 +71,10 @@ def test_a_processor_s_ramps_come_back():
              "small_tile_efficiency": 1.0, "smallest_tile_efficiency": 1.0, "memory_bandwidth_efficiency": 0.95,
              "bandwidth_ramp_bytes": 4e5, "kernel_overhead_time": 2e-6}  # fmt: skip
     content = planted(
-        [s for s in quick("float32") if s.kernel in ("gemm", "copy", "read", "write", "add")], truth, CPU, kind="cpu"
+        [s for s in suite("quick", "cpu", "float32", 0.0) if s.kernel in ("gemm", "copy", "read", "write", "add")],
+        truth,
+        CPU,
+        kind="cpu",
     )
     found = fit_of(content, CPU)
     assert found.values["fp32_gemm_sustained_fraction"] == pytest.approx(0.85, rel=0.03)

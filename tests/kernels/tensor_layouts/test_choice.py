@@ -7,11 +7,10 @@ import pytest
 
 from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.kernels.layer_shape import Dimensions
-from amped.kernels.tensor_layouts.exact import solve_exact
+from amped.kernels.tensor_layouts.exact import select, solve_exact
 from amped.kernels.tensor_layouts.graph import InfeasibleError, Relation, consistent, lower_bound, relations, time_of
 from amped.kernels.tensor_layouts.plan import Plan, read_plan, row_major, shipped_plans, write_plan, written
-from amped.kernels.tensor_layouts.select import select
-from amped.kernels.tensor_layouts.spec import ENCODER, FORWARD, LAYERS
+from amped.kernels.tensor_layouts.spec import ENCODER, LAYERS
 from amped.kernels.tensor_layouts.table import Table, read_table
 from amped.kernels.tensor_layouts.variables import ROW_MAJOR, domain
 from tests.helpers.published_paths import FORWARD_CHAIN, PUBLISHED_SPLITS, STRATEGIES, solve_by_paths, solve_path
@@ -66,7 +65,7 @@ def test_published_strategies_run_with_their_own_names_of_tensors(strategy, spli
 @pytest.mark.parametrize("seed", range(2))
 def test_a_forward_path_is_exact_once_what_it_skips_is_split(seed):
     """Residual connections and values bypass the chain: with their layouts bound, nothing is left to be forgotten."""
-    given = consistent([r for r in random_relations(seed) if r.name in {o.name for o in FORWARD}])
+    given = consistent([r for r in random_relations(seed) if r.name in {o.name for o in ENCODER if o.forward}])
     options = [sorted({c[0] for r in given if n in r.variables for c in r.seen_on((n,))}) for n in SPLIT]
     best = float("inf")
     for choice in product(*options):

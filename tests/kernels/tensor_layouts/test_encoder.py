@@ -10,8 +10,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 from amped.base.errors import ConfigError  # noqa: E402
 from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.tensor_layouts import tensors  # noqa: E402
-from amped.kernels.tensor_layouts.conversion import from_state, torch_layer  # noqa: E402
-from amped.kernels.tensor_layouts.encoder import PARAMETERS, LayoutEncoderLayer, PlanWarning, from_torch  # noqa: E402
+from amped.kernels.tensor_layouts.encoder import (  # noqa: E402
+    PARAMETERS,
+    LayoutEncoderLayer,
+    PlanWarning,
+    from_state,
+    from_torch,
+    torch_layer,
+)
 from amped.kernels.tensor_layouts.plan import Plan, row_major  # noqa: E402
 from amped.kernels.tensor_layouts.spec import LETTERS  # noqa: E402
 from amped.kernels.tensor_layouts.tensors import logical  # noqa: E402

@@ -9,10 +9,10 @@ from amped.kernels.layer_shape import Dimensions  # noqa: E402
 from amped.kernels.tensor_layouts import bench, bench_rows, fused, running  # noqa: E402
 from amped.kernels.tensor_layouts.bench import Bench, run  # noqa: E402
 from amped.kernels.tensor_layouts.bench_rows import Room  # noqa: E402
+from amped.kernels.tensor_layouts.exact import select  # noqa: E402
 from amped.kernels.tensor_layouts.fused import Choices  # noqa: E402
 from amped.kernels.tensor_layouts.gemms import gemm_layouts  # noqa: E402
 from amped.kernels.tensor_layouts.plan import row_major  # noqa: E402
-from amped.kernels.tensor_layouts.select import select  # noqa: E402
 from amped.kernels.tensor_layouts.spec import ENCODER  # noqa: E402
 from amped.kernels.tensor_layouts.table import Table  # noqa: E402
 from amped.kernels.tensor_layouts.tensors import allocate, contract, hidden_copies, logical, stored  # noqa: E402
