@@ -12,7 +12,7 @@ from amped.theory.nouns.conditions import CLOSED_FORM, OFFLOADED, ZERO_BUBBLE_H1
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.parallelisms import IN_LAYERS
 from amped.theory.nouns.records import CONTRACTIONS, Collective, total
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 # --- computation -----------------------------------------------------------------------------------------------------
 
@@ -490,7 +490,7 @@ def gradient_all_reduce_fraction(zero_stage):
     1910.02054, section 7. Differs: ZeRO stage 2 may scatter gradients for every micro-batch; here they are scattered
     once a step.
     """
-    return np.where(shares("weight", zero_stage), 0.5, 1.0)
+    return np.where(is_sharded("weight", zero_stage), 0.5, 1.0)
 
 
 @quantity("1")
@@ -501,7 +501,7 @@ def gathered_weight_fraction(zero_stage):
     model the gathering of weights. It multiplies the time of all other communication by 1.5 instead. This extra time is
     zero without other communication, and does not grow with the number of micro-batches.
     """
-    return np.where(shares("weight", zero_stage), 1.0, 0.0)
+    return np.where(is_sharded("weight", zero_stage), 1.0, 0.0)
 
 
 @family(

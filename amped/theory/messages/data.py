@@ -8,7 +8,7 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.records import Collective, Group, latest, total
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @quantity("count")
@@ -19,7 +19,7 @@ def sharding_messages(zero_stage, largest_stage_layers):
 
     Source: arXiv 2304.11277, section 3.2.1.
     """
-    return np.where(shares("weight", zero_stage), largest_stage_layers, 1)
+    return np.where(is_sharded("weight", zero_stage), largest_stage_layers, 1)
 
 
 @quantity("count")
@@ -30,8 +30,8 @@ def scattered_gradient_messages(sharding_messages, zero_stage, whole_gradient_ex
 
     Source: arXiv 1910.02054, section 7.
     """
-    whole = whole_gradient_exchange * ~shares("gradient", zero_stage)
-    return sharding_messages * shares("optimizer_state", zero_stage) * (1 - whole)
+    whole = whole_gradient_exchange * ~is_sharded("gradient", zero_stage)
+    return sharding_messages * is_sharded("optimizer_state", zero_stage) * (1 - whole)
 
 
 @quantity("byte")
@@ -43,7 +43,7 @@ def gathered_weight_bytes_per_accelerator(stage_parameters, parameter_classes, z
     Source: arXiv 1910.02054, section 7.
     """
     gathered = [
-        (place, c.precision * np.maximum(c.changes, shares("weight", zero_stage)))
+        (place, c.precision * np.maximum(c.changes, is_sharded("weight", zero_stage)))
         for place, c in enumerate(parameter_classes)
         if not c.routed
     ]
@@ -74,7 +74,7 @@ def sharding_collectives(
     """
     gradients = trained_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = gathered_weight_bytes_per_accelerator / sharding_messages
-    sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
+    sharded, scattered = sharding_messages * is_sharded("optimizer_state", zero_stage), scattered_gradient_messages
     whole = sharding_messages - scattered
     (replicas,), (shards,) = replica_group, shard_group
     copies = Group("copies of a shard", replicas.intra / shards.intra, replicas.inter / shards.inter)
@@ -101,10 +101,10 @@ def expert_sharding_collectives(
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.
     """
     (experts,) = [c for c in parameter_classes if c.routed]
-    gathered = experts.precision * np.maximum(experts.changes, shares("weight", zero_stage))
+    gathered = experts.precision * np.maximum(experts.changes, is_sharded("weight", zero_stage))
     gradients = experts.changes * expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = expert_parameters_per_accelerator * gathered / sharding_messages
-    sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
+    sharded, scattered = sharding_messages * is_sharded("optimizer_state", zero_stage), scattered_gradient_messages
     whole = sharding_messages - scattered
     (replicas,) = expert_replica_group
     return (

@@ -72,7 +72,7 @@ def activation_function_operators__post(
     gradient = Traffic(3 * entries * cost.flop, output + inputs, inputs, ACTIVATION.backward.functions * entries)
     kept, bits = entries * policy.kept, entries * policy.mask
     forward = function + Traffic(read=bias, written=kept + mask)
-    backward = gradient + function * policy.again + Traffic(read=bits + mask, written=bias)
+    backward = gradient + function * policy.recomputed + Traffic(read=bits + mask, written=bias)
     return streamed(
         "activation_function",
         "element_wise",

@@ -4,7 +4,7 @@ from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.conditions import GPIPE
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
 from amped.theory.nouns.records import latest, total
-from amped.theory.nouns.stage_records import alike
+from amped.theory.nouns.stage_records import equally_in_flight
 
 
 @quantity("s", **GPIPE)
@@ -41,7 +41,7 @@ def stage_microbatches_in_flight__gpipe(pipeline_stages, microbatches_per_flush)
 
     Source: arXiv 1811.06965, section 2.3.
     """
-    return alike(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
+    return equally_in_flight(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **GPIPE)

@@ -7,7 +7,7 @@ from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import SendHold, alike
+from amped.theory.nouns.stage_records import SendHold, equally_in_flight
 from amped.theory.schedules.bottleneck import free_forward_time
 
 
@@ -91,7 +91,7 @@ def stage_microbatches_in_flight__zero_bubble_h1(pipeline_stages, pipeline_paral
     Source: arXiv 2401.10241, table 2 (p·M_B).
     """
     held = np.minimum(pipeline_parallel_degree, microbatches_per_flush)
-    return alike(pipeline_stages, held, held)
+    return equally_in_flight(pipeline_stages, held, held)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_H1)

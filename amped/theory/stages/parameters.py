@@ -15,7 +15,7 @@ from amped.theory.nouns.parameter_classes import (
     counted,
 )
 from amped.theory.nouns.records import MATRICES, latest, total
-from amped.theory.nouns.shardings import shards
+from amped.theory.nouns.shardings import number_of_shards
 from amped.theory.nouns.stage_records import had, lacked, on
 
 # The states of a parameter, in the order of the fields of `ParameterGroup`.
@@ -30,7 +30,7 @@ def parameter_groups(weight_split_degree, expert_split_degree, zero_stage, shard
     """
     groups = ("shared", weight_split_degree, sharding_degree), ("expert", expert_split_degree, expert_sharding_degree)
     return tuple(
-        ParameterGroup(name, split, *(shards(state, zero_stage, degree) for state in STATES))
+        ParameterGroup(name, split, *(number_of_shards(state, zero_stage, degree) for state in STATES))
         for name, split, degree in groups
     )
 

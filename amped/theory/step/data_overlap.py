@@ -10,7 +10,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity
 from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @quantity("count")
@@ -189,7 +189,7 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
     others = 1 - 1 / np.maximum(total(bottleneck_stage[0].kinds), 1)
-    return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
+    return others * np.where(is_sharded("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
 def overlappable_time(whole, able, free, sharded, chunks, microbatches):

@@ -6,7 +6,7 @@ from amped.theory.language.quantity import family, quantity
 from amped.theory.nouns.conditions import BY_OPERATORS
 from amped.theory.nouns.parallelisms import IN_LAYERS
 from amped.theory.nouns.records import of_phase, time_of
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @family(
@@ -75,7 +75,7 @@ def weight_slicing_time(
     Source: huggingface/nanotron at 069c21c, distributed.py (all_gather_coalesced), optim/zero.py (_all_gather_params).
     Differs: the tensors of embedding and output head are left out.
     """
-    gathered = shares("optimizer_state", zero_stage) & ~shares("weight", zero_stage) & (sharding_degree > 1)
+    gathered = is_sharded("optimizer_state", zero_stage) & ~is_sharded("weight", zero_stage) & (sharding_degree > 1)
     slices = sharding_degree * largest_stage_layers * weight_tensors_per_layer
     return np.where(gathered, slices * host_time_per_gathered_slice, 0)
 

@@ -78,7 +78,7 @@ def projection_operators__multi_latent(
         *query_up,
         *contraction(key_value_down, cost, stash=linear_input_bytes, count=calls, after=PROJECTION_INPUTS),
         *key_value_up,
-        *(up[0].again(latent_projection_recomputation) for up in (query_up, key_value_up)),
+        *(up[0].recomputing(latent_projection_recomputation) for up in (query_up, key_value_up)),
         *projected(query_in, ("query_up",)),
         *projected(value_out, VALUES_WEIGHTED),
     )

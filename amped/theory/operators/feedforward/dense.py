@@ -45,7 +45,7 @@ def feedforward_operators(
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU (which input is not kept).
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
-    kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.again)
+    kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.recomputed)
     before_up = (*NETWORK_INPUTS, "feedforward_up_inputs broadcast", "feedforward_up_weights broadcast")
     before_down = ("activation_function", "feedforward_down_inputs broadcast", "feedforward_down_weights broadcast")
     return (

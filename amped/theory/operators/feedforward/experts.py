@@ -134,7 +134,7 @@ def routed_expert_operators(
     to_send = {"count": again * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
     to_sort = {"count": again, "after": DISPATCHED, "part": IN_EXPERTS}
     before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
-    kept, kind = hidden * cost.operand * (1 - policy.again), "element_wise"
+    kept, kind = hidden * cost.operand * (1 - policy.recomputed), "element_wise"
     return (
         *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sent, sent), **to_send),
         *streamed("expert_sorting", kind, rows, up.k, Work(sorted_rows, sorted_rows), **to_sort),
@@ -155,7 +155,7 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
     (*_, up, down), (cost,), (policy,) = expert_gemms, entry_costs, activation_policy
     hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction, "part": IN_ROUTER}
     activated = activation_work(up, hidden, cost, policy)
-    kept, before = hidden * cost.operand * (1 - policy.again), ("shared_experts_up",)
+    kept, before = hidden * cost.operand * (1 - policy.recomputed), ("shared_experts_up",)
     return (
         *contraction(up, cost, after=NETWORK_INPUTS, **calls),
         *streamed("shared_activation", "element_wise", down.m, down.k, activated, after=before, **calls),
