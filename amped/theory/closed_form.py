@@ -190,12 +190,15 @@ def PART_durations__amped(
 
     Source: AMPeD, computation time.
     """
-    one = multiply_accumulate_time / flops_per_multiply_accumulate
+    time_per_flop = multiply_accumulate_time / flops_per_multiply_accumulate
     slices = {"input_gradient": gradient_multiply_accumulate_bit_slices}
     times = (
-        one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS) for o in OPERATORS
+        time_per_flop
+        * slices.get(operator.phase, multiply_accumulate_bit_slices)
+        * float(operator.kind in CONTRACTIONS)
+        for operator in OPERATORS
     )
-    return tuple(o.lasting(o.flops * time) for o, time in zip(OPERATORS, times, strict=True))
+    return tuple(operator.lasting(operator.flops * time) for operator, time in zip(OPERATORS, times, strict=True))
 
 
 @quantity("s")
@@ -285,6 +288,8 @@ def attention_core_forward_time(
 ):
     """The forward time of the attention cores (scores, softmax and weighted values) of a stage in a step.
 
+    A unit processes the bits of an operand in slices, one after another; each slice takes the time of one operation.
+
     Source: AMPeD, computation time.
     """
     core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
@@ -369,30 +374,36 @@ ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1,
 LINKS = {"intra_node": "inter_accelerator_link", "inter_node": "inter_node_link"}
 
 
-def ring_time(c, place, link, steps=1):
+def ring_time(collective, place, link, steps=1):
     """The time of a collective that passes shares around a ring: the ring inside the node, or the ring across nodes.
 
         rounds · ((n − 1)/n · volume / sharing / bandwidth + steps · (n − 1) · latency)
 
     n is the number of accelerators or of nodes in the ring. An all-reduce has 2 rounds, every other collective 1.
     `sharing` is 1 inside the node; across nodes it is the number of accelerators of the group in a node, each of which
-    sends an equal part. `steps` is 1, or 0 to leave latency out.
+    sends an equal part. `place` is intra_node or inter_node. `steps` is 1, or 0 to leave latency out.
 
     Source: Thakur et al., IJHPCA 19(1).
     """
-    size, sharing = {"intra_node": (c.intra, 1.0), "inter_node": (c.inter, c.intra)}[place]
-    return ROUNDS[c.kind] * link.time((size - 1) / size * c.volume / sharing, steps * (size - 1))
+    size, sharing = {"intra_node": (collective.intra, 1.0), "inter_node": (collective.inter, collective.intra)}[place]
+    return ROUNDS[collective.kind] * link.time((size - 1) / size * collective.volume / sharing, steps * (size - 1))
 
 
-def rings_time(c, inside, across, steps=1):
+def rings_time(collective, inside, across, steps=1):
     """The time of both rings, inside the node and across nodes, one after the other.
 
+    Args:
+        collective: the collective.
+        inside: the link inside the node.
+        across: the link across nodes.
+        steps: 1, or 0 to leave latency out.
+
     Source: Thakur et al., IJHPCA 19(1).
     """
-    return ring_time(c, "intra_node", inside, steps) + ring_time(c, "inter_node", across, steps)
+    return ring_time(collective, "intra_node", inside, steps) + ring_time(collective, "inter_node", across, steps)
 
 
-def all_to_all_time(c, inside, across):
+def all_to_all_time(collective, inside, across):
     """The time of an all-to-all.
 
     First each accelerator sends the messages for other nodes over the network cards, then the messages for its own node
@@ -400,16 +411,22 @@ def all_to_all_time(c, inside, across):
 
     Source: AMPeD, mixture-of-experts communication.
     """
-    near = inside.time((c.intra - 1) / c.group.degree * c.volume, c.intra - 1)
-    return near + across.time((c.inter - 1) / c.inter * c.volume * c.crossing, c.inter - 1)
+    near = inside.time((collective.intra - 1) / collective.group.degree * collective.volume, collective.intra - 1)
+    return near + across.time(
+        (collective.inter - 1) / collective.inter * collective.volume * collective.crossing, collective.inter - 1
+    )
 
 
-def send_time(c, inside, across, steps=1):
+def send_time(collective, inside, across, steps=1):
     """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
 
     Source: Hockney, 1994 (α–β).
     """
-    return np.where(c.inter > 1, across.time(c.volume, steps), inside.time(c.volume, steps) * (c.intra > 1))
+    return np.where(
+        collective.inter > 1,
+        across.time(collective.volume, steps),
+        inside.time(collective.volume, steps) * (collective.intra > 1),
+    )
 
 
 TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "send_receive": send_time}
@@ -432,7 +449,7 @@ def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passe
 
     Source: AMPeD, tensor-parallel communication WHERE.
     """
-    once = total(c.count * ring_time(c, place, LINK[0]) for c in tensor_collectives)
+    once = total(collective.count * ring_time(collective, place, LINK[0]) for collective in tensor_collectives)
     return once * layer_passes * communication_rounds
 
 
@@ -457,7 +474,9 @@ def exposed_pipeline_communication_time__amped(
     several chunks of layers on a stage, each chunk would send once; here each micro-batch is sent once.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    once = total(c.count * send_time(c, inside, across, steps=0) for c in pipeline_collectives)
+    once = total(
+        collective.count * send_time(collective, inside, across, steps=0) for collective in pipeline_collectives
+    )
     return 2 * number_of_microbatches_per_minibatch * once
 
 
@@ -476,7 +495,9 @@ def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_l
     AMPeD has no context parallelism.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    return layer_passes * total(c.count * TIMES[c.kind](c, inside, across) for c in KIND_collectives)
+    return layer_passes * total(
+        collective.count * TIMES[collective.kind](collective, inside, across) for collective in KIND_collectives
+    )
 
 
 # --- data parallelism ------------------------------------------------------------------------------------------------
@@ -550,7 +571,9 @@ def STATE_collectives(
 @quantity("s", **CLOSED_FORM)
 def PLACE_gradient_communication_time__amped(gradient_collectives, LINK, *, place):
     """The time of the gradient all-reduce WHERE, in a step. Source: AMPeD, gradient all-reduce."""
-    return total(c.count * ring_time(c, place, LINK[0], steps=0) for c in gradient_collectives)
+    return total(
+        collective.count * ring_time(collective, place, LINK[0], steps=0) for collective in gradient_collectives
+    )
 
 
 @quantity("s", **CLOSED_FORM)
@@ -566,7 +589,9 @@ def weight_gathering_time__amped(
     Source: arXiv 1910.02054, section 7.2.2.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    once = total(c.count * rings_time(c, inside, across, steps=0) for c in weight_collectives)
+    once = total(
+        collective.count * rings_time(collective, inside, across, steps=0) for collective in weight_collectives
+    )
     return once * number_of_microbatches_per_minibatch * communication_rounds
 
 

@@ -106,12 +106,16 @@ BUT_TENSOR = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
 def copy_time(up, down, link, memory, beside=0.0):
-    """The time to copy `up` bytes from the host to an accelerator and `down` bytes back, at the same time.
+    """The time to copy bytes from the host to an accelerator and other bytes back, at the same time.
 
         max(max(up, down) / link, (up + down + beside) / memory)
 
-    `link` is the bandwidth of the link in each direction, and `memory` the bandwidth of the host's memory, which both
-    directions share. `beside` are the bytes that the host's memory moves for other work at the same time.
+    Args:
+        up: the bytes that are copied from the host.
+        down: the bytes that are copied to the host.
+        link: the bandwidth of the link in each direction.
+        memory: the bandwidth of the host's memory, which both directions share.
+        beside: the bytes that the host's memory moves for other work at the same time.
 
     Source: definition.
     """
@@ -171,21 +175,21 @@ def layer_copies__offloaded(
     the accelerator; it copies the sum from the host and back.
     """
     layers, (path,), overlap = [], host_paths, overlap_offload_communication
-    for passes, times, held in zip(layer_pass_times, layer_computation, offloaded_layers, strict=True):
+    for passes, computation, held in zip(layer_pass_times, layer_computation, offloaded_layers, strict=True):
         forward, backward = copies_of(held, path, number_of_microbatches_per_minibatch)
         free = path.free(passes.backward)
-        inputs = free - times.weight_gradient
-        there = beside(forward, path.free(passes.forward), overlap)
-        back = beside(backward, np.where(copies_run_beside_weight_gradients, free, inputs), overlap)
-        with_messages = beside(backward, inputs + passes.hiding, overlap)
+        inputs = free - computation.weight_gradient
+        forward_overlap = beside(forward, path.free(passes.forward), overlap)
+        backward_overlap = beside(backward, np.where(copies_run_beside_weight_gradients, free, inputs), overlap)
+        overlap_with_messages = beside(backward, inputs + passes.hiding, overlap)
         copies = LayerCopies(
             passes.name,
             forward=forward,
             backward=backward,
-            overlapped_forward=there,
-            overlapped_backward=back,
-            interference=np.minimum(held.moved / achieved_memory_bandwidth, there + back),
-            beside_messages=np.maximum(with_messages - back, 0),
+            overlapped_forward=forward_overlap,
+            overlapped_backward=backward_overlap,
+            interference=np.minimum(held.moved / achieved_memory_bandwidth, forward_overlap + backward_overlap),
+            beside_messages=np.maximum(overlap_with_messages - backward_overlap, 0),
             forward_link=copies_keep_gradients_waiting * forward,
             backward_link=copies_keep_gradients_waiting * backward,
         )
@@ -194,7 +198,15 @@ def layer_copies__offloaded(
 
 
 def copies_of(held, path, microbatches):
-    """The time of the copies of a layer in its forward pass and in its backward pass. Source: as `copy_time`."""
+    """The time of the copies of a layer in its forward pass, and in its backward pass.
+
+    Args:
+        held: the bytes of the layer that the host holds.
+        path: the link and the memory that copies use.
+        microbatches: the number of micro-batches in a step.
+
+    Source: as `copy_time`.
+    """
     added = ADDING * held.gradients * (microbatches > 1)
     forward = copy_time(held.weights, held.activations, path.link, path.memory)
     return forward, copy_time(held.weights + held.activations, held.gradients, path.link, path.memory, added)
@@ -202,7 +214,7 @@ def copies_of(held, path, microbatches):
 
 @records()
 def layer_copies(layer_kinds):
-    """The time of the copies from and to the host in a layer of each kind: zero, nothing is offloaded.
+    """The time of the copies from and to the host in a layer of each kind: zero, because nothing is offloaded.
 
     Source: definition.
     """

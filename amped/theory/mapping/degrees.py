@@ -141,9 +141,9 @@ def number_of_accelerators(KIND_parallel_degree):
 def number_of_accelerators__of_nodes(
     number_of_nodes, number_of_accelerators_per_node, launched_domain_size, scale_up_domain_size
 ):
-    """The number of accelerators that train: all of the given servers.
+    """The number of accelerators that train: all accelerators of the given servers.
 
-    If they are more than a fast domain, only those that a launcher gives to a run (64 of the 72 of an NVL72).
+    If they do not fit into one fast domain, only those count that a launcher gives to a run (64 of the 72 of an NVL72).
 
     Source: definition; the system's row (segments).
     """

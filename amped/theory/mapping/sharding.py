@@ -213,7 +213,7 @@ def exchanged_gradient_precision(gradient_precision, whole_gradient_bytes_per_pa
 def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precision, gradient_precision):
     """The bytes of a gradient in the precision of the backward pass, if it stays in memory after it is added up.
 
-    The sum has a wider precision; else no copy is needed.
+    It is zero if the sum has no wider precision, because then no copy is needed.
 
     Source: DeepSpeed, runtime/bf16_optimizer.py.
     """

@@ -23,8 +23,15 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
     return np.where(needed[-1] >= most, len(needed) - 1, fullest)
 
 
-def at(index, values):
-    """The value of the stage with the given index, from the values of all stages. Source: definition."""
+def value_of_stage(index, values):
+    """The value of the stage with the given index, row by row.
+
+    Args:
+        index: the index of the stage, an array.
+        values: the value of each stage.
+
+    Source: definition.
+    """
     chosen, *others = values
     for place, value in enumerate(others, 1):
         chosen = np.where(index == place, value, chosen)
@@ -37,7 +44,9 @@ def fullest_stage_parameters(fullest_stage_index, stage_parameters, parameter_cl
 
     Source: definition.
     """
-    return at(fullest_stage_index, [held.shared(parameter_classes) for held in stage_parameters])
+    return value_of_stage(
+        fullest_stage_index, [parameters.shared(parameter_classes) for parameters in stage_parameters]
+    )
 
 
 @family(
@@ -55,7 +64,7 @@ def STATE_bytes(fullest_stage_index, stage_states, *, state):
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards this memory.
     """
-    return at(fullest_stage_index, [getattr(held, state) for held in stage_states])
+    return value_of_stage(fullest_stage_index, [getattr(held, state) for held in stage_states])
 
 
 @quantity("byte")
@@ -64,7 +73,7 @@ def activation_bytes(fullest_stage_index, stage_activations):
 
     Source: arXiv 2205.05198, section 4.2.3.
     """
-    return at(fullest_stage_index, [held.bytes for held in stage_activations])
+    return value_of_stage(fullest_stage_index, [held.bytes for held in stage_activations])
 
 
 @quantity("byte")
@@ -73,7 +82,7 @@ def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
-    return at(fullest_stage_index, [working.bytes for working in stage_working]) + weight_buffer_bytes
+    return value_of_stage(fullest_stage_index, [working.bytes for working in stage_working]) + weight_buffer_bytes
 
 
 @quantity("byte")

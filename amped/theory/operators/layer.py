@@ -27,8 +27,8 @@ def norm_operators(
     """
     (cost,), entries = entry_costs, residual_tokens * dimensionality
     weights, norm = norm_vectors * dimensionality * cost.activation, cost.of(NORM, entries)
-    again = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
-    work = norm + Work(Traffic(read=weights), again, -in_place_norm * norm.kept)
+    backward_extra = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
+    work = norm + Work(Traffic(read=weights), backward_extra, -in_place_norm * norm.kept)
     norms = ("normalization", residual_tokens, dimensionality, work)
     before_attention = ("norm_statistics all_reduce", "embedding_dropout")
     return (
@@ -60,11 +60,11 @@ def residual_operators(
     """
     (cost,), size, drops = entry_costs, residual_tokens * dimensionality, 1.0 * (dropout > 0)
     tensor, mask = residual_bytes, size * dropout_mask_bytes
-    sums = Traffic((2 + 2 * drops) * size * cost.flop, 2 * tensor, tensor + mask, drawn=drops * size)
-    back = Traffic((1 + 2 * drops) * size * cost.flop, (2 + drops) * tensor + mask, (1 + drops) * tensor)
+    forward = Traffic((2 + 2 * drops) * size * cost.flop, 2 * tensor, tensor + mask, drawn=drops * size)
+    backward = Traffic((1 + 2 * drops) * size * cost.flop, (2 + drops) * tensor + mask, (1 + drops) * tensor)
     shape = ("element_wise", residual_tokens, dimensionality)
     attention, network = (
-        Work(sums, back + Traffic(read=bias * tensor), mask) for bias in (attention_output_bias, mlp_bias)
+        Work(forward, backward + Traffic(read=bias * tensor), mask) for bias in (attention_output_bias, mlp_bias)
     )
     return (
         *streamed("attention_residual", *shape, attention, count=attention_layer_fraction, after=ATTENTION_DONE),

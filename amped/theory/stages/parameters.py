@@ -53,12 +53,12 @@ def block_parameters(
 
     Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
-    beside = {ATTENTION: total(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)}
+    adapter_parameters = {ATTENTION: total(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)}
     blocks = [
         counted(
             block.name,
             parameter_classes,
-            {MATRICES: whole - vectors, VECTORS: vectors, ADAPTERS: beside.get(block.name, 0.0)},
+            {MATRICES: whole - vectors, VECTORS: vectors, ADAPTERS: adapter_parameters.get(block.name, 0.0)},
         )
         for block, whole, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
     ]
@@ -77,12 +77,13 @@ def layer_parameters(
 
     Source: arXiv 2006.16668, section 2.2.
     """
-    (*blocks, beside), kinds = block_parameters, []
+    (*blocks, other_parameters), kinds = block_parameters, []
     for kind in layer_kinds:
         numbers = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)]
         experts = {EXPERTS: kind.mixtures * number_of_experts * expert_parameters}
         counts = [
-            on(numbers, (block.counts[place] for block in blocks)) + (beside.counts[place] + experts.get(c.name, 0.0))
+            on(numbers, (block.counts[place] for block in blocks))
+            + (other_parameters.counts[place] + experts.get(c.name, 0.0))
             for place, c in enumerate(parameter_classes)
         ]
         kinds.append(Parameters(kind.name, tuple(counts)))
@@ -175,7 +176,7 @@ def non_expert_parameters_per_accelerator(stage_parameters, parameter_classes):
 
     Source: arXiv 1909.08053, section 3.
     """
-    return latest(held.shared(parameter_classes) for held in stage_parameters)
+    return latest(parameters.shared(parameter_classes) for parameters in stage_parameters)
 
 
 @quantity("count")
@@ -184,7 +185,7 @@ def trained_parameters_per_accelerator(stage_parameters, parameter_classes):
 
     Source: arXiv 1909.08053, section 3.
     """
-    return latest(held.trained(parameter_classes) for held in stage_parameters)
+    return latest(parameters.trained(parameter_classes) for parameters in stage_parameters)
 
 
 @quantity("count")
@@ -211,4 +212,4 @@ def expert_parameters_per_accelerator__of_layout(stage_parameters, parameter_cla
 
     Source: arXiv 2006.16668, section 3.
     """
-    return latest(held.routed(parameter_classes) for held in stage_parameters)
+    return latest(parameters.routed(parameter_classes) for parameters in stage_parameters)

@@ -133,15 +133,15 @@ def PASS_chunk_window_time(
 
     There are v chunks of layers on each of p stages, and m micro-batches. Only one chunk has the embedding, and only
     one the output head: they hide nothing of the other chunks. A bottleneck with few layers waits for its ends as long
-    as the stage with most layers computes those that it has more, so that the time changes by no leap where another
+    as the stage with most layers computes those that it has more, so that the time does not jump where another
     stage becomes the bottleneck.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-    more = largest_stage_layer_passes - bottleneck_stage_layer_passes
+    missing_layer_passes = largest_stage_layer_passes - bottleneck_stage_layer_passes
     time = bottleneck_layer_shares[0].mean([getattr(windows, span) for windows in layer_windows])
-    ends = np.maximum(PASS_end_time - more * time, 0)
+    ends = np.maximum(PASS_end_time - missing_layer_passes * time, 0)
     others = (v - 1) * p * np.maximum(WINDOW_time - ends, 0)
     return (others + WINDOW_time) / (v * m)
 
@@ -192,19 +192,26 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
     return others * np.where(is_sharded("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
-def overlappable_time(whole, able, free, sharded, chunks, microbatches):
+def overlappable_time(whole, overlappable_share, free, sharded, chunks, microbatches):
     """The time of messages in a step that can run beside computation, with several chunks of layers.
 
-        time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
+        time = min(share·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
-    `whole` is the time of all messages, `able` the share of the messages that can overlap a layer, and `free` the
-    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk. What
-    is `sharded` is sent in every micro-batch, so it counts as one chunk of one micro-batch.
+    The messages of the last chunk can run no longer than one micro-batch takes in that chunk. Sharded states are sent
+    in every micro-batch, so that they count as one chunk of one micro-batch.
+
+    Args:
+        whole: the time of all messages.
+        overlappable_share: the share of the messages that can run beside other layers.
+        free: the time of all passes in which links are free.
+        sharded: whether the states that are sent are sharded.
+        chunks: the number of chunks of layers on a stage.
+        microbatches: the number of micro-batches in a step.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     v, m = np.where(sharded, 1, chunks), np.where(sharded, 1, microbatches)
-    return np.minimum(able * whole, (1 - 1 / v) * whole + free / (v * m))
+    return np.minimum(overlappable_share * whole, (1 - 1 / v) * whole + free / (v * m))
 
 
 @quantity("s")
@@ -233,9 +240,9 @@ def overlapped_gradient_communication_time(
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = gradients_are_scattered_each_microbatch > 0
     free = free_backward_time + sharded * pipeline_bubble_time
-    able = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
+    overlappable = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
     window = np.where(sharded, free, backward_chunk_window_time)
-    return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
+    return beside(overlappable, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
 
 @quantity("s")
@@ -305,8 +312,8 @@ def overlapped_weight_communication_time(
     sharded = weights_are_gathered_each_microbatch > 0
     window = np.where(sharded, sharded_weight_window_time, first_forward_window_time)
     free = np.where(sharded, sharded_weight_window_time, weight_forward_window_time)
-    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
-    return beside(able, window, overlap_data_communication)
+    overlappable = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
+    return beside(overlappable, window, overlap_data_communication)
 
 
 @quantity("s")
