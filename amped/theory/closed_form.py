@@ -409,6 +409,11 @@ def all_to_all_time(collective, inside, across):
     First each accelerator sends the messages for other nodes over the network cards, then the messages for its own node
     over the links inside the node.
 
+    Args:
+        collective: the collective.
+        inside: the link inside the node.
+        across: the link across nodes.
+
     Source: AMPeD, mixture-of-experts communication.
     """
     near = inside.time((collective.intra - 1) / collective.group.degree * collective.volume, collective.intra - 1)
@@ -419,6 +424,12 @@ def all_to_all_time(collective, inside, across):
 
 def send_time(collective, inside, across, steps=1):
     """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
+
+    Args:
+        collective: the collective.
+        inside: the link inside the node.
+        across: the link across nodes.
+        steps: 1, or 0 to leave latency out.
 
     Source: Hockney, 1994 (α–β).
     """

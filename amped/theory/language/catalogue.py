@@ -326,7 +326,13 @@ def _title(formula: Formula) -> str:
 
 
 def _is_tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
-    """Whether two alternatives can apply with the same number of true conditions, and no other alternative has more."""
+    """Whether two alternatives can apply with the same number of true conditions, and no other alternative has more.
+
+    Args:
+        quantity: the quantity of the alternatives.
+        one: the first alternative.
+        other: the second alternative.
+    """
     one_mark, other_mark = one.mark, other.mark
     if one_mark.choice and one_mark.choice == other_mark.choice and one_mark.value != other_mark.value:
         return False

@@ -186,11 +186,7 @@ def _member(function: Any, row: dict[str, Member]) -> Any:
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     formula: Any = _bound(function, arguments, groups, {name: row[name.upper()] for name in keywords})
     formula.__name__ = formula.__qualname__ = filled(function.__name__)
-    formula.__doc__, formula.__module__, formula.__wrapped__ = (
-        filled(function.__doc__),
-        function.__module__,
-        function,
-    )
+    formula.__doc__, formula.__module__, formula.__wrapped__ = filled(function.__doc__), function.__module__, function
     mark = mark_of(function)
     if mark is not None:
         new_fields = {name: filled(value) for name, value in vars(mark).items() if name != "clauses"}

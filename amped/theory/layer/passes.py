@@ -31,12 +31,25 @@ def number_of_launches(phase, durations):
 
 
 def launching_time(phase, durations, rates):
-    """The time that the host needs to launch the kernels of one pass. Source: definition."""
+    """The time that the host needs to launch the kernels of one pass of a layer.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
+        rates: the record of `kernel_rates`.
+
+    Source: definition.
+    """
     return number_of_launches(phase, durations) * rates[0].launch_time
 
 
 def pass_time(phase, durations, rates):
     """The time of one pass: the longer of its kernels and of the time in which the host launches them.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
+        rates: the record of `kernel_rates`.
 
     Source: definition; the host launches the next kernels while the accelerator runs earlier ones.
     """
@@ -195,7 +208,11 @@ def layer_kernels(kind_durations, recomputation_stops_early):
 
 
 def pass_kernels(phase, durations):
-    """The kernels of one pass: all of them, the products with weights, and the attention core.
+    """The seconds of the kernels of one pass: of all, of the products with weights, and of the attention core.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
 
     Source: definition.
     """

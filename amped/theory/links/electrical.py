@@ -3,6 +3,8 @@
 A group has n accelerators, `intra` in each of `inter` nodes. A gather or a scatter of a payload V moves V·(n−1)/n, and
 an all-reduce moves twice that, with a ring and with a tree. A ring crosses from node to node over as many links as the
 group has accelerators in a node. Its bandwidth across nodes therefore grows with them, up to that of the fast network.
+
+In all functions `collective` is a record of `Collective`, and `links` is a record of `Links`, the network.
 """
 
 import numpy as np

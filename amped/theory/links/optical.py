@@ -2,6 +2,8 @@
 
 The partners with which an accelerator communicates at once share its wavelengths. If circuits end at the node, each
 accelerator has optics of its own, and messages inside the node use the electrical links there.
+
+In all functions `collective` is a record of `Collective`, and `network` is a record of `Circuits`.
 """
 
 import numpy as np

@@ -45,8 +45,8 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
         total(o.stash * (o.count > 0) for o in operators if o.phase == "forward")
         for operators in (feedforward_operators, expert_operators)
     )
-    whole = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
-    return whole + np.maximum(dense, mixture)
+    other_bytes = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
+    return other_bytes + np.maximum(dense, mixture)
 
 
 @quantity("byte")

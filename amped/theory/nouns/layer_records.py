@@ -68,7 +68,7 @@ class LayerComputation(Record):
 
 @record
 class LayerRepeats(Record):
-    """The seconds of what may run again in a layer.
+    """The seconds of what the backward pass may run again in a layer.
 
     Attributes:
         whole: the seconds of a forward pass that runs again.

@@ -40,7 +40,11 @@ class ParameterClass(Record):
         return groups[self.routed]
 
     def split_degree(self, groups: Sequence[ParameterGroup]) -> Any:
-        """The number of shares into which model parallelism splits the parameters that `Parameters` counts."""
+        """The number of shares into which model parallelism splits these parameters; 1 if they are split already.
+
+        Args:
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         return self.among(groups).split_degree if self.is_split else 1.0
 
 
@@ -95,11 +99,21 @@ class Parameters(Record):
         return total(n for c, n in zip(classes, self.counts, strict=True) if c.trained and not c.routed)
 
     def whole(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Any:
-        """The number of parameters before model parallelism splits them; `counts` are the numbers after the split."""
+        """The number of parameters before model parallelism splits them; `counts` are the numbers after the split.
+
+        Args:
+            classes: all classes of parameters, in the order of `counts`.
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         return total(n * c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
 
     def split(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Parameters:
-        """The numbers of parameters on one accelerator; `counts` are those before model parallelism splits them."""
+        """The numbers of parameters on one accelerator; `counts` are those before model parallelism splits them.
+
+        Args:
+            classes: all classes of parameters, in the order of `counts`.
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         counts = (n / c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
         return Parameters(self.name, tuple(counts))
 

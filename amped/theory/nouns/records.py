@@ -479,9 +479,9 @@ class TimedKernels(Record):
         """A copy of these kernels that stands for operators of another kind."""
         return replace(self, kind=kind, operator=replace(self.operator, kind=kind))
 
-    def at(self, place: Any) -> TimedKernels:
-        """A copy with the kernels at the given indices. Its numbers have the shape of the array of indices."""
-        return self.mapped(lambda value: value[place] if np.ndim(value) else value)
+    def at(self, indices: Any) -> TimedKernels:
+        """A copy with the measured kernels at the given indices. Its numbers have the shape of the array of indices."""
+        return self.mapped(lambda value: value[indices] if np.ndim(value) else value)
 
 
 def total(values: Iterable[Any]) -> Any:

@@ -18,16 +18,8 @@ def embedding_operators(
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
     """
-    (cost,), entries, residuals = (
-        entry_costs,
-        microbatch_tokens * dimensionality,
-        residual_tokens * dimensionality,
-    )
-    positions, gradients, mask = (
-        entries * cost.activation,
-        entries * cost.gradient,
-        residuals * dropout_mask_bytes,
-    )
+    (cost,), entries, residuals = entry_costs, microbatch_tokens * dimensionality, residual_tokens * dimensionality
+    positions, gradients, mask = entries * cost.activation, entries * cost.gradient, residuals * dropout_mask_bytes
     lookup = cost.of(EMBEDDING.forward, entries) + Traffic(read=positions)
     gradient = Traffic(EMBEDDING.backward.flops * entries * cost.flop, positions + gradients, gradients)
     dropped = cost.of(DROPOUT, residuals) + Work(Traffic(written=mask), Traffic(read=mask), mask)

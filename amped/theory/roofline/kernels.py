@@ -3,6 +3,8 @@
 A product is cut into tiles, which the cores compute in waves. Each tile pays once for filling its pipeline along k. The
 fastest of a library's tiles and splits of k counts. Every other kernel streams through memory. The coefficients are in
 the table `kernel_efficiencies`.
+
+In all functions `operator` is a record of `Operator`, `rates` is a record of `Kernels`, and `tiles` is its `Tiles`.
 """
 
 import numpy as np

@@ -115,9 +115,14 @@ def order(pipe: Pipe, stage: int) -> Order:
 
 
 def _nth(pipe: Pipe, kind: str, number: int) -> Pass:
-    """The pass with the given number in the sequence of forward passes, or of backward passes, of a stage.
+    """One pass in the sequence of all forward passes, or of all backward passes, of a stage.
 
     The sequence has rounds of p micro-batches for p stages. Each round passes through all chunks of the stage.
+
+    Args:
+        pipe: the numbers of stages, micro-batches and chunks.
+        kind: FORWARD or BACKWARD.
+        number: the place of the pass in the sequence, from 0 on.
     """
     if pipe.chunks == 1:
         return Pass(kind, number, 0)

@@ -56,14 +56,25 @@ SCHEDULES = {
 
 
 def homes_of(name: str, pipe: Pipe) -> dict[int, tuple[int, int]]:
-    """The stage and the chunk at each position in the network, by position."""
+    """The stage and the chunk at each position in the network, by position.
+
+    Args:
+        name: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+    """
     place = SCHEDULES[name].place
     return {place(pipe, chunk, stage): (stage, chunk) for stage in range(pipe.stages) for chunk in range(pipe.chunks)}
 
 
 @lru_cache(maxsize=4096)
 def order_of(name: str, pipe: Pipe, stage: int) -> Order:
-    """The passes of one stage in the order of a schedule."""
+    """The passes of one stage in the order of a schedule.
+
+    Args:
+        name: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
+        stage: the index of the stage.
+    """
     return SCHEDULES[name].order(pipe, stage)
 
 

@@ -66,6 +66,10 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
     """All passes of a step of a schedule, in an order in which each pass comes after the pass that gives its input.
 
     Each round over the stages takes the passes whose input is there. The last round finds no more passes.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
     """
     route, orders = routes(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
     steps: list[Step] = []
@@ -222,6 +226,13 @@ def _shortest_step(schedule: str, pipe: Pipe, microbatches: Any, work: WorkOf, s
 
     The stage waits until its first input has come through the stages before it. At the end the stages before it wait
     for its last gradient, unless they have delayed weight gradients to compute.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+        microbatches: the number of micro-batches in a step, an array.
+        work: the seconds by kind of pass, stage and chunk.
+        send: the seconds of a send.
     """
     delayed = any(
         step.kind == WEIGHT for step in steps_of(schedule, pipe._replace(microbatches=MOST_ROUNDS * pipe.stages))
@@ -288,17 +299,24 @@ def fullest_moments_of_pipe(schedule: str, pipe: Pipe, stage: int) -> tuple[tupl
     """The numbers of micro-batches that a stage holds in each of its chunks, at the moments that may need most memory.
 
     A moment is left out if at another moment every chunk has at least as many micro-batches.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
+        stage: the index of the stage.
     """
-    held, all_moments = [0] * pipe.chunks, set()
+    held, all_counts = [0] * pipe.chunks, set()
     for one_pass in order_of(schedule, pipe, stage):
         if one_pass.kind == FORWARD:
             held[one_pass.chunk] += 1
-            all_moments.add(tuple(held))
+            all_counts.add(tuple(held))
         elif one_pass.kind in (BACKWARD, WEIGHT):
             held[one_pass.chunk] -= 1
-    moments = np.array(sorted(all_moments))
-    covered = (moments[:, None] <= moments[None]).all(axis=2) & (moments[:, None] != moments[None]).any(axis=2)
-    return tuple(tuple(map(int, moment)) for moment in moments[~covered.any(axis=1)])
+    moments = np.array(sorted(all_counts))
+    has_less_or_equal = (moments[:, None] <= moments[None]).all(axis=2) & (moments[:, None] != moments[None]).any(
+        axis=2
+    )
+    return tuple(tuple(map(int, moment)) for moment in moments[~has_less_or_equal.any(axis=1)])
 
 
 def fullest_moments(schedule: str, pipe: Pipe, stage: int, microbatches: Any) -> tuple[tuple[Any, ...], ...]:

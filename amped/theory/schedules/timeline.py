@@ -116,7 +116,8 @@ def executed(
 class _Execution:
     """A simulation that runs the passes of all stages.
 
-    It refuses orders in which stages wait for one another for ever.
+    It refuses orders in which stages wait for one another for ever. `orders` has the passes of each stage; the other
+    arguments are those of `executed`.
     """
 
     def __init__(
@@ -166,7 +167,16 @@ class _Execution:
         return 0.0 if place == last else self.arrived.get((BACK, one_pass.microbatch, place))
 
     def _run(self, stage: int, one_pass: Pass, ready: float) -> list[int]:
-        """Runs a pass and sends its result. Returns the stages that may be able to continue after this pass."""
+        """Runs a pass whose input has arrived, and sends its result.
+
+        Args:
+            stage: the stage that runs the pass.
+            one_pass: the pass.
+            ready: the seconds at which its input has arrived.
+
+        Returns:
+            The stages that may be able to continue after this pass.
+        """
         start = max(ready, self.free.get((stage, COMPUTE), 0.0))
         end = start + self.work[stage][one_pass.chunk].of(one_pass.kind)
         self._note(stage, COMPUTE, one_pass, start, end)
@@ -184,7 +194,14 @@ class _Execution:
         return [other] if other != stage else []
 
     def _sent(self, stage: int, one_pass: Pass, direction: str, ready: float) -> float:
-        """Sends the result of a pass. Returns the seconds at which the result arrives."""
+        """Sends the result of a pass. Returns the seconds at which the result arrives.
+
+        Args:
+            stage: the stage that sends.
+            one_pass: the pass.
+            direction: FORTH or BACK.
+            ready: the seconds at which the result is ready.
+        """
         if not self.send:
             return ready
         start = max(ready, self.free.get((stage, direction), 0.0))

@@ -283,8 +283,8 @@ def first_forward_window_time(
 
     Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
     """
-    window = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
-    return np.where(gradients_delay_handovers, window, forward_chunk_window_time)
+    own_window = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
+    return np.where(gradients_delay_handovers, own_window, forward_chunk_window_time)
 
 
 @quantity("s")

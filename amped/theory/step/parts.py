@@ -70,7 +70,7 @@ def weight_slicing_time(
 
         time = replicas·tensors·time of a slice, if ZeRO shards optimizer states and keeps weights whole.
 
-    It assumes that the host is slower than the copies. Nothing runs beside it.
+    Assumes that the host is slower than the copies, and that nothing runs at the same time.
 
     Source: huggingface/nanotron at 069c21c, distributed.py (all_gather_coalesced), optim/zero.py (_all_gather_params).
     Differs: the tensors of embedding and output head are left out.

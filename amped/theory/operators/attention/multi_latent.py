@@ -68,7 +68,7 @@ def projection_operators__multi_latent(
     query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = projection_gemms
 
     def projected(gemm, after, kept=1.0):
-        """The operators of a product that keeps its input, or a share of it."""
+        """The operators of a product that waits for `after`, and keeps the share `kept` of its input."""
         stash = gemm.m * gemm.k * gemm.batch * cost.operand * kept
         return contraction(gemm, cost, stash=stash, count=calls * gemm.count, after=after)
 
