@@ -316,11 +316,11 @@ def recomputation_time__amped(
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has no recomputation.
     """
     products = recomputed_product_fraction * (layer_multiply_accumulates - attention_multiply_accumulates)
-    again = (
+    repeated = (
         recomputed_layer_fraction * layer_forward_time
         + recomputed_attention_core_fraction * attention_core_forward_time
     )
-    return again + products * multiply_accumulate_time * multiply_accumulate_bit_slices
+    return repeated + products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
 @family(
@@ -460,8 +460,8 @@ def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passe
 
     Source: AMPeD, tensor-parallel communication WHERE.
     """
-    once = total(collective.count * ring_time(collective, place, LINK[0]) for collective in tensor_collectives)
-    return once * layer_passes * communication_rounds
+    per_pass = total(collective.count * ring_time(collective, place, LINK[0]) for collective in tensor_collectives)
+    return per_pass * layer_passes * communication_rounds
 
 
 @quantity("s", **CLOSED_FORM)
@@ -485,10 +485,10 @@ def exposed_pipeline_communication_time__amped(
     several chunks of layers on a stage, each chunk would send once; here each micro-batch is sent once.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    once = total(
+    send = total(
         collective.count * send_time(collective, inside, across, steps=0) for collective in pipeline_collectives
     )
-    return 2 * number_of_microbatches_per_minibatch * once
+    return 2 * number_of_microbatches_per_minibatch * send
 
 
 @family(
@@ -600,10 +600,10 @@ def weight_gathering_time__amped(
     Source: arXiv 1910.02054, section 7.2.2.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    once = total(
+    per_pass = total(
         collective.count * rings_time(collective, inside, across, steps=0) for collective in weight_collectives
     )
-    return once * number_of_microbatches_per_minibatch * communication_rounds
+    return per_pass * number_of_microbatches_per_minibatch * communication_rounds
 
 
 @quantity("s", **CLOSED_FORM)

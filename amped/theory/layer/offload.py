@@ -89,11 +89,11 @@ def offloaded_STATE_bytes_per_layer(
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4
     (gradients).
     """
-    kept = {record.name: record for record in model_states}[state]
+    states = {record.name: record for record in model_states}[state]
     places = [place for place, c in enumerate(parameter_classes) if not c.routed]
-    shared = latest(total(held.counts[place] * kept.bytes[place] for place in places) for held in stage_parameters)
-    (expert,) = [size for c, size in zip(parameter_classes, kept.bytes, strict=True) if c.routed]
-    return (shared + expert_parameters_per_accelerator * expert) * kept.offload / largest_stage_layers
+    shared = latest(total(held.counts[place] * states.bytes[place] for place in places) for held in stage_parameters)
+    (expert,) = [size for c, size in zip(parameter_classes, states.bytes, strict=True) if c.routed]
+    return (shared + expert_parameters_per_accelerator * expert) * states.offload / largest_stage_layers
 
 
 # --- copies beside a layer -------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ ADDING = 3
 BUT_TENSOR = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
-def copy_time(up, down, link, memory, beside=0.0):
+def copy_time(up, down, link, memory, other_bytes=0.0):
     """The time to copy bytes from the host to an accelerator and other bytes back, at the same time.
 
         max(max(up, down) / link, (up + down + beside) / memory)
@@ -115,11 +115,11 @@ def copy_time(up, down, link, memory, beside=0.0):
         down: the bytes that are copied to the host.
         link: the bandwidth of the link in each direction.
         memory: the bandwidth of the host's memory, which both directions share.
-        beside: the bytes that the host's memory moves for other work at the same time.
+        other_bytes: the bytes that the host's memory moves for other work at the same time.
 
     Source: definition.
     """
-    return np.maximum(np.maximum(up, down) / link, (up + down + beside) / memory)
+    return np.maximum(np.maximum(up, down) / link, (up + down + other_bytes) / memory)
 
 
 @records(**OFFLOADED)
@@ -143,12 +143,12 @@ def offloaded_layers__offloaded(
     layers, (weight, gradient, _) = [], model_states
     parameters = [layer.split(parameter_classes, parameter_groups) for layer in layer_parameters]
     average = average_layer(layer_kinds, parameters)
-    for layer, kept in zip(parameters, kept_activations, strict=True):
+    for layer, activations_of_kind in zip(parameters, kept_activations, strict=True):
         offloaded = OffloadedLayer(
             layer.name,
             weights=offloaded_weight_bytes_per_layer * (weight.of(layer) / weight.of(average)),
             gradients=offloaded_gradient_bytes_per_layer * (gradient.of(layer) / gradient.of(average)),
-            activations=kept.bytes * activation_offload,
+            activations=activations_of_kind.bytes * activation_offload,
         )
         layers.append(offloaded)
     return tuple(layers)
@@ -207,9 +207,9 @@ def copies_of(held, path, microbatches):
 
     Source: as `copy_time`.
     """
-    added = ADDING * held.gradients * (microbatches > 1)
+    added_bytes = ADDING * held.gradients * (microbatches > 1)
     forward = copy_time(held.weights, held.activations, path.link, path.memory)
-    return forward, copy_time(held.weights + held.activations, held.gradients, path.link, path.memory, added)
+    return forward, copy_time(held.weights + held.activations, held.gradients, path.link, path.memory, added_bytes)
 
 
 @records()

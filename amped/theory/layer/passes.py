@@ -295,7 +295,9 @@ def layer_computation(
     layers, kinds = [], zip(launched_durations, layer_host_times, layer_kinds, layer_repeats, strict=True)
     for layer, host, kind, repeats in kinds:
         waiting_share = host_waits_fraction * kind.mixtures
-        again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
+        repeated = (
+            recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
+        )
         computation = LayerComputation(
             layer.name,
             forward=pass_time_with_host("forward", layer.durations, kernel_rates, host.time, waiting_share),
@@ -305,7 +307,7 @@ def layer_computation(
             weight_gradient=pass_time_with_host(
                 "weight_gradient", layer.durations, kernel_rates, host.time / 2, waiting_share
             ),
-            recomputation=again + repeats.products + recomputed_streaming_fraction * repeats.streaming,
+            recomputation=repeated + repeats.products + recomputed_streaming_fraction * repeats.streaming,
         )
         layers.append(computation)
     return tuple(layers)

@@ -41,14 +41,14 @@ def beside_kernels(messages, kernels, weight_gradients=0.0):
 
     Source: definition; a kernel hides at most its own time.
     """
-    left = {name: getattr(kernels, name) for name in ("every", "products", "attention_core")}
-    left, overlapped = left | {"weight_gradients": weight_gradients}, []
+    free_seconds = {name: getattr(kernels, name) for name in ("every", "products", "attention_core")}
+    free_seconds, overlapped = free_seconds | {"weight_gradients": weight_gradients}, []
     for message in messages:
         parts = []
         for part in message.parts:
             windows = WITHIN[part.window]
-            time = beside(part.time, least(left[name] for name in windows) * part.share, part.overlap)
-            left |= {name: left[name] - time for name in windows}
+            time = beside(part.time, least(free_seconds[name] for name in windows) * part.share, part.overlap)
+            free_seconds |= {name: free_seconds[name] - time for name in windows}
             parts.append(time)
         overlapped.append(parts)
     return overlapped
@@ -106,11 +106,11 @@ def layer_waits(
     for kernels, times, repeats, tensor, exchange in zip(
         layer_kernels, layer_computation, layer_repeats, tensor_messages, exchange_times, strict=True
     ):
-        sent = (tensor, *token_messages)
+        messages = (tensor, *token_messages)
         exchange_arguments = (exchange.time / communication_rounds, overlap_slowdown_fraction)
-        forward = pass_waits([m.forward for m in sent], kernels.forward, times.forward, *exchange_arguments)
-        repeated = pass_waits([m.repeated for m in sent], kernels.repeated, repeats.whole, *exchange_arguments)
-        gradients = [m.gradient for m in sent]
+        forward = pass_waits([m.forward for m in messages], kernels.forward, times.forward, *exchange_arguments)
+        repeated = pass_waits([m.repeated for m in messages], kernels.repeated, repeats.whole, *exchange_arguments)
+        gradients = [m.gradient for m in messages]
         gradient = pass_waits(
             gradients, kernels.gradient, times.input_gradient, *exchange_arguments, times.weight_gradient
         )

@@ -59,12 +59,12 @@ def rounds_time(size, volume, partners, network):
     the last partner of the last round gets fewer parts than the others; here all get equally many.
     """
     radix, part = partners + 1, volume / size
-    full = np.floor(np.log(size) / np.log(radix) + ROUNDING)
-    held = np.rint(radix**full)
-    last = np.maximum(np.ceil((size - held) / held), 1)
-    sent = full * network.wavelength.ramp + part * (held - 1) / partners
-    regular = full * (network.setting + network.wavelength.latency) + sent / bandwidth_of(partners, network)
-    return regular + round_time(part * np.ceil((size - held) / last), last, network) * (size > held)
+    full_rounds = np.floor(np.log(size) / np.log(radix) + ROUNDING)
+    held_parts = np.rint(radix**full_rounds)
+    last = np.maximum(np.ceil((size - held_parts) / held_parts), 1)
+    moved = full_rounds * network.wavelength.ramp + part * (held_parts - 1) / partners
+    regular = full_rounds * (network.setting + network.wavelength.latency) + moved / bandwidth_of(partners, network)
+    return regular + round_time(part * np.ceil((size - held_parts) / last), last, network) * (size > held_parts)
 
 
 # --- algorithms to gather or to scatter, and to do both --------------------------------------------------------------

@@ -147,9 +147,9 @@ def number_of_accelerators__of_nodes(
 
     Source: definition; the system's row (segments).
     """
-    whole = number_of_nodes * number_of_accelerators_per_node
+    accelerators = number_of_nodes * number_of_accelerators_per_node
     launched = np.minimum(launched_domain_size / scale_up_domain_size, 1)
-    return whole * np.where(whole <= scale_up_domain_size, 1, launched)
+    return accelerators * np.where(accelerators <= scale_up_domain_size, 1, launched)
 
 
 @quantity("count", category=SYSTEM, replaces=("number_of_accelerators",))

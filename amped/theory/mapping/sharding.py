@@ -196,8 +196,8 @@ def whole_gradient_bytes_per_parameter(
 
     Source: PyTorch, _fully_shard/_fsdp_param.py (unsharded_accumulated_grad).
     """
-    whole = is_sharded("gradient", zero_stage) & (whole_gradient_accumulation > 0)
-    return (whole & (number_of_microbatches_per_minibatch > 1)) * whole_gradient_precision
+    is_whole = is_sharded("gradient", zero_stage) & (whole_gradient_accumulation > 0)
+    return (is_whole & (number_of_microbatches_per_minibatch > 1)) * whole_gradient_precision
 
 
 @quantity("byte")

@@ -61,8 +61,8 @@ def recomputed_layer_bytes(
 
     Source: arXiv 2205.05198, section 5.
     """
-    whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
-    return whole + recomputed_attention_core_fraction * score_activation_bytes
+    layer_bytes = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
+    return layer_bytes + recomputed_attention_core_fraction * score_activation_bytes
 
 
 @quantity("byte")

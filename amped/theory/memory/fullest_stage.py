@@ -17,10 +17,11 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
         activations.bytes + working.bytes + states.bytes
         for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True)
     ]
-    most, fullest = needed[0], np.zeros(1)
-    for place, bytes_of_stage in enumerate(needed[1:-1], 1):
-        most, fullest = np.maximum(most, bytes_of_stage), np.where(bytes_of_stage > most, place, fullest)
-    return np.where(needed[-1] >= most, len(needed) - 1, fullest)
+    most_bytes, fullest = needed[0], np.zeros(1)
+    for index, bytes_of_stage in enumerate(needed[1:-1], 1):
+        fullest = np.where(bytes_of_stage > most_bytes, index, fullest)
+        most_bytes = np.maximum(most_bytes, bytes_of_stage)
+    return np.where(needed[-1] >= most_bytes, len(needed) - 1, fullest)
 
 
 def value_of_stage(index, values):

@@ -12,8 +12,8 @@ def host_state_bytes(fullest_stage_index, stage_parameters, model_states):
 
     Source: arXiv 2101.06840, section 3.
     """
-    kept = [total(state.of(stage) * state.offload for state in model_states) for stage in stage_parameters]
-    return value_of_stage(fullest_stage_index, kept)
+    state_bytes = [total(state.of(stage) * state.offload for state in model_states) for stage in stage_parameters]
+    return value_of_stage(fullest_stage_index, state_bytes)
 
 
 @quantity("byte")

@@ -195,10 +195,10 @@ def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_paral
 
     Source: van de Geijn and Watts, 1997 (SUMMA).
     """
-    whole = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
+    width_divides = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
     rows = (np.mod(summa_panels, tensor_parallel_rows) == 0) | (np.mod(tensor_parallel_rows, summa_panels) == 0)
     columns = np.mod(summa_panels, tensor_parallel_columns) * np.mod(tensor_parallel_columns, summa_panels) == 0
-    return whole & rows & columns & (np.mod(summa_panels, 1) == 0)
+    return width_divides & rows & columns & (np.mod(summa_panels, 1) == 0)
 
 
 @quantity("boolean", constrains="flash_attention", **SUMMA_SCORES)

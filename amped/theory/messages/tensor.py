@@ -63,7 +63,7 @@ def tensor_collectives(
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2.
     """
-    (rows,), sent, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
+    (rows,), payload, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
     whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
     blocks = (
         ("attention_input", "attention_output", attentions_per_layer, NORMALIZED, ("attention_output",), ANY_PART),
@@ -78,10 +78,10 @@ def tensor_collectives(
     )
     return tuple(
         Collective(name, kind, volume, group=rows, count=calls * share, after=after, part=part)
-        for inputs, outputs, calls, before, behind, part in blocks
+        for inputs, outputs, calls, before_block, after_block, part in blocks
         for name, kind, volume, share, after in (
-            (inputs, "all_gather", narrow, halves, before),
-            (outputs, "reduce_scatter", sent, halves, behind),
-            (outputs, "all_reduce", sent, whole, behind),
+            (inputs, "all_gather", narrow, halves, before_block),
+            (outputs, "reduce_scatter", payload, halves, after_block),
+            (outputs, "all_reduce", payload, whole, after_block),
         )
     )

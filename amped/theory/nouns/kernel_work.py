@@ -134,8 +134,8 @@ def fused(*parts: Traffic) -> Traffic:
 
     The fused kernel reads only what the first kernel reads, and writes only what the last kernel writes.
     """
-    whole = reduce(add, parts)
-    return whole._replace(read=parts[0].read, written=parts[-1].written)
+    work = reduce(add, parts)
+    return work._replace(read=parts[0].read, written=parts[-1].written)
 
 
 @record
@@ -271,8 +271,8 @@ def streamed(
     """
     passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
     return tuple(
-        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after, part=part)
-        for phase, traffic, kept in passes
+        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=stash, count=count, after=after, part=part)
+        for phase, traffic, stash in passes
         if traffic is not None
     )
 

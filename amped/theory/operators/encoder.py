@@ -70,15 +70,15 @@ def activation_function_operators__post(
     inputs, output, mask = up.m * up.n * cost.activation, entries * cost.activation, entries * dropout_mask_bytes
     function = Traffic(2 * entries * cost.flop, inputs, output, ACTIVATION.forward.functions * entries)
     gradient = Traffic(3 * entries * cost.flop, output + inputs, inputs, ACTIVATION.backward.functions * entries)
-    kept, bits = entries * policy.kept, entries * policy.mask
-    forward = function + Traffic(read=bias, written=kept + mask)
+    kept_bytes, bits = entries * policy.kept, entries * policy.mask
+    forward = function + Traffic(read=bias, written=kept_bytes + mask)
     backward = gradient + function * policy.recomputed + Traffic(read=bits + mask, written=bias)
     return streamed(
         "activation_function",
         "element_wise",
         down.m,
         up.n,
-        Work(forward, backward, kept),
+        Work(forward, backward, kept_bytes),
         count=dense_fraction,
         after=("feedforward_up",),
         part=IN_DENSE,
@@ -106,15 +106,15 @@ def residual_operators__post(
     (cost,), size, tensor = entry_costs, residual_tokens * dimensionality, residual_bytes
     vector, rows, flops = dimensionality * cost.activation, residual_tokens * cost.activation, size * cost.flop
     mask = size * dropout_mask_bytes
-    token_flops, kept = residual_tokens * cost.flop, mask + tensor * (1 - in_place_norm)
+    token_flops, stash = residual_tokens * cost.flop, mask + tensor * (1 - in_place_norm)
     sums = Traffic(
         10 * flops + 6 * token_flops, 2 * tensor + 3 * vector, 3 * tensor + mask + rows, drawn=(dropout > 0) * size
     )
     recomputed_norm = Traffic(7 * flops, tensor, tensor) * norm_recomputation
     through = Traffic(9 * flops + 4 * token_flops, 2 * tensor + mask + rows, 2 * tensor) + recomputed_norm
 
-    first = Work(sums, Traffic(6 * flops, 4 * tensor + vector, tensor + 3 * vector), kept)
-    second = Work(sums + Traffic(written=tensor), Traffic(4 * flops, 2 * tensor + vector, tensor + 2 * vector), kept)
+    first = Work(sums, Traffic(6 * flops, 4 * tensor + vector, tensor + 3 * vector), stash)
+    second = Work(sums + Traffic(written=tensor), Traffic(4 * flops, 2 * tensor + vector, tensor + 2 * vector), stash)
     norm, add = ((kind, residual_tokens, dimensionality) for kind in ("normalization", "element_wise"))
     return (
         *streamed("attention_residual", *norm, first, after=ATTENTION_DONE),

@@ -95,9 +95,9 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
     gradients are still counted as if they added to the sum themselves. This additional traffic runs beside their
     multiplications, and costs time only with very small micro-batches.
     """
-    (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
-    read = cost.activation + cost.gradient * kept
-    accumulation = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
+    (cost,), is_added = entry_costs, gradients_are_scattered_each_microbatch == 0
+    read = cost.activation + cost.gradient * is_added
+    accumulation = Traffic(flops=cost.flop, read=read, written=np.where(is_added, cost.gradient, cost.activation))
     return tuple(
         operator(
             f"{o.name}_accumulation",

@@ -70,12 +70,12 @@ def product_time(operator, rates, multiply_accumulate_time, entry):
     tiles, k, panels = rates.products.tiles, each_tile(operator.k), each_tile(operator.panels)
     step = step_time(tiles, multiply_accumulate_time, entry)
     depth = k / PARTS + panels * each_tile(tiles.ramp_depth)
-    added = IS_CUT * (each_tile(tiles.split_time) + PARTS * each_tile(2 * operator.written / rates.streams.bandwidth))
-    shallow = k < LEAST_DEPTH * PARTS * panels
-    times = waves_of(operator, tiles) * (step * depth + panels * each_tile(tiles.latency)) + added
-    fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1)
-    stored = tiles.exposed_store * operator.written / rates.streams.bandwidth
-    return powered(fastest + stored, delivered_bytes(operator, entry), tiles) + exposed_traffic_time(operator, rates)
+    split = IS_CUT * (each_tile(tiles.split_time) + PARTS * each_tile(2 * operator.written / rates.streams.bandwidth))
+    is_shallow = k < LEAST_DEPTH * PARTS * panels
+    times = waves_of(operator, tiles) * (step * depth + panels * each_tile(tiles.latency)) + split
+    fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * is_shallow), axis=-1)
+    store = tiles.exposed_store * operator.written / rates.streams.bandwidth
+    return powered(fastest + store, delivered_bytes(operator, entry), tiles) + exposed_traffic_time(operator, rates)
 
 
 def waves_of(operator, tiles):
@@ -90,9 +90,9 @@ def waves_of(operator, tiles):
     Source: arXiv 2301.03598 (stream-K), section 3.
     """
     m, n, e, q = (each_tile(v) for v in (operator.m, operator.n, tiles.edges, tiles.quantization))
-    exact = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
-    whole = exact + e * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
-    waves = whole * each_tile(operator.batch) * PARTS / each_tile(tiles.cores)
+    exact_tiles = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
+    tiles_of_product = exact_tiles + e * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact_tiles)
+    waves = tiles_of_product * each_tile(operator.batch) * PARTS / each_tile(tiles.cores)
     return waves + q * (np.ceil(waves) - waves)
 
 
@@ -255,9 +255,9 @@ def fused_time(operator, rates):
     reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / operator.width)
     wide = 1 - (operator.both_widths > NARROW_HEADS) * (1 - ramp.wide)
     reached = reached * wide * (1 - operator.dropped * (1 - attention.dropout_fraction))
-    added = (ramp.length + operator.edges * ramp.edge_length) / operator.keys
+    masked = (ramp.length + operator.edges * ramp.edge_length) / operator.keys
     waiting = BLOCKS[operator.phase] * attention.waiting_rows / operator.m
-    return operator.flops * (1 + (added + waiting)) / reached + operator.m * operator.n * attention.softmax_time
+    return operator.flops * (1 + (masked + waiting)) / reached + operator.m * operator.n * attention.softmax_time
 
 
 def grouped_time(operator, rates):

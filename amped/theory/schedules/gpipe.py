@@ -26,13 +26,13 @@ def pipeline_idle_time__gpipe(
 
     Source: arXiv 1811.06965, section 2.3.
     """
-    forward, back, weight = pass_times
+    forward, input_gradient, weight = pass_times
     others, last = microbatches_per_flush - 1, pipeline_stages[-1]
     slowest = latest([forward.of(s) for s in pipeline_stages])
-    slowest = slowest + latest([back.of(s) + weight.of(s) for s in pipeline_stages])
-    once = total(p.before(last) + p.of(last) for p in pass_times)
+    slowest = slowest + latest([input_gradient.of(s) + weight.of(s) for s in pipeline_stages])
+    single = total(p.before(last) + p.of(last) for p in pass_times)
     ramps = 2 * (pipeline_parallel_degree - 1) * stage_send_time
-    return once + ramps + others * slowest - microbatches_per_flush * bottleneck_stage[0].time
+    return single + ramps + others * slowest - microbatches_per_flush * bottleneck_stage[0].time
 
 
 @records(**GPIPE)

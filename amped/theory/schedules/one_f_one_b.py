@@ -37,35 +37,35 @@ def non_interleaved_idle_time(
     ramps, one_end = last.index * round_trip_send, whole.of_layers(last.kinds) + whole.output_head
     work = whole.of_layers(first.kinds) + whole.embedding
     forward_time = forward.of_layers(first.kinds) + forward.embedding
-    behind = whole.of_layers(first.kinds_after) + whole.output_head + ramps
-    start = round_trip_idle_time(work, forward_time, behind, first.stages_after, m, blocking_stage_send_time)
+    round_trip_time = whole.of_layers(first.kinds_after) + whole.output_head + ramps
+    start = round_trip_idle_time(work, forward_time, round_trip_time, first.stages_after, m, blocking_stage_send_time)
     idle_times = [
         whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time)
     ]
-    rounds, late_microbatches = (work + behind) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
+    rounds, late_microbatches = (work + round_trip_time) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
     start = start + remaining(late_microbatches * rounds, 2 * late_microbatches * blocking_stage_send_time)
     idle_times.append(start + m * (work - bottleneck_stage[0].time))
     for s in between:
-        work, behind = whole.of(s), whole.after(s) + s.stages_after * round_trip_send
-        idle = round_trip_idle_time(work, forward.of(s), behind, s.stages_after, m, blocking_stage_send_time)
+        work, round_trip_time = whole.of(s), whole.after(s) + s.stages_after * round_trip_send
+        idle = round_trip_idle_time(work, forward.of(s), round_trip_time, s.stages_after, m, blocking_stage_send_time)
         idle_times.append(idle + (whole.before(s) + s.index * round_trip_send + m * (work - bottleneck_stage[0].time)))
     return latest(idle_times)
 
 
-def round_trip_idle_time(work, forward_time, behind, stages_after, microbatches, blocking_send):
+def round_trip_idle_time(work, forward_time, round_trip_time, stages_after, microbatches, blocking_send):
     """The idle time of a stage until the first gradient comes back, and after its last forward pass.
 
     Args:
         work: the time of the stage for a micro-batch.
         forward_time: the time of a forward pass.
-        behind: the time of a micro-batch from this stage to the last stage and back.
+        round_trip_time: the time of a micro-batch from this stage to the last stage and back.
         stages_after: the number of stages after this one.
         microbatches: the number of micro-batches. If m ≤ `stages_after`, only the longer of the two waits counts.
         blocking_send: the seconds for which a send blocks the stage, in each pass.
     """
     passes, backward_time = np.minimum(stages_after, microbatches - 1), work - forward_time
-    longer = behind - passes * np.minimum(forward_time, backward_time)
-    shorter = behind - passes * np.maximum(forward_time, backward_time)
+    longer = round_trip_time - passes * np.minimum(forward_time, backward_time)
+    shorter = round_trip_time - passes * np.maximum(forward_time, backward_time)
     sends = passes * blocking_send
     return remaining(longer, sends) + (microbatches > stages_after) * remaining(shorter, sends)
 

@@ -110,9 +110,9 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, blocked: Any) -
         free[stage] = end = start + work[kind][stage][chunk]
         if sends:
             link = (stage, kind == FORWARD)
-            links[link] = sent = (larger(end, links.get(link, end)) if link in slow else end) + send
+            links[link] = arrival = (larger(end, links.get(link, end)) if link in slow else end) + send
             free[stage] = end + blocked if blocks else end
-            end = sent
+            end = arrival
         arrived[place] = end
     return reduce(larger, free)
 
@@ -207,16 +207,18 @@ def _times_of_numbers(
         """The time of a step with this number of micro-batches."""
         return makespan(schedule, pipe._replace(microbatches=int(count)), work, send, blocked)
 
-    most, (fewest, *others) = MOST_ROUNDS * pipe.stages, np.unique(followed)
+    most_followed, (fewest, *others) = MOST_ROUNDS * pipe.stages, np.unique(followed)
     times = last = time_with(fewest)
     for count in others:
         last = time_with(count)
         times = np.where(followed >= count, last, times)
-    if np.any(microbatches > most):
-        growth = (last - time_with(most - pipe.stages)) / pipe.stages
-        further = times + np.maximum(microbatches - most, 0) * growth
+    if np.any(microbatches > most_followed):
+        growth = (last - time_with(most_followed - pipe.stages)) / pipe.stages
+        further = times + np.maximum(microbatches - most_followed, 0) * growth
         times = np.where(
-            microbatches > most, np.maximum(further, _shortest_step(schedule, pipe, microbatches, work, send)), further
+            microbatches > most_followed,
+            np.maximum(further, _shortest_step(schedule, pipe, microbatches, work, send)),
+            further,
         )
     return times
 
@@ -250,10 +252,10 @@ def followed_microbatches(schedule: str, pipe: Pipe, microbatches: Any) -> Any:
     It is at least the number that the schedule needs. If the rounds of a schedule have one micro-batch for each stage,
     whole rounds are followed.
     """
-    most, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
-    whole = np.where(np.isfinite(microbatches), np.clip(np.ceil(microbatches), fewest, most), fewest)
+    most_followed, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
+    number = np.where(np.isfinite(microbatches), np.clip(np.ceil(microbatches), fewest, most_followed), fewest)
     rounds = pipe.stages if pipe.chunks > 1 and SCHEDULES[schedule].chunks is None else 1
-    return np.ceil(whole / rounds) * rounds
+    return np.ceil(number / rounds) * rounds
 
 
 def pipe_of(layout: Sequence[Share]) -> Pipe:
@@ -269,15 +271,15 @@ def home_of_the_head(schedule: str, layout: Sequence[Share]) -> tuple[int, int]:
 def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTimes]) -> WorkOf:
     """The seconds by kind of pass (forward, both gradients, each gradient), by stage, and by chunk of the stage."""
     home = home_of_the_head(schedule, layout)
-    forward, back, weight = (
+    forward, input_gradient, weight = (
         [
             [_in_chunk(times, chunk, (s, c), home) for c, chunk in enumerate(share.chunks)]
             for s, share in enumerate(layout)
         ]
         for times in pass_times
     )
-    both = [[b + w for b, w in zip(*stage, strict=True)] for stage in zip(back, weight, strict=True)]
-    return {FORWARD: forward, INPUT: back, WEIGHT: weight, BACKWARD: both}
+    both = [[b + w for b, w in zip(*stage, strict=True)] for stage in zip(input_gradient, weight, strict=True)]
+    return {FORWARD: forward, INPUT: input_gradient, WEIGHT: weight, BACKWARD: both}
 
 
 def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], home: tuple[int, int]) -> Any:

@@ -37,14 +37,16 @@ def pipeline_idle_time__zero_bubble_h1(
 
     Source: arXiv 2401.10241, section 2.1 and table 2.
     """
-    forward, back, weight = pass_times
+    forward, input_gradient, weight = pass_times
     m, idle_times, first = microbatches_per_flush, [], pipeline_stages[0]
     for s, held in zip(pipeline_stages, stage_send_holds, strict=True):
-        forward_time, backward_time = forward.of(s) + held.time, back.of(s) + weight.of(s) + held.time
-        behind = forward.after(s) + back.after(s) + 2 * s.stages_after * stage_send_time
+        forward_time, backward_time = forward.of(s) + held.time, input_gradient.of(s) + weight.of(s) + held.time
+        round_trip = forward.after(s) + input_gradient.after(s) + 2 * s.stages_after * stage_send_time
         start = forward.before(s) + s.index * stage_send_time
-        end = back.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
-        idle = start + round_trip_idle_time(behind, s.stages_after, forward_time, backward_time) + np.maximum(end, 0)
+        end = input_gradient.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
+        idle = (
+            start + round_trip_idle_time(round_trip, s.stages_after, forward_time, backward_time) + np.maximum(end, 0)
+        )
         sends = handovers_per_microbatch * (held.time - blocking_stage_send_time)
         idle_times.append(idle + m * (forward_time + backward_time - 2 * held.time + sends - bottleneck_stage[0].time))
     return latest(idle_times)
@@ -72,16 +74,16 @@ def stage_send_holds__zero_bubble_h1(
     return tuple(holds)
 
 
-def round_trip_idle_time(behind, passes, forward, backward):
+def round_trip_idle_time(round_trip_time, passes, forward, backward):
     """The idle time of a stage until the first gradient comes back, and after its last forward pass.
 
     Args:
-        behind: the time of a micro-batch from this stage to the last stage and back.
+        round_trip_time: the time of a micro-batch from this stage to the last stage and back.
         passes: the number of other passes that the stage runs in this time.
         forward: the seconds of a forward pass.
         backward: the seconds of a backward pass.
     """
-    return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
+    return np.maximum(round_trip_time - passes * forward, 0) + np.maximum(round_trip_time - passes * backward, 0)
 
 
 @records(**ZERO_BUBBLE_H1)

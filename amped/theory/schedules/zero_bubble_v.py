@@ -169,11 +169,11 @@ def order(pipe: Pipe, stage: int) -> Order:
     """
     counted = _Counted()
     take, count = counted.take, counted.count
-    behind = pipe.stages - stage
-    take(*[DOWN] * (2 * behind - 1), *[UP, DOWN] * stage, *[UP, *BACK_UP] * behind)
+    stages_from_here = pipe.stages - stage
+    take(*[DOWN] * (2 * stages_from_here - 1), *[UP, DOWN] * stage, *[UP, *BACK_UP] * stages_from_here)
     while count[UP] < count[DOWN] or count[DOWN] < pipe.microbatches:
         take(*[DOWN] * (count[DOWN] < pipe.microbatches), *BACK_DOWN, UP, *BACK_UP)
-    take(*[(INPUT, 0), (INPUT, 1)] * stage, *BACK_DOWN * behind)
+    take(*[(INPUT, 0), (INPUT, 1)] * stage, *BACK_DOWN * stages_from_here)
     for chunk in (1, 0):
         take(*[(WEIGHT, chunk)] * (count[INPUT, chunk] - count[WEIGHT, chunk]))
     return counted.order

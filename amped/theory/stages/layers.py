@@ -312,9 +312,9 @@ def layers_divide_by_stages_and_chunks(
     Source: arXiv 2104.04473, section 2.2.
     """
     chunks = virtual_pipeline_stages
-    two, many = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
-    missing = two & (first_stage_layers + last_stage_layers != layers) | many & (middle_stage_layers < 1)
-    whole = np.mod(first_stage_layers, chunks) + np.mod(last_stage_layers, chunks)
-    between = np.mod(middle_stage_layers, chunks) + missing
+    has_two, has_more = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
+    is_incomplete = has_two & (first_stage_layers + last_stage_layers != layers) | has_more & (middle_stage_layers < 1)
+    end_remainders = np.mod(first_stage_layers, chunks) + np.mod(last_stage_layers, chunks)
+    middle_remainder = np.mod(middle_stage_layers, chunks) + is_incomplete
     fewest = np.minimum(np.minimum(first_stage_layers, last_stage_layers), layers - pipeline_parallel_degree + 1)
-    return (whole + between == 0) & (fewest >= 1)
+    return (end_remainders + middle_remainder == 0) & (fewest >= 1)

@@ -58,9 +58,9 @@ def block_parameters(
         counted(
             block.name,
             parameter_classes,
-            {MATRICES: whole - vectors, VECTORS: vectors, ADAPTERS: adapter_parameters.get(block.name, 0.0)},
+            {MATRICES: parameters - vectors, VECTORS: vectors, ADAPTERS: adapter_parameters.get(block.name, 0.0)},
         )
-        for block, whole, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
+        for block, parameters, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
     ]
     matrices = (cross_attention_parameters + relative_position_parameters) / layers
     return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))

@@ -157,9 +157,9 @@ def gradient_communication_time(
 
     Source: arXiv 1910.02054, section 7.
     """
-    once = time_of(d for d in data_durations if d.kind != "all_gather")
+    one_exchange = time_of(d for d in data_durations if d.kind != "all_gather")
     rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
-    return once * np.where(gradients_are_scattered_each_microbatch, *rounds)
+    return one_exchange * np.where(gradients_are_scattered_each_microbatch, *rounds)
 
 
 @quantity("s")
@@ -175,9 +175,9 @@ def weight_communication_time(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
-    once = time_of(d for d in data_durations if d.kind == "all_gather")
+    one_exchange = time_of(d for d in data_durations if d.kind == "all_gather")
     rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
-    return once * np.where(weights_are_gathered_each_microbatch, *rounds)
+    return one_exchange * np.where(weights_are_gathered_each_microbatch, *rounds)
 
 
 @quantity("1")

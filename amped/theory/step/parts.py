@@ -213,6 +213,6 @@ def exposed_data_communication_time__operators(
 
     Source: arXiv 2006.15704, section 3.2; Megatron-Core, distributed/finalize_model_grads.py.
     """
-    whole = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
-    whole = whole + data_exchanges_of_other_stages_time
-    return whole - hidden_data_communication_time * (1 - overlap_slowdown_fraction)
+    all_messages = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
+    all_messages = all_messages + data_exchanges_of_other_stages_time
+    return all_messages - hidden_data_communication_time * (1 - overlap_slowdown_fraction)

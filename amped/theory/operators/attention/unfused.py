@@ -122,12 +122,12 @@ def softmax_operators(
     entries = rows * scores.n
     size, mask = entries * cost.activation, entries * dropout_mask_bytes
     recomputed_bytes = dropout_recomputation * size
-    kept = Work(
+    mask_work = Work(
         Traffic(written=mask),
         Traffic(read=mask + recomputed_bytes, written=recomputed_bytes),
         mask + size - recomputed_bytes,
     )
-    dropped, shape = cost.of(DROPOUT, entries) + kept, (rows, scores.n)
+    dropped, shape = cost.of(DROPOUT, entries) + mask_work, (rows, scores.n)
     probabilities = cost.of(SOFTMAX, entries)
     return (
         *causal_mask_operators,
