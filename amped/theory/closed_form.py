@@ -152,7 +152,7 @@ def layer_products(
     MoE_fraction,
     entry_costs,
 ):
-    """The matrix products of a layer, with those of attention, whether one fused kernel computes them or several.
+    """The matrix products of a layer. Those of attention count, whether they run in one fused kernel or in several.
 
     Source: AMPeD, computation time.
     """

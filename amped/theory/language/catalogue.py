@@ -104,7 +104,7 @@ class Quantity:
 
     @cached_property
     def mark(self) -> Mark:
-        """The mark that describes the quantity: that of the formula without a variant, or of the first alternative."""
+        """The mark of the formula without a variant, or else of the first alternative. It describes the quantity."""
         return self.first.mark
 
     @cached_property
@@ -284,7 +284,7 @@ def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
 
 @cache
 def handed_on(chapter: str) -> frozenset[str]:
-    """The names that a chapter hands on, without its parameters: a config lists them in any case."""
+    """The names in `HANDS_ON` of a chapter. Parameters that a config lists are public without standing there."""
     return frozenset(importlib.import_module(f"{BOOK}.{chapter}").HANDS_ON)
 
 

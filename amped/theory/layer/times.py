@@ -43,7 +43,7 @@ def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copi
 
 @records()
 def layer_windows(layer_pass_times, layer_copies, gradients_have_own_links):
-    """The passes of a micro-batch in a layer of each kind, beside which gradients and weights are sent.
+    """The passes of a micro-batch in a layer of each kind, during which gradients and weights are sent.
 
     The links that gradients use are free in a pass while it neither sends messages nor copies; a lower bound.
 

@@ -224,10 +224,10 @@ def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_net
 
 @quantity("1")
 def bandwidth_factor_below_spine(oversubscription, number_of_nodes_below_spine, number_of_nodes):
-    """The factor by which a run has more bandwidth across nodes if it needs no spine switch.
+    """The bandwidth across nodes of a run, divided by the bandwidth of a run that needs spine switches.
 
-    It is the oversubscription for a run that fits below one group of leaf switches, because the links there are not
-    oversubscribed; else it is 1. Assumes that such a run is placed there.
+    The factor is the oversubscription if the run fits below one group of leaf switches, because the links there are not
+    oversubscribed; else it is 1. Assumes that a run that fits is placed there.
 
     Source: definition.
     """

@@ -27,7 +27,7 @@ def gradient_offload__with_the_states(optimizer_offload, zero_stage, state_repli
 
 @quantity("boolean", constrains="gradient_offload", when_given=("gradient_offload",))
 def gradients_leave_with_their_states__given(gradient_offload, optimizer_offload, zero_stage, state_replicas):
-    """The offloaded share of the gradients is at most that of the optimizer states.
+    """The offloaded share of the gradients is at most the offloaded share of the optimizer states.
 
     Gradients are offloaded only if no two accelerators have the same gradients: with ZeRO 2 or 3, or with a single
     replica.

@@ -150,7 +150,7 @@ def gathered_feedforward_parameters(
     gathered_expert_parameters,
     weight_split_degree,
 ):
-    """The parameters of the largest feed-forward network on one accelerator: that of a dense layer, or a mixture.
+    """The parameters of the largest feed-forward network on one accelerator: a dense network, or a mixture of experts.
 
     Source: arXiv 1910.02054, section 5.3.
     """

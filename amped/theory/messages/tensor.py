@@ -24,7 +24,7 @@ def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_
 
 @quantity("1")
 def gathered_entry_fraction(quantized_gathers, matrix_operand_precision, activation_precision):
-    """The bytes of an entry that tensor parallelism gathers before a product, as a share of those of an activation.
+    """The bytes of an entry that tensor parallelism gathers before a product, as a share of the bytes of an activation.
 
     Source: NVIDIA Transformer Engine 2.11, pytorch/module/layernorm_linear.py (with_quantized_all_gather) and
     pytorch/distributed.py (gather_along_first_dim). Differs: the scales of fp8's blocks, 3 % of the bytes, are missing.

@@ -192,7 +192,7 @@ def PART_durations__measured(
     measured_kernel_distance,
     computed_score_fraction,
 ):
-    """The time of each operator: that of the nearest measured shape if one is near, else by the roofline model.
+    """The time of each operator: the time of the nearest measured shape if this is near, else by the roofline model.
 
     Source: the user's table of measured kernels; `kernel_time` for the roofline model.
     """

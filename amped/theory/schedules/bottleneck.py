@@ -127,7 +127,7 @@ def bottleneck_layer_shares__CHOICE(bottleneck_stage, layer_kinds):
 
 @quantity("count")
 def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
-    """The number of micro-batches that pass through the embedding in a step, if the bottleneck stage has it, else 0.
+    """The number of micro-batches in a step that pass through the embedding; 0 if the bottleneck stage has none.
 
     Source: definition.
     """
@@ -136,7 +136,7 @@ def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_p
 
 @quantity("count")
 def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
-    """The number of micro-batches that pass through the output head in a step, if the bottleneck stage has it, else 0.
+    """The number of micro-batches in a step that pass through the output head; 0 if the bottleneck stage has none.
 
     Source: definition.
     """

@@ -17,7 +17,7 @@ from amped.theory.nouns.stage_records import ChunkTimes, had
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
 def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_idle_time, virtual_pipeline_stages):
-    """The idle time in a step of 1F1B. With several chunks of layers on each stage, it is that of interleaved 1F1B.
+    """The idle time in a step of 1F1B. With several chunks of layers on each stage, 1F1B is interleaved.
 
     Source: arXiv 2104.04473, section 2.2.
     """

@@ -182,7 +182,7 @@ def weight_communication_time(
 
 @quantity("1")
 def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
-    """The share of data-parallel communication that can overlap computation: that of all layers except one.
+    """The share of data-parallel communication that can overlap computation: the messages of all layers except one.
 
     If weights are sharded, only the share that is prefetched can overlap.
 
@@ -274,7 +274,7 @@ def first_forward_window_time(
     data_exchanges_per_step,
     number_of_microbatches_per_minibatch,
 ):
-    """The forward time of a step beside which weights are gathered that are not gathered for each micro-batch.
+    """The forward time of a step in which weights can be gathered, if they are not gathered for each micro-batch.
 
         time = forward_chunk_window_time, or where gradients delay handovers
         time = weight_forward_window_time·exchanges / micro-batches.

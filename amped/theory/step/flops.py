@@ -121,7 +121,7 @@ def model_flops_per_accelerator(
     output_head_multiply_accumulates,
     frozen_multiply_accumulates,
 ):
-    """The FLOPs that a step needs on one accelerator, without recomputation: those of forward passes, times three.
+    """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
     A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient.
 

@@ -182,7 +182,7 @@ def exposed_pipeline_communication_time__operators(
 
 @quantity("s")
 def tied_embedding_communication_time(tied_embedding_durations):
-    """The time in a step to sum the gradients of a tied embedding over the two stages that have it.
+    """The time in a step to sum the gradients of a tied embedding over the two stages with a copy.
 
     Source: arXiv 1909.08053, section 3.
     """
