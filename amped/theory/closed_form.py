@@ -12,7 +12,7 @@ from amped.theory.nouns.conditions import CLOSED_FORM, OFFLOADED, ZERO_BUBBLE_H1
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.parallelisms import IN_LAYERS
 from amped.theory.nouns.records import CONTRACTIONS, Collective, total
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 # --- computation -----------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ def layer_products(
     MoE_fraction,
     entry_costs,
 ):
-    """The matrix products of a layer, with those of attention, whether one fused kernel computes them or several.
+    """The matrix products of a layer. Those of attention count, whether they run in one fused kernel or in several.
 
     Source: AMPeD, computation time.
     """
@@ -190,12 +190,15 @@ def PART_durations__amped(
 
     Source: AMPeD, computation time.
     """
-    one = multiply_accumulate_time / flops_per_multiply_accumulate
+    time_per_flop = multiply_accumulate_time / flops_per_multiply_accumulate
     slices = {"input_gradient": gradient_multiply_accumulate_bit_slices}
     times = (
-        one * slices.get(o.phase, multiply_accumulate_bit_slices) * float(o.kind in CONTRACTIONS) for o in OPERATORS
+        time_per_flop
+        * slices.get(operator.phase, multiply_accumulate_bit_slices)
+        * float(operator.kind in CONTRACTIONS)
+        for operator in OPERATORS
     )
-    return tuple(o.lasting(o.flops * time) for o, time in zip(OPERATORS, times, strict=True))
+    return tuple(operator.lasting(operator.flops * time) for operator, time in zip(OPERATORS, times, strict=True))
 
 
 @quantity("s")
@@ -285,6 +288,8 @@ def attention_core_forward_time(
 ):
     """The forward time of the attention cores (scores, softmax and weighted values) of a stage in a step.
 
+    A unit processes the bits of an operand in slices, one after another; each slice takes the time of one operation.
+
     Source: AMPeD, computation time.
     """
     core = attention_multiply_accumulates * multiply_accumulate_time * multiply_accumulate_bit_slices
@@ -311,11 +316,11 @@ def recomputation_time__amped(
     Source: arXiv 2205.05198, section 5. Differs: AMPeD has no recomputation.
     """
     products = recomputed_product_fraction * (layer_multiply_accumulates - attention_multiply_accumulates)
-    again = (
+    repeated = (
         recomputed_layer_fraction * layer_forward_time
         + recomputed_attention_core_fraction * attention_core_forward_time
     )
-    return again + products * multiply_accumulate_time * multiply_accumulate_bit_slices
+    return repeated + products * multiply_accumulate_time * multiply_accumulate_bit_slices
 
 
 @family(
@@ -369,47 +374,70 @@ ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "broadcast": 1,
 LINKS = {"intra_node": "inter_accelerator_link", "inter_node": "inter_node_link"}
 
 
-def ring_time(c, place, link, steps=1):
+def ring_time(collective, place, link, steps=1):
     """The time of a collective that passes shares around a ring: the ring inside the node, or the ring across nodes.
 
         rounds · ((n − 1)/n · volume / sharing / bandwidth + steps · (n − 1) · latency)
 
     n is the number of accelerators or of nodes in the ring. An all-reduce has 2 rounds, every other collective 1.
     `sharing` is 1 inside the node; across nodes it is the number of accelerators of the group in a node, each of which
-    sends an equal part. `steps` is 1, or 0 to leave latency out.
+    sends an equal part. `place` is intra_node or inter_node. `steps` is 1, or 0 to leave latency out.
 
     Source: Thakur et al., IJHPCA 19(1).
     """
-    size, sharing = {"intra_node": (c.intra, 1.0), "inter_node": (c.inter, c.intra)}[place]
-    return ROUNDS[c.kind] * link.time((size - 1) / size * c.volume / sharing, steps * (size - 1))
+    size, sharing = {"intra_node": (collective.intra, 1.0), "inter_node": (collective.inter, collective.intra)}[place]
+    return ROUNDS[collective.kind] * link.time((size - 1) / size * collective.volume / sharing, steps * (size - 1))
 
 
-def rings_time(c, inside, across, steps=1):
+def rings_time(collective, inside, across, steps=1):
     """The time of both rings, inside the node and across nodes, one after the other.
 
+    Args:
+        collective: the collective.
+        inside: the link inside the node.
+        across: the link across nodes.
+        steps: 1, or 0 to leave latency out.
+
     Source: Thakur et al., IJHPCA 19(1).
     """
-    return ring_time(c, "intra_node", inside, steps) + ring_time(c, "inter_node", across, steps)
+    return ring_time(collective, "intra_node", inside, steps) + ring_time(collective, "inter_node", across, steps)
 
 
-def all_to_all_time(c, inside, across):
+def all_to_all_time(collective, inside, across):
     """The time of an all-to-all.
 
     First each accelerator sends the messages for other nodes over the network cards, then the messages for its own node
     over the links inside the node.
 
+    Args:
+        collective: the collective.
+        inside: the link inside the node.
+        across: the link across nodes.
+
     Source: AMPeD, mixture-of-experts communication.
     """
-    near = inside.time((c.intra - 1) / c.group.degree * c.volume, c.intra - 1)
-    return near + across.time((c.inter - 1) / c.inter * c.volume * c.crossing, c.inter - 1)
+    near = inside.time((collective.intra - 1) / collective.group.degree * collective.volume, collective.intra - 1)
+    return near + across.time(
+        (collective.inter - 1) / collective.inter * collective.volume * collective.crossing, collective.inter - 1
+    )
 
 
-def send_time(c, inside, across, steps=1):
+def send_time(collective, inside, across, steps=1):
     """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
+
+    Args:
+        collective: the collective.
+        inside: the link inside the node.
+        across: the link across nodes.
+        steps: 1, or 0 to leave latency out.
 
     Source: Hockney, 1994 (α–β).
     """
-    return np.where(c.inter > 1, across.time(c.volume, steps), inside.time(c.volume, steps) * (c.intra > 1))
+    return np.where(
+        collective.inter > 1,
+        across.time(collective.volume, steps),
+        inside.time(collective.volume, steps) * (collective.intra > 1),
+    )
 
 
 TIMES = dict.fromkeys(ROUNDS, rings_time) | {"all_to_all": all_to_all_time, "send_receive": send_time}
@@ -432,8 +460,8 @@ def PLACE_tensor_communication_time__amped(tensor_collectives, LINK, layer_passe
 
     Source: AMPeD, tensor-parallel communication WHERE.
     """
-    once = total(c.count * ring_time(c, place, LINK[0]) for c in tensor_collectives)
-    return once * layer_passes * communication_rounds
+    per_pass = total(collective.count * ring_time(collective, place, LINK[0]) for collective in tensor_collectives)
+    return per_pass * layer_passes * communication_rounds
 
 
 @quantity("s", **CLOSED_FORM)
@@ -457,8 +485,10 @@ def exposed_pipeline_communication_time__amped(
     several chunks of layers on a stage, each chunk would send once; here each micro-batch is sent once.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    once = total(c.count * send_time(c, inside, across, steps=0) for c in pipeline_collectives)
-    return 2 * number_of_microbatches_per_minibatch * once
+    send = total(
+        collective.count * send_time(collective, inside, across, steps=0) for collective in pipeline_collectives
+    )
+    return 2 * number_of_microbatches_per_minibatch * send
 
 
 @family(
@@ -476,7 +506,9 @@ def exposed_KIND_communication_time__amped(KIND_collectives, inter_accelerator_l
     AMPeD has no context parallelism.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    return layer_passes * total(c.count * TIMES[c.kind](c, inside, across) for c in KIND_collectives)
+    return layer_passes * total(
+        collective.count * TIMES[collective.kind](collective, inside, across) for collective in KIND_collectives
+    )
 
 
 # --- data parallelism ------------------------------------------------------------------------------------------------
@@ -490,7 +522,7 @@ def gradient_all_reduce_fraction(zero_stage):
     1910.02054, section 7. Differs: ZeRO stage 2 may scatter gradients for every micro-batch; here they are scattered
     once a step.
     """
-    return np.where(shares("weight", zero_stage), 0.5, 1.0)
+    return np.where(is_sharded("weight", zero_stage), 0.5, 1.0)
 
 
 @quantity("1")
@@ -501,7 +533,7 @@ def gathered_weight_fraction(zero_stage):
     model the gathering of weights. It multiplies the time of all other communication by 1.5 instead. This extra time is
     zero without other communication, and does not grow with the number of micro-batches.
     """
-    return np.where(shares("weight", zero_stage), 1.0, 0.0)
+    return np.where(is_sharded("weight", zero_stage), 1.0, 0.0)
 
 
 @family(
@@ -550,7 +582,9 @@ def STATE_collectives(
 @quantity("s", **CLOSED_FORM)
 def PLACE_gradient_communication_time__amped(gradient_collectives, LINK, *, place):
     """The time of the gradient all-reduce WHERE, in a step. Source: AMPeD, gradient all-reduce."""
-    return total(c.count * ring_time(c, place, LINK[0], steps=0) for c in gradient_collectives)
+    return total(
+        collective.count * ring_time(collective, place, LINK[0], steps=0) for collective in gradient_collectives
+    )
 
 
 @quantity("s", **CLOSED_FORM)
@@ -566,8 +600,10 @@ def weight_gathering_time__amped(
     Source: arXiv 1910.02054, section 7.2.2.
     """
     (inside,), (across,) = inter_accelerator_link, inter_node_link
-    once = total(c.count * rings_time(c, inside, across, steps=0) for c in weight_collectives)
-    return once * number_of_microbatches_per_minibatch * communication_rounds
+    per_pass = total(
+        collective.count * rings_time(collective, inside, across, steps=0) for collective in weight_collectives
+    )
+    return per_pass * number_of_microbatches_per_minibatch * communication_rounds
 
 
 @quantity("s", **CLOSED_FORM)

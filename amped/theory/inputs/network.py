@@ -137,27 +137,39 @@ def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     average = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
     average = with_split_network(average, shared_expert_fraction)
     rows = [(row, with_split_network(dict.fromkeys(row.blocks, 1.0), shared_expert_fraction)) for row in KINDS[choice]]
-    unlike = [name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK]
+    differing_blocks = [
+        name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK
+    ]
     return tuple(
         LayerKind(
             row.name,
             share=average[row.counted],
             mixtures=numbers.get(MIXTURE, 0.0),
-            blocks=tuple(unlike),
-            multiples=tuple(relative(numbers.get(name, 0.0), average[name]) for name in unlike),
+            blocks=tuple(differing_blocks),
+            multiples=tuple(relative(numbers.get(name, 0.0), average[name]) for name in differing_blocks),
         )
         for row, numbers in rows
     )
 
 
 def with_split_network(numbers, shared_expert_fraction):
-    """How many of each block a layer has, with the networks that tensor parallelism splits. Source: definition."""
+    """The numbers of blocks of a layer, with one more key: the networks that tensor parallelism splits.
+
+    Args:
+        numbers: the number of blocks by name.
+        shared_expert_fraction: the share of the mixtures that have shared experts.
+
+    Source: definition.
+    """
     split = numbers.get(DENSE, 0.0) + numbers.get(MIXTURE, 0.0) * shared_expert_fraction
     return numbers | {SPLIT_NETWORK: split}
 
 
 def relative(number, average):
-    """A number as a multiple of the average of all layers; zero if no layer has any. Source: definition."""
+    """The number of a block in a kind of layer, divided by the average number; zero if no layer has the block.
+
+    Source: definition.
+    """
     return np.where(average > 0, number / np.where(average > 0, average, 1), 0)
 
 

@@ -52,7 +52,12 @@ class Formula:
     page: str
 
     def specificity(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> int:
-        """The number of conditions of this alternative that are true; -1 if the alternative does not apply."""
+        """The number of conditions of this alternative that are true; -1 if the alternative does not apply.
+
+        Args:
+            given: the names for which a value is given.
+            choices: the value of each selector.
+        """
         if self.mark.choice is not None and choices.get(self.mark.choice) != self.mark.value:
             return -1
         fulfilled = [len(clause) for clause in self.mark.clauses if clause <= given]
@@ -99,7 +104,7 @@ class Quantity:
 
     @cached_property
     def mark(self) -> Mark:
-        """The mark that describes the quantity: that of the formula without a variant, or of the first alternative."""
+        """The mark of the formula without a variant, or else of the first alternative. It describes the quantity."""
         return self.first.mark
 
     @cached_property
@@ -109,12 +114,12 @@ class Quantity:
 
     @cached_property
     def chapter(self) -> str:
-        """The chapter that the quantity stands in; an empty text for one of a user's file."""
+        """The chapter of the quantity; an empty text for a quantity of a user's file."""
         return self.first.page.partition("/")[0] if self.first.function.__module__.startswith(f"{BOOK}.") else ""
 
     @cached_property
     def is_public(self) -> bool:
-        """Whether others than its chapter may name it: the chapter hands it on, or a config lists it."""
+        """Whether other chapters may name the quantity: its chapter hands it on, or a config lists it."""
         return self.category is not None or not self.chapter or self.name in handed_on(self.chapter)
 
     @cached_property
@@ -139,12 +144,17 @@ class Quantity:
 
     @cached_property
     def always(self) -> Formula | None:
-        """The only formula of this quantity, if it has no condition, as for most quantities; else None."""
+        """The only formula of the quantity, if it has no condition; else None. Most quantities have such a formula."""
         only = self.formulas[0] if len(self.formulas) == 1 else None
         return only if only and only.mark.choice is None and frozenset() in only.mark.clauses else None
 
     def chosen(self, given: frozenset[str] | set[str], choices: Mapping[str, str]) -> Formula | None:
-        """The most specific alternative that applies, or None."""
+        """The most specific alternative that applies; None if no alternative applies.
+
+        Args:
+            given: the names for which a value is given.
+            choices: the value of each selector.
+        """
         if self.always is not None:
             return self.always
         ranked = [(f.specificity(given, choices), f) for f in self.formulas]
@@ -156,7 +166,11 @@ class Catalogue(dict[str, Quantity]):
     """All quantities by name."""
 
     def __init__(self, formulas: Iterable[Formula], checked: bool = True) -> None:
-        """Collects the formulas; without `checked`, those that a test has checked: amped's own.
+        """Collects the formulas of all quantities.
+
+        Args:
+            formulas: the alternatives of all quantities.
+            checked: whether to check the formulas; false for amped's own, which a test checks.
 
         Raises:
             WiringError: if nothing computes an argument, if an argument is a selector, or if two alternatives tie.
@@ -166,29 +180,29 @@ class Catalogue(dict[str, Quantity]):
             by_name.setdefault(formula.name, []).append(formula)
         super().__init__((name, Quantity(name, tuple(group))) for name, group in by_name.items())
         self.selectors = tuple(name for name, group in by_name.items() if group[0].mark.unit == "choice")
-        ruling = [name for name, group in by_name.items() if any(formula.mark.constrains for formula in group)]
-        self.constraints = tuple(name for name in ruling if self[name].mark.constrains)
-        self._plain = self.keys() - {*self.selectors}
+        rule_names = [name for name, group in by_name.items() if any(formula.mark.constrains for formula in group)]
+        self.constraints = tuple(name for name in rule_names if self[name].mark.constrains)
+        self._argument_names = self.keys() - {*self.selectors}
         if problems := [p for q in self.values() if checked for p in self._problems(q)]:
             raise WiringError(problems)
 
     @cached_property
     def public(self) -> tuple[str, ...]:
-        """The names that others than the formulas of their chapter may use, without rules: nobody sets these."""
+        """The names that other chapters and rooms may use. Rules are left out, because nobody gives their values."""
         return tuple(name for name, q in self.items() if q.is_public and not q.mark.constrains)
 
     @cached_property
     def inside(self) -> frozenset[str]:
-        """The names that only formulas of their chapter may use, without rules."""
+        """The names that only formulas of their chapter may use. Rules are left out."""
         return frozenset(filter(self.is_inside, self))
 
     def is_inside(self, name: str) -> bool:
-        """Whether only formulas of its chapter may use a name, and it is no rule."""
+        """Whether only formulas of its own chapter may use a name; false for a rule."""
         return not (self[name].is_public or self[name].mark.constrains)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The public names that have one value, so no records."""
+        """The public names whose value is one number or choice, and not a tuple of records."""
         return tuple(name for name in self.public if self[name].mark.kind != "records")
 
     def __eq__(self, other: object) -> bool:
@@ -199,9 +213,10 @@ class Catalogue(dict[str, Quantity]):
         return id(self)
 
     def _problems(self, quantity: Quantity) -> Iterator[Problem]:
+        """The problems of a quantity's formulas: different units, unknown arguments, and alternatives that tie."""
         if len({f.mark.unit for f in quantity.formulas}) > 1:
             yield Problem(f"the alternatives of '{quantity.name}' have different units", advice="declare one unit")
-        needed = ((f, name) for f in quantity.formulas for name in f.arguments if name not in self._plain)
+        needed = ((f, name) for f in quantity.formulas for name in f.arguments if name not in self._argument_names)
         for formula, argument in needed:
             if argument not in self:
                 hint = did_you_mean(argument, self)
@@ -212,25 +227,25 @@ class Catalogue(dict[str, Quantity]):
                     advice="make an alternative for each choice",
                 )
         for one, other in combinations(quantity.formulas, 2):
-            if _tie(quantity, one, other):
+            if _is_tie(quantity, one, other):
                 yield Problem(
                     f"'{_title(one)}' and '{_title(other)}' can apply at once", advice="make one more specific"
                 )
 
 
 def _with_all_choices(formulas: list[Formula]) -> Iterator[Formula]:
-    """The formulas, in which each selector lists all its choices.
+    """The formulas; the mark of each selector lists all its choices.
 
-    If a formula is used only when a selector has a certain value, that value is added to the choices of the selector.
-    So the page of the selector need not list the value.
+    If an alternative applies only when a selector has a certain value, that value is added to the choices of the
+    selector. So the page of the selector need not list the value.
     """
-    named: dict[str | None, list[str]] = {}
+    choices_by_selector: dict[str | None, list[str]] = {}
     for formula in formulas:
-        named.setdefault(formula.mark.choice, []).append(str(formula.mark.value))
+        choices_by_selector.setdefault(formula.mark.choice, []).append(str(formula.mark.value))
     for formula in formulas:
         mark = formula.mark
         if mark.unit == "choice" and not formula.variant:
-            choices = tuple(dict.fromkeys((*mark.choices, *named.get(formula.name, ()))))
+            choices = tuple(dict.fromkeys((*mark.choices, *choices_by_selector.get(formula.name, ()))))
             yield replace(formula, mark=replace(mark, choices=choices))
         else:
             yield formula
@@ -244,15 +259,20 @@ def collect(module: ModuleType) -> list[Formula]:
         if (mark := mark_of(function)) is not None:
             name, _, variant = function.__name__.partition("__")
             code = function.__code__
-            named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            arguments = getattr(function, "__amped_arguments__", named)
+            parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            arguments = getattr(function, "__amped_arguments__", parameters)
             page = module.__name__.removeprefix(f"{BOOK}.").replace(".", "/")
             formulas.append(Formula(name, variant, function=function, arguments=arguments, mark=mark, page=page))
     return formulas
 
 
 def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
-    """All pages of the book in their order; a folder lists its pages in `PAGES`."""
+    """All pages of the book in their order; a folder lists its pages in `PAGES`.
+
+    Args:
+        folder: the folder of the pages, with a dot at its end (`operators.`); empty for the whole book.
+        names: the pages and folders in that folder; without them, all chapters.
+    """
     for name in names or CHAPTERS:
         module = importlib.import_module(f"{BOOK}.{folder}{name}")
         pages_of_folder = getattr(module, "PAGES", None)
@@ -264,7 +284,7 @@ def pages(folder: str = "", names: Iterable[str] = ()) -> Iterator[ModuleType]:
 
 @cache
 def handed_on(chapter: str) -> frozenset[str]:
-    """The names that a chapter hands on, other than the parameters that a config lists."""
+    """The names in `HANDS_ON` of a chapter. Parameters that a config lists are public without standing there."""
     return frozenset(importlib.import_module(f"{BOOK}.{chapter}").HANDS_ON)
 
 
@@ -279,20 +299,20 @@ def catalogue(extra: tuple[ModuleType, ...] = ()) -> Catalogue:
 
 @cache
 def _own_catalogue() -> Catalogue:
-    """The catalogue without extra modules, which is never dropped for theirs: plans share its formulas."""
+    """The catalogue of amped's own pages. It stays in memory for ever, because plans share its formulas."""
     return _catalogue(())
 
 
 @lru_cache(maxsize=8)
 def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
-    """The catalogue, which is built once."""
+    """The catalogue of amped's pages and of extra modules. The last eight that were built stay in memory."""
     formulas: dict[tuple[str, str], Formula] = {}
     for page in (*pages(), *extra):
-        of_page = collect(page)
-        if page in extra:  # a plain formula of a user replaces all of ours
-            plain = {formula.name for formula in of_page if not formula.variant}
-            formulas = {key: formula for key, formula in formulas.items() if formula.name not in plain}
-        for formula in of_page:
+        page_formulas = collect(page)
+        if page in extra:  # a user's formula without a variant replaces all of amped's formulas of its name
+            replaced_names = {formula.name for formula in page_formulas if not formula.variant}
+            formulas = {key: formula for key, formula in formulas.items() if formula.name not in replaced_names}
+        for formula in page_formulas:
             key = (formula.name, formula.variant)
             if key in formulas and page not in extra:
                 raise WiringError(f"'{_title(formula)}' stands on two pages: {formulas[key].page} and {formula.page}")
@@ -301,19 +321,26 @@ def _catalogue(extra: tuple[ModuleType, ...]) -> Catalogue:
 
 
 def _title(formula: Formula) -> str:
+    """The name of a formula, with its variant if there is one: `name__variant`."""
     return f"{formula.name}__{formula.variant}" if formula.variant else formula.name
 
 
-def _tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
-    """Whether two alternatives can apply with the same number of true conditions, and no other alternative has more."""
-    a, b = one.mark, other.mark
-    if a.choice and a.choice == b.choice and a.value != b.value:
+def _is_tie(quantity: Quantity, one: Formula, other: Formula) -> bool:
+    """Whether two alternatives can apply with the same number of true conditions, and no other alternative has more.
+
+    Args:
+        quantity: the quantity of the alternatives.
+        one: the first alternative.
+        other: the second alternative.
+    """
+    one_mark, other_mark = one.mark, other.mark
+    if one_mark.choice and one_mark.choice == other_mark.choice and one_mark.value != other_mark.value:
         return False
-    choices = {m.choice: m.value for m in (a, b) if m.choice and m.value}
-    for first in a.clauses:
-        for second in b.clauses:
-            given = first | second
-            rank = max(f.specificity(given, choices) for f in quantity.formulas)
-            if one.specificity(given, choices) == other.specificity(given, choices) == rank:
+    choices = {m.choice: m.value for m in (one_mark, other_mark) if m.choice and m.value}
+    for one_clause in one_mark.clauses:
+        for other_clause in other_mark.clauses:
+            given = one_clause | other_clause
+            highest = max(f.specificity(given, choices) for f in quantity.formulas)
+            if one.specificity(given, choices) == other.specificity(given, choices) == highest:
                 return True
     return False

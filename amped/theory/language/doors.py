@@ -11,32 +11,38 @@ from collections.abc import Iterator
 from amped.base.errors import Problem
 from amped.theory.language.catalogue import Catalogue
 
-# So many public names are told beside one that is inside.
+# The greatest number of public names that the problem of an inside name lists.
 MOST_NEAR = 3
 
 
 def inside(name: str, quantities: Catalogue, where: str = "") -> Problem:
-    """The problem of a name that is inside its chapter: what it leads to, and where to look at it."""
-    leads = ", ".join(near(name, quantities))
-    leading = f"it leads to {leads}; " if leads else ""
-    what = f"'{name}' is inside chapter {quantities[name].chapter}, and only formulas of this chapter use it"
-    return Problem(what, where, f"{leading}`amped explain {name}` shows it")
+    """The problem of using a name that is inside its chapter, with the public names that depend on it.
+
+    Args:
+        name: the name that is used.
+        quantities: the catalogue.
+        where: the place at which the name is used; empty if unknown.
+    """
+    public_names = ", ".join(near(name, quantities))
+    hint = f"it leads to {public_names}; " if public_names else ""
+    problem = f"'{name}' is inside chapter {quantities[name].chapter}, and only formulas of this chapter use it"
+    return Problem(problem, where, f"{hint}`amped explain {name}` shows it")
 
 
 def near(name: str, quantities: Catalogue) -> list[str]:
-    """The public names that a name inside leads to, over the fewest formulas."""
-    seen, level = {name}, {name}
-    while level:
-        level = {user for inner in level for user in _users(inner, quantities)} - seen
-        seen |= level
-        public = [user for user in quantities if user in level and quantities[user].is_public]
+    """The public names that depend on an inside name over the fewest formulas: at most `MOST_NEAR`."""
+    visited, names = {name}, {name}
+    while names:
+        names = {user for inner in names for user in _users(inner, quantities)} - visited
+        visited |= names
+        public = [user for user in quantities if user in names and quantities[user].is_public]
         if public:
             return public[:MOST_NEAR]
     return []
 
 
 def _users(name: str, quantities: Catalogue) -> Iterator[str]:
-    """The quantities with a formula that takes a name."""
+    """The quantities that have a formula with the given name as an argument."""
     for user, quantity in quantities.items():
         if any(name in formula.arguments for formula in quantity.formulas):
             yield user

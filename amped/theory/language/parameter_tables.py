@@ -36,7 +36,7 @@ NO_DETAILS = frozenset((*DOCUMENT, "default", "value", "when", "family", "named"
 
 @cache
 def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
-    """The marked functions of the table beside a page; none if there is no table."""
+    """The marked functions for the rows of the table beside a page; empty if there is no table."""
     path = Path(getattr(page, "__file__", None) or "formulas").with_suffix(".json")
     if not page.__name__.startswith("amped.theory.") or path.name not in _tables(str(path.parent)):
         return ()  # beside a user's formulas there may be a config with the name of the table
@@ -44,8 +44,8 @@ def rows_of(page: ModuleType) -> tuple[Callable[..., Any], ...]:
     common = {key: value for key, value in table.items() if key != "rows"}
     return tuple(
         _function(page.__name__, name, row, (path, key))
-        for key, whole in table["rows"].items()
-        for name, row in _members(key, common | whole)
+        for key, own_columns in table["rows"].items()
+        for name, row in _members(key, common | own_columns)
     )
 
 
@@ -56,20 +56,24 @@ def _tables(folder: str) -> frozenset[str]:
 
 
 def _members(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows for which a row of a table stands: the row itself, or all members of its family."""
+    """The rows for which a row of a table stands, each with its name: the row itself, or all members of its family.
+
+    Raises:
+        WiringError: if `named` has a name that is not that of a member.
+    """
     words = {word: _listed(members) for word, members in row.get("family", {}).items()}
     if not words:
         yield name, row
         return
-    whole = json.dumps([name, {key: value for key, value in row.items() if key != "named"}])
+    template = json.dumps([name, {key: value for key, value in row.items() if key != "named"}])
     texts = [
-        reduce(lambda text, pair: text.replace(*pair), zip(words, values, strict=True), whole)
+        reduce(lambda text, pair: text.replace(*pair), zip(words, values, strict=True), template)
         for values in zip(*words.values(), strict=True)
     ]
     members = [json.loads(text) for text in texts]
-    made = [member for member, _ in members]
-    if not set(row.get("named", ())) <= set(made):
-        raise WiringError(f"the rows '{name}' name {row['named']}, but stand for {made}")
+    member_names = [member for member, _ in members]
+    if not set(row.get("named", ())) <= set(member_names):
+        raise WiringError(f"the rows '{name}' name {row['named']}, but stand for {member_names}")
     yield from members
 
 
@@ -79,16 +83,23 @@ def _listed(members: list[str] | str) -> Sequence[str]:
 
 
 def _function(page: str, name: str, row: Mapping[str, Any], place: tuple[Path, str]) -> Any:
-    """The marked function for a row; its place is the file of the table, and the key of the row there."""
-    given: Any = row.get("value", row.get("default"))
-    given = tuple(given) if isinstance(given, list) else given
-    is_name = isinstance(given, str) and "choices" not in row
-    function: Any = (lambda value: value) if is_name else (lambda: given)
+    """The marked function for a row of a table.
+
+    Args:
+        page: the name of the module beside the table.
+        name: the name of the row.
+        row: the columns of the row.
+        place: the file of the table, and the key of the row in the table.
+    """
+    default: Any = row.get("value", row.get("default"))
+    default = tuple(default) if isinstance(default, list) else default
+    is_name = isinstance(default, str) and "choices" not in row
+    function: Any = (lambda value: value) if is_name else (lambda: default)
     if is_name:
-        function.__amped_arguments__ = (given,)
+        function.__amped_arguments__ = (default,)
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = page, _document(row)
-    body = "" if given is None else f"return {given if is_name else repr(given)}"
+    body = "" if default is None else f"return {default if is_name else repr(default)}"
     function.__amped_body__, function.__amped_row__ = body, place
     kind = "quantity" if is_name or "value" in row else "parameter"
     kind = kind if {"unit", "choices"} & row.keys() else "records"
@@ -103,6 +114,7 @@ def _document(row: Mapping[str, Any]) -> str:
 
 
 def _mark(row: Mapping[str, Any], kind: str) -> Mark:
+    """The mark of the function for a row: the columns of the row that are attributes of `Mark`."""
     details: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key not in NO_DETAILS
     }

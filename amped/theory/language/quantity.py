@@ -26,7 +26,7 @@ NETWORK = "neural_network_training_parameters"
 MAPPING = "mapping_parameters"
 SYSTEM = "system_architecture_parameters"
 ACCELERATOR = "accelerator_architecture_parameters"
-# What says a network without a row: it leaves the rest open as the name of a model does.
+# Parameters that describe a network without a row in the tables; all its other parameters then have their defaults.
 GIVEN_NETWORK = frozenset(("layers", "dimensionality"))
 CATEGORIES = (NETWORK, MAPPING, SYSTEM, ACCELERATOR)
 
@@ -149,7 +149,7 @@ def members_of(function: Any) -> list[Any]:
     """The formulas that a marked function defines: one for each row of its table, or the function alone.
 
     Raises:
-        WiringError: if a name that is written out is not that of a formula.
+        WiringError: if `named` of the family has a name that is not that of a formula.
     """
     words: dict[str, tuple[Member, ...]] = getattr(function, "__amped_family__", {})
     if not words:
@@ -162,52 +162,64 @@ def members_of(function: Any) -> list[Any]:
 
 
 def _member(function: Any, row: dict[str, Member]) -> Any:
-    """One formula of a family: the function, bound to one row of the table."""
+    """One formula of a family: the function with the members of one row of the table.
+
+    Args:
+        function: the marked function that is written for the whole family.
+        row: the member for each word in capitals.
+    """
     texts = {word: value for word, value in row.items() if isinstance(value, str)}
     groups = {word: value for word, value in row.items() if not isinstance(value, str)}
 
-    def named(text: Any) -> Any:
+    def filled(text: Any) -> Any:
+        """The text, or each text of a tuple, with members for the words; any other value unchanged."""
         if isinstance(text, tuple):
-            return tuple(map(named, text))
+            return tuple(map(filled, text))
         return (
-            reduce(lambda read, word: read.replace(word, texts[word]), texts, text) if isinstance(text, str) else text
+            reduce(lambda result, word: result.replace(word, texts[word]), texts, text)
+            if isinstance(text, str)
+            else text
         )
 
     code = function.__code__
-    taken = [named(name) for name in code.co_varnames[: code.co_argcount]]
-    bound = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    made: Any = _bound(function, taken, groups, {name: row[name.upper()] for name in bound})
-    made.__name__ = made.__qualname__ = named(function.__name__)
-    made.__doc__, made.__module__, made.__wrapped__ = named(function.__doc__), function.__module__, function
+    arguments = [filled(name) for name in code.co_varnames[: code.co_argcount]]
+    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    formula: Any = _bound(function, arguments, groups, {name: row[name.upper()] for name in keywords})
+    formula.__name__ = formula.__qualname__ = filled(function.__name__)
+    formula.__doc__, formula.__module__, formula.__wrapped__ = filled(function.__doc__), function.__module__, function
     mark = mark_of(function)
     if mark is not None:
-        renamed = {name: named(value) for name, value in vars(mark).items() if name != "clauses"}
-        changed = {name: value for name, value in renamed.items() if value != getattr(mark, name)}
-        marked(replace(mark, **changed) if changed else mark)(made)
-    made.__amped_words__ = row
-    return made
+        new_fields = {name: filled(value) for name, value in vars(mark).items() if name != "clauses"}
+        changed = {name: value for name, value in new_fields.items() if value != getattr(mark, name)}
+        marked(replace(mark, **changed) if changed else mark)(formula)
+    formula.__amped_words__ = row
+    return formula
 
 
 def _bound(
-    function: Any, taken: list[str], groups: dict[str, tuple[str, ...]], members: dict[str, Member]
+    function: Any, arguments: list[str], groups: dict[str, tuple[str, ...]], members: dict[str, Member]
 ) -> Callable[..., Any]:
-    """The function with members for its keyword-only parameters, which takes one value for each name.
+    """The function of a family as a function of values only, one value for each name.
 
-    An argument with a word of `groups` gets a tuple: one value for each name of the group.
+    Args:
+        function: the function that is written for the whole family.
+        arguments: its arguments. An argument with a word of `groups` becomes a tuple of values.
+        groups: the names for each word that stands for several names.
+        members: the values of its keyword-only parameters.
     """
-    named: list[str] = []
+    value_names: list[str] = []
     places: list[int | slice] = []
-    for argument in taken:
+    for argument in arguments:
         word = next((word for word in groups if word in argument), None)
         names = [argument] if word is None else [argument.replace(word, name) for name in groups[word]]
-        places.append(len(named) if word is None else slice(len(named), len(named) + len(names)))
-        named += names
+        places.append(len(value_names) if word is None else slice(len(value_names), len(value_names) + len(names)))
+        value_names += names
 
-    def of_the_family(*values: Any) -> Any:
+    def formula(*values: Any) -> Any:
         return function(*(values[place] for place in places), **members)
 
-    of_the_family.__amped_arguments__ = tuple(named)  # type: ignore[attr-defined]
-    return of_the_family
+    formula.__amped_arguments__ = tuple(value_names)  # type: ignore[attr-defined]
+    return formula
 
 
 def mark_of(function: object) -> Mark | None:

@@ -45,23 +45,24 @@ def tensor_messages(
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2; Megatron-LM,
     LinearWithGradAccumulationAndAsyncCommunication; NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
     """
-    layers, beside = [], overlap_tensor_communication
+    layers, overlap = [], overlap_tensor_communication
     chunks, in_chunks = overlapped_chunk_fraction, overlap_forward_tensor_communication
     for kind in layer_kinds:
         sent = kind.durations(tensor_durations)
         gathers, scatters = (time_of(d for d in sent if d.kind == name) for name in ("all_gather", "reduce_scatter"))
-        once, gradients = time_of(sent), gathers * gathered_gradient_layouts
-        reduced = beside * weight_gradients_hide_reductions
-        backward = (
-            MessagePart("inputs", gathers, window="every", share=1.0, overlap=beside),
+        whole, gradients = time_of(sent), gathers * gathered_gradient_layouts
+        reducing = overlap * weight_gradients_hide_reductions
+        gradient_parts = (
+            MessagePart("inputs", gathers, window="every", share=1.0, overlap=overlap),
             MessagePart("gradients", gradients * chunks, window="products", share=1.0, overlap=in_chunks),
             MessagePart(
-                "reductions", once - gathers, window="weight_gradients", share=1.0, overlap=reduced, needed_first=True
+                "reductions", whole - gathers, window="weight_gradients", share=1.0, overlap=reducing, needed_first=True
             ),
         )
         part = MessagePart("chunks", (gathers + scatters) * chunks, window="products", share=1.0, overlap=in_chunks)
-        forward, again = Messages("tensor", once, (part,)), Messages("tensor", once + gradients, backward)
-        layers.append(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=again))
+        forward = Messages("tensor", whole, (part,))
+        gradient = Messages("tensor", whole + gradients, gradient_parts)
+        layers.append(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=gradient))
     return tuple(layers)
 
 
@@ -76,16 +77,17 @@ def tensor_messages__2d_summa(
 
     Source: arXiv 2410.00273, section 3.
     """
-    once = time_of(tensor_durations)
+    whole_time = time_of(tensor_durations)
     sums = time_of(d for d in tensor_durations if d.kind == "all_reduce")
 
     def panels(phase, window):
+        """The panels of one pass that run beside the kernels of a window."""
         time = overlapped_panel_time(phase, tensor_durations, layer_durations, summa_panels)
         return MessagePart("panels", time, window, share=1.0, overlap=overlap_tensor_communication)
 
-    forward = Messages("tensor", once, (panels("forward", "every"),))
+    forward = Messages("tensor", whole_time, (panels("forward", "every"),))
     gradients = panels("input_gradient", "every"), panels("weight_gradient", "weight_gradients")
-    backward = Messages("tensor", 2 * once - sums, gradients)
+    backward = Messages("tensor", 2 * whole_time - sums, gradients)
     return tuple(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=backward) for kind in layer_kinds)
 
 
@@ -95,14 +97,21 @@ def overlapped_panel_time(phase, messages, kernels, panels):
         time = sum over the products: (P − 1)·min(panel time, time of the product / P)·calls.
 
     A product has P panels of each operand. While one pair is multiplied, the next one is sent, so all but one overlap.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        messages: the times of the tensor-parallel collectives.
+        kernels: the times of the operators of the layer.
+        panels: the number of panels of each operand.
+
     Source: arXiv 2410.00273, section 3. Differs: the code of the paper waits for one panel more.
     """
-    times = {d.name: d.time for d in messages}
-    products = [k for k in kernels if k.phase == phase and f"{k.name}_inputs" in times]
-    panel_times = [times[f"{k.name}_inputs"] + times[f"{k.name}_weights"] for k in products]
+    times = {message.name: message.time for message in messages}
+    products = [kernel for kernel in kernels if kernel.phase == phase and f"{kernel.name}_inputs" in times]
+    panel_times = [times[f"{kernel.name}_inputs"] + times[f"{kernel.name}_weights"] for kernel in products]
     return total(
-        (panels - 1) * np.minimum(time, k.time / panels) * k.count
-        for k, time in zip(products, panel_times, strict=True)
+        (panels - 1) * np.minimum(time, kernel.time / panels) * kernel.count
+        for kernel, time in zip(products, panel_times, strict=True)
     )
 
 

@@ -89,11 +89,11 @@ def offloaded_STATE_bytes_per_layer(
     Source: arXiv 2104.07857, section 6.1 (bandwidth-centric partitioning of weights); arXiv 2101.06840, section 4
     (gradients).
     """
-    kept = {record.name: record for record in model_states}[state]
+    states = {record.name: record for record in model_states}[state]
     places = [place for place, c in enumerate(parameter_classes) if not c.routed]
-    shared = latest(total(held.counts[place] * kept.bytes[place] for place in places) for held in stage_parameters)
-    (expert,) = [size for c, size in zip(parameter_classes, kept.bytes, strict=True) if c.routed]
-    return (shared + expert_parameters_per_accelerator * expert) * kept.offload / largest_stage_layers
+    shared = latest(total(held.counts[place] * states.bytes[place] for place in places) for held in stage_parameters)
+    (expert,) = [size for c, size in zip(parameter_classes, states.bytes, strict=True) if c.routed]
+    return (shared + expert_parameters_per_accelerator * expert) * states.offload / largest_stage_layers
 
 
 # --- copies beside a layer -------------------------------------------------------------------------------------------
@@ -105,17 +105,21 @@ ADDING = 3
 BUT_TENSOR = tuple(kind for kind in IN_LAYERS if kind != "tensor")
 
 
-def copy_time(up, down, link, memory, beside=0.0):
-    """The time to copy `up` bytes from the host to an accelerator and `down` bytes back, at the same time.
+def copy_time(up, down, link, memory, other_bytes=0.0):
+    """The time to copy bytes from the host to an accelerator and other bytes back, at the same time.
 
         max(max(up, down) / link, (up + down + beside) / memory)
 
-    `link` is the bandwidth of the link in each direction, and `memory` the bandwidth of the host's memory, which both
-    directions share. `beside` are the bytes that the host's memory moves for other work at the same time.
+    Args:
+        up: the bytes that are copied from the host.
+        down: the bytes that are copied to the host.
+        link: the bandwidth of the link in each direction.
+        memory: the bandwidth of the host's memory, which both directions share.
+        other_bytes: the bytes that the host's memory moves for other work at the same time.
 
     Source: definition.
     """
-    return np.maximum(np.maximum(up, down) / link, (up + down + beside) / memory)
+    return np.maximum(np.maximum(up, down) / link, (up + down + other_bytes) / memory)
 
 
 @records(**OFFLOADED)
@@ -139,12 +143,12 @@ def offloaded_layers__offloaded(
     layers, (weight, gradient, _) = [], model_states
     parameters = [layer.split(parameter_classes, parameter_groups) for layer in layer_parameters]
     average = average_layer(layer_kinds, parameters)
-    for layer, kept in zip(parameters, kept_activations, strict=True):
+    for layer, activations_of_kind in zip(parameters, kept_activations, strict=True):
         offloaded = OffloadedLayer(
             layer.name,
             weights=offloaded_weight_bytes_per_layer * (weight.of(layer) / weight.of(average)),
             gradients=offloaded_gradient_bytes_per_layer * (gradient.of(layer) / gradient.of(average)),
-            activations=kept.bytes * activation_offload,
+            activations=activations_of_kind.bytes * activation_offload,
         )
         layers.append(offloaded)
     return tuple(layers)
@@ -171,21 +175,21 @@ def layer_copies__offloaded(
     the accelerator; it copies the sum from the host and back.
     """
     layers, (path,), overlap = [], host_paths, overlap_offload_communication
-    for passes, times, held in zip(layer_pass_times, layer_computation, offloaded_layers, strict=True):
+    for passes, computation, held in zip(layer_pass_times, layer_computation, offloaded_layers, strict=True):
         forward, backward = copies_of(held, path, number_of_microbatches_per_minibatch)
         free = path.free(passes.backward)
-        inputs = free - times.weight_gradient
-        there = beside(forward, path.free(passes.forward), overlap)
-        back = beside(backward, np.where(copies_run_beside_weight_gradients, free, inputs), overlap)
-        with_messages = beside(backward, inputs + passes.hiding, overlap)
+        inputs = free - computation.weight_gradient
+        forward_overlap = beside(forward, path.free(passes.forward), overlap)
+        backward_overlap = beside(backward, np.where(copies_run_beside_weight_gradients, free, inputs), overlap)
+        overlap_with_messages = beside(backward, inputs + passes.hiding, overlap)
         copies = LayerCopies(
             passes.name,
             forward=forward,
             backward=backward,
-            overlapped_forward=there,
-            overlapped_backward=back,
-            interference=np.minimum(held.moved / achieved_memory_bandwidth, there + back),
-            beside_messages=np.maximum(with_messages - back, 0),
+            overlapped_forward=forward_overlap,
+            overlapped_backward=backward_overlap,
+            interference=np.minimum(held.moved / achieved_memory_bandwidth, forward_overlap + backward_overlap),
+            beside_messages=np.maximum(overlap_with_messages - backward_overlap, 0),
             forward_link=copies_keep_gradients_waiting * forward,
             backward_link=copies_keep_gradients_waiting * backward,
         )
@@ -194,15 +198,23 @@ def layer_copies__offloaded(
 
 
 def copies_of(held, path, microbatches):
-    """The time of the copies of a layer in its forward pass and in its backward pass. Source: as `copy_time`."""
-    added = ADDING * held.gradients * (microbatches > 1)
+    """The time of the copies of a layer in its forward pass, and in its backward pass.
+
+    Args:
+        held: the bytes of the layer that the host holds.
+        path: the link and the memory that copies use.
+        microbatches: the number of micro-batches in a step.
+
+    Source: as `copy_time`.
+    """
+    added_bytes = ADDING * held.gradients * (microbatches > 1)
     forward = copy_time(held.weights, held.activations, path.link, path.memory)
-    return forward, copy_time(held.weights + held.activations, held.gradients, path.link, path.memory, added)
+    return forward, copy_time(held.weights + held.activations, held.gradients, path.link, path.memory, added_bytes)
 
 
 @records()
 def layer_copies(layer_kinds):
-    """The time of the copies from and to the host in a layer of each kind: zero, nothing is offloaded.
+    """The time of the copies from and to the host in a layer of each kind: zero, because nothing is offloaded.
 
     Source: definition.
     """

@@ -18,18 +18,38 @@ from amped.theory.nouns.records import STREAMING, WEIGHTED, latest, of_phase, to
 from amped.theory.nouns.resources import beside
 
 
-def launches_of(phase, durations):
-    """The number of kernels that the host launches in one pass. Source: definition."""
+def number_of_launches(phase, durations):
+    """The number of kernels that the host launches in one pass of a layer.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
+
+    Source: definition.
+    """
     return total(d.kernels * d.count for d in durations if d.phase == phase)
 
 
 def launching_time(phase, durations, rates):
-    """The time that the host needs to launch the kernels of one pass. Source: definition."""
-    return launches_of(phase, durations) * rates[0].launch_time
+    """The time that the host needs to launch the kernels of one pass of a layer.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
+        rates: the record of `kernel_rates`.
+
+    Source: definition.
+    """
+    return number_of_launches(phase, durations) * rates[0].launch_time
 
 
 def pass_time(phase, durations, rates):
     """The time of one pass: the longer of its kernels and of the time in which the host launches them.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
+        rates: the record of `kernel_rates`.
 
     Source: definition; the host launches the next kernels while the accelerator runs earlier ones.
     """
@@ -45,8 +65,15 @@ def kind_durations(layer_kinds, layer_durations):
     return tuple(LayerDurations(kind.name, kind.durations(layer_durations)) for kind in layer_kinds)
 
 
-def recorded(layers, is_recorded):
-    """The operators of each kind of layer, of which some are recorded in a CUDA graph. Source: definition."""
+def with_recorded_kernels(layers, is_recorded):
+    """The operators of each kind of layer, in which the host launches no kernels that a CUDA graph records.
+
+    Args:
+        layers: the operators of a layer of each kind.
+        is_recorded: the function that tells whether a part of a layer is recorded.
+
+    Source: definition.
+    """
     return tuple(
         LayerDurations(
             layer.name,
@@ -67,7 +94,7 @@ def launched_durations__router(kind_durations):
 
     Source: Megatron-LM, --cuda-graph-scope attn moe_router moe_preprocess.
     """
-    return recorded(kind_durations, lambda part: part.graph != "experts")
+    return with_recorded_kernels(kind_durations, lambda part: part.graph != "experts")
 
 
 @records(choice="cuda_graph_scope", value="router_alone")
@@ -78,7 +105,7 @@ def launched_durations__router_alone(kind_durations):
 
     Source: Megatron-LM, --cuda-graph-scope moe_router moe_preprocess (TransformerLayer._te_cuda_graph_capture).
     """
-    return recorded(kind_durations, lambda part: part.graph == "router")
+    return with_recorded_kernels(kind_durations, lambda part: part.graph == "router")
 
 
 @family(named=("launched_durations__layer", "launched_durations__step"), SCOPE=("layer", "step"))
@@ -88,7 +115,7 @@ def launched_durations__SCOPE(kind_durations):
 
     Source: NVIDIA Transformer Engine, make_graphed_callables; Megatron-LM, --cuda-graph-scope full_iteration.
     """
-    return recorded(kind_durations, lambda _: True)
+    return with_recorded_kernels(kind_durations, lambda _: True)
 
 
 @records()
@@ -127,7 +154,7 @@ def layer_host_times__router_alone(host_time_per_layer, host_time_factor, expert
     for layer, experts in zip(kind_durations, expert_host_times, strict=True):
         others = [d for d in layer.durations if d.part.graph != "experts"]
         outside = [d for d in others if d.part.graph != "router"]
-        share = launches_of("forward", outside) / launches_of("forward", others)
+        share = number_of_launches("forward", outside) / number_of_launches("forward", others)
         times.append(KindTime(layer.name, host_time_per_layer * host_time_factor * share + experts.time))
     return tuple(times)
 
@@ -141,7 +168,7 @@ def layer_host_times__router_alone(host_time_per_layer, host_time_factor, expert
 )
 @records(choice="cuda_graph_scope", value="SCOPE")
 def layer_host_times__SCOPE(layer_kinds):
-    """The host's time for a pass of a layer of each kind: zero, the SCOPE is one CUDA graph. Source: definition."""
+    """The host's time for a pass of a layer of each kind: zero, as the SCOPE is one CUDA graph. Source: definition."""
     return tuple(KindTime(kind.name, 0.0) for kind in layer_kinds)
 
 
@@ -165,8 +192,8 @@ def host_waits_fraction__mixture(host_waits_for_dispatch, overlap_expert_communi
 def layer_kernels(kind_durations, recomputation_stops_early):
     """The kernels of each pass of a layer of each kind, beside which messages may run.
 
-    The time in which the accelerator waits for the host is left out. A recomputed forward pass may stop before the last
-    product of the layer, whose output the backward pass does not need.
+    The time in which the accelerator waits for the host is not counted. A recomputed forward pass may stop before the
+    last product of the layer, because the backward pass does not need the output of that product.
 
     Source: PyTorch, torch.utils.checkpoint (set_checkpoint_early_stop).
     """
@@ -175,13 +202,17 @@ def layer_kernels(kind_durations, recomputation_stops_early):
         forward, gradient = (pass_kernels(phase, layer.durations) for phase in ("forward", "input_gradient"))
         last = [d for d in layer.durations if d.part.last and d.kind in WEIGHTED]
         skipped = recomputation_stops_early * of_phase("forward", last)
-        again = forward.having(name="repeated", every=forward.every - skipped, products=forward.products - skipped)
-        layers.append(LayerKernels(layer.name, forward=forward, repeated=again, gradient=gradient))
+        repeated = forward.having(name="repeated", every=forward.every - skipped, products=forward.products - skipped)
+        layers.append(LayerKernels(layer.name, forward=forward, repeated=repeated, gradient=gradient))
     return tuple(layers)
 
 
 def pass_kernels(phase, durations):
-    """The kernels of one pass: all of them, the products with weights, and the attention core.
+    """The seconds of the kernels of one pass: of all, of the products with weights, and of the attention core.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
 
     Source: definition.
     """
@@ -193,15 +224,20 @@ def pass_kernels(phase, durations):
     )
 
 
-def ahead_time(phase, durations, rates, host, waits):
-    """The time of a pass: the longer of its kernels and of the host's time; where the host cannot run ahead, their sum.
+def pass_time_with_host(phase, durations, rates, host_time, waiting_share):
+    """The time of a pass: the longer of its kernels and of the host's time; their sum if the host cannot run ahead.
 
-    `waits` is the share of the host's time that cannot run beside kernels.
+    Args:
+        phase: the pass, as in `Operator`.
+        durations: the operators of the layer.
+        rates: the record of `kernel_rates`.
+        host_time: the seconds of the host's work for the pass.
+        waiting_share: the share of the host's time that cannot run beside kernels.
 
     Source: arXiv 2410.00273, section 3.
     """
     kernels = pass_time(phase, durations, rates)
-    return kernels + host - beside(kernels, host, 1 - waits)
+    return kernels + host_time - beside(kernels, host_time, 1 - waiting_share)
 
 
 @records()
@@ -258,14 +294,20 @@ def layer_computation(
     """
     layers, kinds = [], zip(launched_durations, layer_host_times, layer_kinds, layer_repeats, strict=True)
     for layer, host, kind, repeats in kinds:
-        waits = host_waits_fraction * kind.mixtures
-        again = recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
+        waiting_share = host_waits_fraction * kind.mixtures
+        repeated = (
+            recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
+        )
         computation = LayerComputation(
             layer.name,
-            forward=ahead_time("forward", layer.durations, kernel_rates, host.time, waits),
-            input_gradient=ahead_time("input_gradient", layer.durations, kernel_rates, host.time / 2, waits),
-            weight_gradient=ahead_time("weight_gradient", layer.durations, kernel_rates, host.time / 2, waits),
-            recomputation=again + repeats.products + recomputed_streaming_fraction * repeats.streaming,
+            forward=pass_time_with_host("forward", layer.durations, kernel_rates, host.time, waiting_share),
+            input_gradient=pass_time_with_host(
+                "input_gradient", layer.durations, kernel_rates, host.time / 2, waiting_share
+            ),
+            weight_gradient=pass_time_with_host(
+                "weight_gradient", layer.durations, kernel_rates, host.time / 2, waiting_share
+            ),
+            recomputation=repeated + repeats.products + recomputed_streaming_fraction * repeats.streaming,
         )
         layers.append(computation)
     return tuple(layers)
@@ -276,7 +318,8 @@ def recomputed_product_shares__alternate_products(recomputed_projection_fraction
     """The shares of products that run again, if every second product of a layer is recomputed.
 
     The recomputed products are those of the keys, of the attention output and of the gates. The product of the keys is
-    counted as a share of the projection into queries, keys and values.
+    counted as a share of the projection into queries, keys and values. The gate is one of two equal up projections, so
+    its share is 1/2 if the network is gated, else 0.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: the gates of experts are recomputed too.
     """
@@ -310,7 +353,12 @@ def recomputed_product_shares__kept_products(kept_query_key_value, kept_attentio
 
 
 def repeated_products_time(durations, shares, rates):
-    """The time to run shares of the products with weights again: by name, and of the projections before attention.
+    """The time in which a backward pass computes shares of the products with weights again.
+
+    Args:
+        durations: the operators of the layer.
+        shares: the share of each product.
+        rates: the record of `kernel_rates`.
 
     Source: definition.
     """

@@ -21,19 +21,20 @@ def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copi
     Source: definition; arXiv 2401.10241, section 1 (B and W).
     """
     layers = []
-    for computation, passes, costs, copies in zip(
+    for computation, passes, exposures, copies in zip(
         layer_computation, layer_pass_times, layer_exposures, layer_copies, strict=True
     ):
-        waits = total(exposure.exposed for exposure in costs.exposures) + copies.exposed
+        waiting_time = total(exposure.exposed for exposure in exposures.exposures) + copies.exposed
         computing = computation.forward + computation.input_gradient + computation.weight_gradient
-        whole, forward = computing + computation.recomputation + waits, passes.forward.resident + copies.forward_wait
-        weights = computation.weight_gradient - passes.hiding + copies.beside_messages
+        whole = computing + computation.recomputation + waiting_time
+        forward = passes.forward.resident + copies.forward_wait
+        weight_gradient = computation.weight_gradient - passes.hiding + copies.beside_messages
         layers.append(
             LayerTimes(
                 passes.name,
                 forward=forward,
-                input_gradient=whole - forward - weights,
-                weight_gradient=weights,
+                input_gradient=whole - forward - weight_gradient,
+                weight_gradient=weight_gradient,
                 whole=whole,
             )
         )
@@ -42,7 +43,7 @@ def layer_times(layer_computation, layer_pass_times, layer_exposures, layer_copi
 
 @records()
 def layer_windows(layer_pass_times, layer_copies, gradients_have_own_links):
-    """The passes of a micro-batch in a layer of each kind, beside which gradients and weights are sent.
+    """The passes of a micro-batch in a layer of each kind, during which gradients and weights are sent.
 
     The links that gradients use are free in a pass while it neither sends messages nor copies; a lower bound.
 
@@ -65,18 +66,18 @@ def layer_windows(layer_pass_times, layer_copies, gradients_have_own_links):
     return tuple(layers)
 
 
-def free_time(time, whole, copies, own_links):
+def free_time(time, pass_with_messages, copies, own_links):
     """The time of a pass of a layer in which the links that gradients use are free; a lower bound.
 
     Args:
         time: the seconds of the pass with its waits.
-        whole: the pass, with its messages.
+        pass_with_messages: the pass, with its messages.
         copies: the seconds of copies on these links.
         own_links: whether gradients have links of their own, which tensor-parallel messages do not use.
 
     Source: definition.
     """
-    return np.maximum(time - (whole.link - own_links * whole.tensor_link) - copies, 0)
+    return np.maximum(time - (pass_with_messages.link - own_links * pass_with_messages.tensor_link) - copies, 0)
 
 
 @quantity("s")
@@ -93,11 +94,13 @@ def vocabulary_parallel_communication_time(tensor_durations, has_vocabulary, seq
     """The tensor-parallel communication time of a micro-batch in the embedding; the output head takes as long.
 
     The embedding sends its output, and the output head sends its input gradient. Source: arXiv 1909.08053, section 3.
-    Differs: the sums of the loss, a few bytes a token, are left out.
+    Differs: the sums of the loss, a few bytes per token, are left out.
     """
-    once = [d for d in tensor_durations if d.part.block == SPLIT_NETWORK]
-    halves = 2 * total(d.time for d in once if d.kind == "reduce_scatter") * sequence_parallel
-    return has_vocabulary * (halves + total(d.time for d in once if d.kind == "all_reduce") * (1 - sequence_parallel))
+    durations = [d for d in tensor_durations if d.part.block == SPLIT_NETWORK]
+    halves = 2 * total(d.time for d in durations if d.kind == "reduce_scatter") * sequence_parallel
+    return has_vocabulary * (
+        halves + total(d.time for d in durations if d.kind == "all_reduce") * (1 - sequence_parallel)
+    )
 
 
 @quantity("s")

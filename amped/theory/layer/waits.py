@@ -29,22 +29,26 @@ WITHIN = {
 
 
 def beside_kernels(messages, kernels, weight_gradients=0.0):
-    """For each message, the seconds of each of its parts that run beside kernels of the pass.
+    """The seconds of the parts of messages that run beside kernels of the pass: a list of parts for each message.
 
-    A second of kernels hides one second of messages, of those first that come first. What hides beside any kernel of
-    the pass leaves less for what must hide beside its products or its attention. `weight_gradients` are the seconds of
-    the weight gradients that follow a pass of gradients.
+    A second of kernels hides one second of messages; earlier messages use kernels first. The kernels that hide a
+    message are no longer free in the other windows that contain them.
+
+    Args:
+        messages: the messages of each parallelism, in the order of the queue.
+        kernels: the kernels of the pass.
+        weight_gradients: the seconds of the weight gradients that follow a pass of gradients.
 
     Source: definition; a kernel hides at most its own time.
     """
-    left = {name: getattr(kernels, name) for name in ("every", "products", "attention_core")}
-    left, overlapped = left | {"weight_gradients": weight_gradients}, []
+    free_seconds = {name: getattr(kernels, name) for name in ("every", "products", "attention_core")}
+    free_seconds, overlapped = free_seconds | {"weight_gradients": weight_gradients}, []
     for message in messages:
         parts = []
         for part in message.parts:
             windows = WITHIN[part.window]
-            time = beside(part.time, least(left[name] for name in windows) * part.share, part.overlap)
-            left |= {name: left[name] - time for name in windows}
+            time = beside(part.time, least(free_seconds[name] for name in windows) * part.share, part.overlap)
+            free_seconds |= {name: free_seconds[name] - time for name in windows}
             parts.append(time)
         overlapped.append(parts)
     return overlapped
@@ -69,16 +73,16 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
 
     Source: definition; messages are kernels in the same queue as computing kernels.
     """
-    idle, taken, waits, reductions = computing - kernels.every, 0.0, [], 0.0
-    for message, parts in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
-        overlapped = total(parts)
+    idle, queued_before, waits, reductions = computing - kernels.every, 0.0, [], 0.0
+    for message, part_times in zip(messages, beside_kernels(messages, kernels, weight_gradients), strict=True):
+        overlapped = total(part_times)
         queued = message.time - overlapped * (1 - slowdown)
-        exposed = remaining(queued, remaining(idle, taken))
+        exposed = remaining(queued, remaining(idle, queued_before))
         waits.append(Wait(message.name, time=message.time, overlapped=overlapped, queued=queued, exposed=exposed))
-        first = [time for part, time in zip(message.parts, parts, strict=True) if part.needed_first]
-        taken, reductions = taken + queued, total([reductions, *first])
-    added = remaining(exchange, remaining(idle, taken))
-    return PassWaits(kernels.name, idle=idle, messages=tuple(waits), exchange=added, reductions=reductions)
+        needed_times = [time for part, time in zip(message.parts, part_times, strict=True) if part.needed_first]
+        queued_before, reductions = queued_before + queued, total([reductions, *needed_times])
+    exchange_wait = remaining(exchange, remaining(idle, queued_before))
+    return PassWaits(kernels.name, idle=idle, messages=tuple(waits), exchange=exchange_wait, reductions=reductions)
 
 
 @each_of(KIND=OF_TOKENS)
@@ -98,16 +102,19 @@ def layer_waits(
     Source: arXiv 1909.08053, section 3 (tensor); arXiv 2310.01889, section 3 (context); arXiv 2006.16668, section 3
     (expert).
     """
-    layers, others = [], [messages[0] for messages in KIND_messages]
+    layers, token_messages = [], [messages[0] for messages in KIND_messages]
     for kernels, times, repeats, tensor, exchange in zip(
         layer_kernels, layer_computation, layer_repeats, tensor_messages, exchange_times, strict=True
     ):
-        sent, how = (tensor, *others), (exchange.time / communication_rounds, overlap_slowdown_fraction)
-        forward = pass_waits([m.forward for m in sent], kernels.forward, times.forward, *how)
-        again = pass_waits([m.repeated for m in sent], kernels.repeated, repeats.whole, *how)
-        gradients = [m.gradient for m in sent]
-        back = pass_waits(gradients, kernels.gradient, times.input_gradient, *how, times.weight_gradient)
-        layers.append(LayerWaits(kernels.name, forward=forward, repeated=again, gradient=back))
+        messages = (tensor, *token_messages)
+        exchange_arguments = (exchange.time / communication_rounds, overlap_slowdown_fraction)
+        forward = pass_waits([m.forward for m in messages], kernels.forward, times.forward, *exchange_arguments)
+        repeated = pass_waits([m.repeated for m in messages], kernels.repeated, repeats.whole, *exchange_arguments)
+        gradients = [m.gradient for m in messages]
+        gradient = pass_waits(
+            gradients, kernels.gradient, times.input_gradient, *exchange_arguments, times.weight_gradient
+        )
+        layers.append(LayerWaits(kernels.name, forward=forward, repeated=repeated, gradient=gradient))
     return tuple(layers)
 
 
@@ -136,7 +143,7 @@ def exchange_overlap_fraction__mixture(overlap_expert_communication, steady_micr
     return overlap_expert_communication * steady_microbatch_fraction
 
 
-def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
+def pass_time(name, computing, waits, repeats, exchange, overlap, slowdown):
     """A whole pass: its kernels, its waits, and what of its exchanges runs beside another micro-batch.
 
         serial    = kernels + exposed messages + exchanges
@@ -146,30 +153,34 @@ def pass_time(name, computing, waits, again, exchange, overlap, slowdown):
 
     Args:
         name: the name of the pass.
-        computing: its seconds without messages.
-        waits: what it waits for.
-        again: for a backward pass, the waits of what runs again, and the share of the layers in which it does.
-        exchange: the seconds of its exchanges of tokens with experts.
+        computing: the seconds of the pass without messages.
+        waits: what the pass waits for.
+        repeats: pairs of the waits of a forward pass that runs again, and of the share of the layers that run it; empty
+            for a forward pass.
+        exchange: the seconds of the exchanges of tokens with experts in the pass.
         overlap: the share of an exchange that can run beside another micro-batch.
-        slowdown: what computation loses for each second of an exchange beside it.
+        slowdown: the seconds that computation loses for each second of an exchange beside it.
 
     Source: arXiv 2412.19437, section 3.2.1.
     """
-    parts, added, sent = [w.exposed for w in waits.messages], waits.exchange, [w.time for w in waits.messages]
-    for repeated, share in again:
-        parts = [exposed + w.exposed * share for exposed, w in zip(parts, repeated.messages, strict=True)]
-        sent = [time + w.time * share for time, w in zip(sent, repeated.messages, strict=True)]
-        added = added + repeated.exchange * share
-    link, serial = total([*sent, exchange]), computing + total(parts) + added
-    exchanged = beside(added, serial - link, overlap)
+    exposed_times, exchange_wait = [wait.exposed for wait in waits.messages], waits.exchange
+    message_times = [wait.time for wait in waits.messages]
+    for repeated, share in repeats:
+        exposed_times = [
+            exposed + wait.exposed * share for exposed, wait in zip(exposed_times, repeated.messages, strict=True)
+        ]
+        message_times = [time + wait.time * share for time, wait in zip(message_times, repeated.messages, strict=True)]
+        exchange_wait = exchange_wait + repeated.exchange * share
+    link, serial = total([*message_times, exchange]), computing + total(exposed_times) + exchange_wait
+    exchanged = beside(exchange_wait, serial - link, overlap)
     return PassTime(
         name,
-        exposed=tuple(parts),
+        exposed=tuple(exposed_times),
         link=link,
-        tensor_link=sent[0],
-        exchange=added,
+        tensor_link=message_times[0],
+        exchange=exchange_wait,
         exchanged=exchanged,
-        exposed_exchange=added - exchanged * (1 - slowdown),
+        exposed_exchange=exchange_wait - exchanged * (1 - slowdown),
         serial=serial,
     )
 
@@ -189,12 +200,16 @@ def layer_pass_times(
 
     Source: arXiv 2412.19437, section 3.2.1; arXiv 2205.05198, section 5 (recomputation).
     """
-    layers, how = [], (exchange_overlap_fraction, exchange_slowdown_fraction)
+    layers, exchange_shares = [], (exchange_overlap_fraction, exchange_slowdown_fraction)
     for times, waits, exchange in zip(layer_computation, layer_waits, exchange_times, strict=True):
-        once, again = exchange.time / communication_rounds, [(waits.repeated, recomputed_layer_fraction)]
-        forward = pass_time("forward", times.forward, waits.forward, (), once, *how)
-        backward = pass_time("backward", times.backward, waits.gradient, again, exchange.time - once, *how)
-        hiding = hiding_time(times, waits.gradient, backward, once, overlap_slowdown_fraction, *how)
+        forward_exchange, repeats = exchange.time / communication_rounds, [(waits.repeated, recomputed_layer_fraction)]
+        forward = pass_time("forward", times.forward, waits.forward, (), forward_exchange, *exchange_shares)
+        backward = pass_time(
+            "backward", times.backward, waits.gradient, repeats, exchange.time - forward_exchange, *exchange_shares
+        )
+        hiding = hiding_time(
+            times, waits.gradient, backward, forward_exchange, overlap_slowdown_fraction, *exchange_shares
+        )
         layers.append(LayerPasses(times.name, forward=forward, backward=backward, hiding=hiding))
     return tuple(layers)
 
@@ -207,13 +222,22 @@ def hiding_time(times, waits, backward, exchange, slowdown, overlap, exchange_sl
     r is the time of reductions beside weight gradients, without the time by which they slow these down. Messages that
     run while the accelerator waits for the host cost nothing in any case.
 
+    Args:
+        times: the seconds of each pass of the layer.
+        waits: what the pass of gradients waits for.
+        backward: the backward pass with its messages.
+        exchange: the seconds of the exchanges of tokens with experts in one pass.
+        slowdown: the seconds that kernels lose for each second of a message beside them.
+        overlap: the share of an exchange that can run beside another micro-batch.
+        exchange_slowdown: the seconds that computation loses for each second of an exchange beside it.
+
     Source: arXiv 2412.19437, section 3.2.1; arXiv 2401.10241, section 1 (B and W).
     """
     reduced = waits.reductions * (1 - slowdown)
     saved = np.clip(waits.queued + exchange + reduced - waits.idle, 0, reduced)
-    free = backward.serial - backward.link - (times.weight_gradient - saved)
-    only = backward.exchanged - beside(backward.exchange, free, overlap)
-    return saved + only * (1 - exchange_slowdown)
+    free_time = backward.serial - backward.link - (times.weight_gradient - saved)
+    hidden_by_weights = backward.exchanged - beside(backward.exchange, free_time, overlap)
+    return saved + hidden_by_weights * (1 - exchange_slowdown)
 
 
 # --- both passes -----------------------------------------------------------------------------------------------------
@@ -237,54 +261,74 @@ def layer_exposures(
     """
     layers = []
     for passes, waits, exchange in zip(layer_pass_times, layer_waits, exchange_times, strict=True):
-        there, back = passes.forward, passes.backward
-        tensor, *others = (forward + backward for forward, backward in zip(there.exposed, back.exposed, strict=True))
-        exchanges = there.exposed_exchange + back.exposed_exchange
-        slowed = exchange_slowdown_fraction * (there.exchanged + back.exchanged)
+        forward_pass, backward_pass = passes.forward, passes.backward
+        tensor, *others = (
+            forward + backward for forward, backward in zip(forward_pass.exposed, backward_pass.exposed, strict=True)
+        )
+        exchanges = forward_pass.exposed_exchange + backward_pass.exposed_exchange
+        slowdown_time = exchange_slowdown_fraction * (forward_pass.exchanged + backward_pass.exchanged)
         gathered = tensor + grid_column_gather_time_per_layer
-        costs = [Exposure("tensor", gathered, overlapped_in_queue(waits, recomputed_layer_fraction))]
+        exposures = [Exposure("tensor", gathered, overlapped_tensor_time(waits, recomputed_layer_fraction))]
         for place, exposed in enumerate(others, 1):
             forward, gradient = waits.forward.messages[place], waits.gradient.messages[place]
-            hidden = overlapped_tokens(forward, gradient, exposed, communication_rounds, overlap_slowdown_fraction)
-            costs.append(Exposure(forward.name, exposed, hidden))
-        costs.append(Exposure("expert", exchanges, unwaited(exchange.time, exchanges, slowed)))
-        layers.append(Exposures(passes.name, tuple(costs)))
+            overlapped = overlapped_token_time(
+                forward, gradient, exposed, communication_rounds, overlap_slowdown_fraction
+            )
+            exposures.append(Exposure(forward.name, exposed, overlapped))
+        exposures.append(Exposure("expert", exchanges, time_without_wait(exchange.time, exchanges, slowdown_time)))
+        layers.append(Exposures(passes.name, tuple(exposures)))
     return tuple(layers)
 
 
-def overlapped_in_queue(waits, again):
+def overlapped_tensor_time(waits, repeated_share):
     """The time of tensor-parallel messages for which no accelerator waits: they run beside kernels, or beside the host.
 
-    They are the first in the queue; `again` is the share of the layers whose forward pass runs again.
+    Tensor-parallel messages are the first in the queue.
+
+    Args:
+        waits: what the passes of the layer wait for.
+        repeated_share: the share of the layers whose forward pass runs again.
 
     Source: definition; messages are kernels in the same queue as computing kernels.
     """
-    forward, repeated, gradient = (p.messages[0] for p in (waits.forward, waits.repeated, waits.gradient))
-    there = unexposed(forward.time, forward.overlapped, forward.queued - forward.exposed)
-    exposed = gradient.exposed + repeated.exposed * again
-    idle = gradient.queued + again * repeated.queued - exposed
-    beside_kernels = gradient.overlapped + repeated.overlapped * again
-    return there + unexposed(repeated.time * again + gradient.time, beside_kernels, idle)
+    forward, repeated, gradient = (one_pass.messages[0] for one_pass in (waits.forward, waits.repeated, waits.gradient))
+    forward_time = bounded_overlap(forward.time, forward.overlapped, forward.queued - forward.exposed)
+    exposed = gradient.exposed + repeated.exposed * repeated_share
+    idle = gradient.queued + repeated_share * repeated.queued - exposed
+    beside_kernels = gradient.overlapped + repeated.overlapped * repeated_share
+    return forward_time + bounded_overlap(repeated.time * repeated_share + gradient.time, beside_kernels, idle)
 
 
-def unexposed(whole, beside_kernels, while_idle):
-    """The time of messages beside kernels or while the accelerator waits for the host, and at most all of it.
+def bounded_overlap(whole, beside_kernels, while_idle):
+    """The time of messages that run beside kernels, or while the accelerator waits for the host.
+
+    Args:
+        whole: the time of all messages, which bounds the result.
+        beside_kernels: the time of the messages beside kernels.
+        while_idle: the time of the messages while the accelerator waits for the host.
 
     Source: definition.
     """
     return np.clip(beside_kernels + while_idle, 0, whole)
 
 
-def overlapped_tokens(forward, gradient, exposed, rounds, slowdown):
+def overlapped_token_time(forward, gradient, exposed, rounds, slowdown):
     """The time of messages of keys and values, in both passes of a layer, for which no accelerator waits.
+
+    Args:
+        forward: what the messages cost in a forward pass.
+        gradient: what the messages cost in the pass of gradients.
+        exposed: the seconds for which accelerators wait in both passes.
+        rounds: the number of passes that communicate: forward, repeated and backward passes.
+        slowdown: the seconds that kernels lose for each second of a message beside them.
 
     Source: arXiv 2310.01889, section 3.
     """
     slowed = slowdown * (forward.overlapped * (rounds - 1) + gradient.overlapped)
-    return unwaited(forward.time * (rounds - 1) + gradient.time, exposed, slowed)
+    return time_without_wait(forward.time * (rounds - 1) + gradient.time, exposed, slowed)
 
 
-def unwaited(whole, exposed, slowed):
+def time_without_wait(whole, exposed, slowed):
     """The time of messages for which no accelerator waits.
 
     Args:

@@ -3,6 +3,8 @@
 A group has n accelerators, `intra` in each of `inter` nodes. A gather or a scatter of a payload V moves V·(n−1)/n, and
 an all-reduce moves twice that, with a ring and with a tree. A ring crosses from node to node over as many links as the
 group has accelerators in a node. Its bandwidth across nodes therefore grows with them, up to that of the fast network.
+
+In all functions `collective` is a record of `Collective`, and `links` is a record of `Links`, the network.
 """
 
 import numpy as np
@@ -13,7 +15,7 @@ from amped.theory.nouns.link_records import Algorithm, Link, Links
 # --- algorithms of an all-reduce: each passes the payload twice ------------------------------------------------------
 
 
-def bandwidth_of(c, links):
+def bandwidth_of(collective, links):
     """The bandwidth of a ring through all accelerators of a group.
 
         min(intra · slow, fast) if the group spans several nodes, else fast
@@ -24,35 +26,36 @@ def bandwidth_of(c, links):
     Source: arXiv 2410.00273, section 3.
     """
     fast, slow = links.inside.bandwidth, links.across.bandwidth
-    return np.where(c.inter > 1, np.minimum(c.intra * slow, fast), fast)
+    return np.where(collective.inter > 1, np.minimum(collective.intra * slow, fast), fast)
 
 
-def ramp_of(c, links):
+def ramp_of(collective, links):
     """The bytes by which a message counts as longer than it is, because short messages are slower.
 
     If the group spans several nodes, it is the value for the links across nodes, else for the links inside the node.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    return np.where(c.inter > 1, links.across.ramp, links.inside.ramp)
+    return np.where(collective.inter > 1, links.across.ramp, links.inside.ramp)
 
 
-def ring_time(c, passes, links):
+def ring_time(collective, passes, links):
     """The time to pass the shares of a payload around a ring `passes` times.
 
         passes · ((nodes − 1) · latency across + (n − nodes) · latency inside + ((n − 1)/n · V + ramp) / bandwidth)
 
     V is the number of bytes of the payload, n the number of accelerators of the group, and `ramp` the bytes by which a
-    message counts as longer than it is.
+    message counts as longer than it is. `passes` is 1 for an all-gather or a reduce-scatter, and 2 for an all-reduce.
 
     Source: arXiv 2410.00273, section 3; Thakur et al., IJHPCA 19(1).
     """
-    size = c.group.degree
-    latency = (c.inter - 1) * links.across.latency + (size - c.inter) * links.inside.latency
-    return passes * (latency + ((size - 1) / size * c.volume + ramp_of(c, links)) / bandwidth_of(c, links))
+    size = collective.group.degree
+    latency = (collective.inter - 1) * links.across.latency + (size - collective.inter) * links.inside.latency
+    moved = (size - 1) / size * collective.volume + ramp_of(collective, links)
+    return passes * (latency + moved / bandwidth_of(collective, links))
 
 
-def tiered_time(c, passes, links):
+def tiered_time(collective, passes, links):
     """The time of an all-gather or reduce-scatter (`passes` = 1) or an all-reduce (2) in two tiers.
 
         passes · (inside((i − 1)/i · V) + across((m − 1)/m · V/i))
@@ -63,24 +66,29 @@ def tiered_time(c, passes, links):
 
     Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
     """
-    near = links.inside.time((c.intra - 1) / c.intra * c.volume, c.intra - 1)
-    far = links.across.time((c.inter - 1) / c.inter * c.volume / c.intra, c.inter - 1)
-    return passes * (near * (c.intra > 1) + far * (c.inter > 1))
+    intra, inter = collective.intra, collective.inter
+    near = links.inside.time((intra - 1) / intra * collective.volume, intra - 1)
+    far = links.across.time((inter - 1) / inter * collective.volume / intra, inter - 1)
+    return passes * (near * (intra > 1) + far * (inter > 1))
 
 
-def tree_time(c, passes, links):
-    """The time to reduce a payload up a tree and to send the sum down.
+def tree_time(collective, passes, links):
+    """The time to reduce a payload up a tree and to send the sum down: `passes` is 2.
 
-    The tree is a chain inside each node and a double binary tree across nodes. Source: NCCL src/graph/tuning.cc;
+    The tree is a chain inside each node and a double binary tree across nodes.
+
+    Source: NCCL src/graph/tuning.cc;
     Sanders et al., Parallel Computing 35(12), 2009.
     """
-    size = c.group.degree
-    latency = passes * (np.log2(c.inter) * links.across.latency + (c.intra - 1) * links.inside.latency)
-    moved = passes * ((size - 1) / size * c.volume + ramp_of(c, links))
-    return latency + moved / (bandwidth_of(c, links) * links.tree)
+    size = collective.group.degree
+    latency = passes * (
+        np.log2(collective.inter) * links.across.latency + (collective.intra - 1) * links.inside.latency
+    )
+    moved = passes * ((size - 1) / size * collective.volume + ramp_of(collective, links))
+    return latency + moved / (bandwidth_of(collective, links) * links.tree)
 
 
-def switch_time(c, passes, links):
+def switch_time(collective, passes, links):
     """The time of an all-reduce that the switch inside the node computes.
 
     The n accelerators of a node send their shares to the switch and receive the sum: V·(1 + 1/n) bytes in each
@@ -90,11 +98,12 @@ def switch_time(c, passes, links):
     Source: Klenk et al., An in-network architecture for accelerating shared-memory multiprocessor collectives, ISCA
     2020; NVIDIA NVLink SHARP.
     """
-    near = (1 + 1 / c.intra) * c.volume + passes * links.inside.ramp
-    far = passes * ((c.inter - 1) / c.inter * c.volume / c.intra + links.across.ramp)
-    across = far / links.across.bandwidth + passes * (c.inter - 1) * links.across.latency
+    intra, inter = collective.intra, collective.inter
+    near = (1 + 1 / intra) * collective.volume + passes * links.inside.ramp
+    far = passes * ((inter - 1) / inter * collective.volume / intra + links.across.ramp)
+    across = far / links.across.bandwidth + passes * (inter - 1) * links.across.latency
     inside = near / (links.inside.bandwidth * links.switch) + passes * links.inside.latency
-    return inside * (c.intra > 1) + across * (c.inter > 1)
+    return inside * (intra > 1) + across * (inter > 1)
 
 
 RING = Algorithm("ring", ring_time)
@@ -111,55 +120,57 @@ ALGORITHMS = {
 # --- collectives -----------------------------------------------------------------------------------------------------
 
 
-def all_reduce_time(c, links):
+def all_reduce_time(collective, links):
     """The time of an all-reduce by the fastest of the algorithms that may be used. Source: NCCL src/graph/tuning.cc."""
-    return links.fastest(c, 2, links.algorithms)
+    return links.fastest(collective, 2, links.algorithms)
 
 
-def gather_time(c, links):
+def gather_time(collective, links):
     """The time of an all-gather or a reduce-scatter: by a ring, or by another algorithm that may be used and is faster.
 
     Source: NCCL src/graph/tuning.cc.
     """
-    gathering = {a.name: a for a in (RING, *links.algorithms) if a.gathers}
-    return links.fastest(c, 1, gathering.values())
+    gathering = {algorithm.name: algorithm for algorithm in (RING, *links.algorithms) if algorithm.gathers}
+    return links.fastest(collective, 1, gathering.values())
 
 
-def chain_time(c, links):
+def chain_time(collective, links):
     """The time of a broadcast or a reduce along a chain of accelerators.
 
     The payload is cut into pieces that follow one another, so that all links of the chain are busy at the same time.
 
     Source: Thakur et al., IJHPCA 19(1), 2005.
     """
-    latency = (c.inter - 1) * links.across.latency + (c.intra - 1) * c.inter * links.inside.latency
-    return latency + (c.volume + ramp_of(c, links)) / bandwidth_of(c, links)
+    near, far = links.inside.latency, links.across.latency
+    latency = (collective.inter - 1) * far + (collective.intra - 1) * collective.inter * near
+    return latency + (collective.volume + ramp_of(collective, links)) / bandwidth_of(collective, links)
 
 
-def all_to_all_time(c, links):
+def all_to_all_time(collective, links):
     """The time of an all-to-all: the longer of the messages inside the node and of those across nodes.
 
         max(near / bandwidth inside, (m − 1)/m · V · crossing / bandwidth across)
-        near = (i − 1)/(i·m) · V, or where nodes forward messages (i − 1)/i · V
+        near = (i − 1)/(i·m) · V, or if nodes forward messages (i − 1)/i · V
 
-    Latency is left out here. An accelerator sends V bytes in all, to the accelerators of m nodes, with i accelerators
-    of the group in each node. `crossing` is the share of the bytes that must cross nodes. Where nodes forward messages,
-    those from other nodes also pass over the links inside the node.
+    The equation leaves latency out. An accelerator sends V bytes in all, to the accelerators of m nodes, with i
+    accelerators of the group in each node. `crossing` is the share of the bytes that must cross nodes. If nodes forward
+    messages, those from other nodes also pass over the links inside the node.
 
     Source: arXiv 2006.16668, section 3; deepseek-ai/DeepEP, README (NVLink and RDMA forwarding).
     """
-    passing = (1 + c.forwarded * (c.inter - 1)) / c.group.degree
-    near = links.inside.time((c.intra - 1) * passing * c.volume, c.intra - 1)
-    far = links.across.time((c.inter - 1) / c.inter * c.volume * c.crossing, c.inter - 1)
-    return np.maximum(near * (c.intra > 1), far * (c.inter > 1))
+    intra, inter = collective.intra, collective.inter
+    passing = (1 + collective.forwarded * (inter - 1)) / collective.group.degree
+    near = links.inside.time((intra - 1) * passing * collective.volume, intra - 1)
+    far = links.across.time((inter - 1) / inter * collective.volume * collective.crossing, inter - 1)
+    return np.maximum(near * (intra > 1), far * (inter > 1))
 
 
-def send_time(c, links):
+def send_time(collective, links):
     """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
 
     Source: Hockney, 1994 (α–β).
     """
-    return np.where(c.inter > 1, links.across.time(c.volume), links.inside.time(c.volume))
+    return np.where(collective.inter > 1, links.across.time(collective.volume), links.inside.time(collective.volume))
 
 
 TIMES = {
@@ -213,10 +224,10 @@ def number_of_nodes_below_spine(leaf_switch_ports, rail_optimized, number_of_net
 
 @quantity("1")
 def bandwidth_factor_below_spine(oversubscription, number_of_nodes_below_spine, number_of_nodes):
-    """The factor by which a run has more bandwidth across nodes if it needs no spine switch.
+    """The bandwidth across nodes of a run, divided by the bandwidth of a run that needs spine switches.
 
-    It is the oversubscription for a run that fits below one group of leaf switches, because the links there are not
-    oversubscribed; else it is 1. Assumes that such a run is placed there.
+    The factor is the oversubscription if the run fits below one group of leaf switches, because the links there are not
+    oversubscribed; else it is 1. Assumes that a run that fits is placed there.
 
     Source: definition.
     """
@@ -246,11 +257,11 @@ def network_bandwidth_per_accelerator(inter_node_bandwidth_per_accelerator, band
 def inter_PLACE_link(BANDWIDTH, inter_PLACE_efficiency, inter_PLACE_latency, *, place):
     """The link of one accelerator from PLACE to PLACE: its bandwidth and its latency.
 
-    The network adds the loss of short messages later.
+    The record of the network adds the ramp, by which short messages are slower.
 
     Source: definition.
     """
-    return (Link(f"inter_{place}_link", BANDWIDTH * inter_PLACE_efficiency, inter_PLACE_latency),)
+    return (Link(f"inter_{place}_link", bandwidth=BANDWIDTH * inter_PLACE_efficiency, latency=inter_PLACE_latency),)
 
 
 @records(choice="network_kind", value="electrical")

@@ -141,15 +141,15 @@ def number_of_accelerators(KIND_parallel_degree):
 def number_of_accelerators__of_nodes(
     number_of_nodes, number_of_accelerators_per_node, launched_domain_size, scale_up_domain_size
 ):
-    """The number of accelerators that train: all of the given servers.
+    """The number of accelerators that train: all accelerators of the given servers.
 
-    If they are more than a fast domain, only those that a launcher gives to a run (64 of the 72 of an NVL72).
+    If they do not fit into one fast domain, only those count that a launcher gives to a run (64 of the 72 of an NVL72).
 
     Source: definition; the system's row (segments).
     """
-    whole = number_of_nodes * number_of_accelerators_per_node
+    accelerators = number_of_nodes * number_of_accelerators_per_node
     launched = np.minimum(launched_domain_size / scale_up_domain_size, 1)
-    return whole * np.where(whole <= scale_up_domain_size, 1, launched)
+    return accelerators * np.where(accelerators <= scale_up_domain_size, 1, launched)
 
 
 @quantity("count", category=SYSTEM, replaces=("number_of_accelerators",))

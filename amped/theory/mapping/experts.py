@@ -15,8 +15,8 @@ def expert_load_factor(expert_imbalance_factor, expert_capacity_factor, expert_p
 
     Source: arXiv 2006.16668, section 2.2.
     """
-    comes = np.minimum(expert_imbalance_factor, expert_parallel_degree)
-    return np.where(expert_capacity_factor > 0, expert_capacity_factor, comes)
+    load = np.minimum(expert_imbalance_factor, expert_parallel_degree)
+    return np.where(expert_capacity_factor > 0, expert_capacity_factor, load)
 
 
 @family(

@@ -82,8 +82,8 @@ def the_grid_has_the_tensor_degree(tensor_parallel_rows, tensor_parallel_columns
 
     Source: arXiv 2410.00273, section 3.
     """
-    whole = (np.mod(tensor_parallel_rows, 1) == 0) & (np.mod(tensor_parallel_columns, 1) == 0)
-    return whole & (tensor_parallel_rows * tensor_parallel_columns == tensor_parallel_degree)
+    are_whole = (np.mod(tensor_parallel_rows, 1) == 0) & (np.mod(tensor_parallel_columns, 1) == 0)
+    return are_whole & (tensor_parallel_rows * tensor_parallel_columns == tensor_parallel_degree)
 
 
 @quantity("boolean", constrains="tensor_parallel_columns", choice="tensor_parallel_strategy", value="1d")

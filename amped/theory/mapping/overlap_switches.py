@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import MAPPING, quantity
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @quantity("boolean", category=MAPPING)
@@ -14,7 +14,7 @@ def overlap_data_communication(zero_stage):
     given, it is true if weights are sharded, as FSDP does it, and false otherwise, as Megatron-LM does it by default.
     Source: arXiv 2304.11277 (FSDP), section 3.3; Megatron-LM, --overlap-grad-reduce.
     """
-    return shares("weight", zero_stage)
+    return is_sharded("weight", zero_stage)
 
 
 @quantity("boolean", category=MAPPING)

@@ -32,8 +32,8 @@ def KIND_degree_is_the_product_of_its_parts(
 
     Source: definition.
     """
-    whole = np.mod(inter_node_KIND_parallel_degree, 1) == 0
-    return whole & (KIND_parallel_degree == intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree)
+    is_whole = np.mod(inter_node_KIND_parallel_degree, 1) == 0
+    return is_whole & (KIND_parallel_degree == intra_node_KIND_parallel_degree * inter_node_KIND_parallel_degree)
 
 
 @family(OTHER=(BUT_DATA,), NAMES=(in_words(BUT_DATA),))
@@ -90,8 +90,8 @@ def the_minibatch_divides_by_the_microbatch(minibatch_size, microbatch_size, num
 
     Source: arXiv 2104.04473, section 3.4.
     """
-    whole = (np.mod(minibatch_size, microbatch_size) == 0) & (np.mod(microbatch_size, 1) == 0)
-    return whole & (microbatch_size * number_of_microbatches_per_minibatch == minibatch_size)
+    is_whole = (np.mod(minibatch_size, microbatch_size) == 0) & (np.mod(microbatch_size, 1) == 0)
+    return is_whole & (microbatch_size * number_of_microbatches_per_minibatch == minibatch_size)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
@@ -108,8 +108,8 @@ def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, t
     Source: Megatron-Core, --num-query-groups.
     """
     rows = tensor_parallel_degree / tensor_parallel_columns
-    whole = (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
-    return whole | (np.mod(rows, 1) != 0)
+    divides = (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
+    return divides | (np.mod(rows, 1) != 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
@@ -154,8 +154,8 @@ def expert_groups_divide_the_replicas(
 
     Source: arXiv 2603.07685, section 3.3.1 (parallel folding: tensor × expert × replicas of experts).
     """
-    whole = np.mod(product(KIND_parallel_degree), expert_parallel_degree * expert_tensor_parallel_degree) == 0
-    return whole | (number_of_MoE_layers == 0)
+    is_whole = np.mod(product(KIND_parallel_degree), expert_parallel_degree * expert_tensor_parallel_degree) == 0
+    return is_whole | (number_of_MoE_layers == 0)
 
 
 @quantity("boolean", constrains="pipeline_flushes_per_step")

@@ -10,7 +10,7 @@ from amped.theory.language.quantity import MAPPING, each_of, family, parameter, 
 from amped.theory.nouns.divisors import largest_divisor
 from amped.theory.nouns.parallelisms import COPYING
 from amped.theory.nouns.records import product
-from amped.theory.nouns.shardings import SHARDINGS, shards, shares
+from amped.theory.nouns.shardings import SHARDINGS, is_sharded, number_of_shards
 
 # The prefixes of names: none for the shared parameters, expert_ for those of the routed experts.
 EXPERT = ("", "expert_")
@@ -142,7 +142,7 @@ def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree, *, state):
     Routed experts (names with expert_) and all other parameters have different sharding groups. Source: arXiv
     1910.02054, section 5.
     """
-    return shards(state, zero_stage, EXPERT_sharding_degree)
+    return number_of_shards(state, zero_stage, EXPERT_sharding_degree)
 
 
 # --- what is whole ---------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def gradients_are_scattered_each_microbatch(zero_stage, whole_gradient_accumulat
 
     Source: arXiv 1910.02054, section 7.2.
     """
-    return shares("gradient", zero_stage) & (whole_gradient_accumulation == 0)
+    return is_sharded("gradient", zero_stage) & (whole_gradient_accumulation == 0)
 
 
 @quantity("boolean")
@@ -183,7 +183,7 @@ def weights_are_gathered_each_microbatch(zero_stage, weights_stay_gathered):
 
     Source: arXiv 1910.02054, section 7.2.
     """
-    return shares("weight", zero_stage) & (weights_stay_gathered == 0)
+    return is_sharded("weight", zero_stage) & (weights_stay_gathered == 0)
 
 
 @quantity("byte")
@@ -196,8 +196,8 @@ def whole_gradient_bytes_per_parameter(
 
     Source: PyTorch, _fully_shard/_fsdp_param.py (unsharded_accumulated_grad).
     """
-    whole = shares("gradient", zero_stage) & (whole_gradient_accumulation > 0)
-    return (whole & (number_of_microbatches_per_minibatch > 1)) * whole_gradient_precision
+    is_whole = is_sharded("gradient", zero_stage) & (whole_gradient_accumulation > 0)
+    return (is_whole & (number_of_microbatches_per_minibatch > 1)) * whole_gradient_precision
 
 
 @quantity("byte")
@@ -213,7 +213,7 @@ def exchanged_gradient_precision(gradient_precision, whole_gradient_bytes_per_pa
 def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precision, gradient_precision):
     """The bytes of a gradient in the precision of the backward pass, if it stays in memory after it is added up.
 
-    The sum has a wider precision; else no copy is needed.
+    It is zero if the sum has no wider precision, because then no copy is needed.
 
     Source: DeepSpeed, runtime/bf16_optimizer.py.
     """
@@ -230,8 +230,8 @@ def weight_copy_bytes_per_parameter(
 
     Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups).
     """
-    gathered = shares("weight", zero_stage) * weights_stay_gathered
-    flat = shares("optimizer_state", zero_stage) * ~shares("weight", zero_stage) * flat_weight_gather
+    gathered = is_sharded("weight", zero_stage) * weights_stay_gathered
+    flat = is_sharded("optimizer_state", zero_stage) * ~is_sharded("weight", zero_stage) * flat_weight_gather
     return (gathered + flat) * (sharding_degree > 1) * weight_precision
 
 
@@ -250,4 +250,4 @@ def sharded_weights_are_not_pipelined(zero_stage, pipeline_parallel_degree, pipe
 
     Source: Megatron-LM and DeepSpeed refuse the combination; torchtitan supports it.
     """
-    return ~shares("weight", zero_stage) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)
+    return ~is_sharded("weight", zero_stage) | (pipeline_parallel_degree == 1) | (pipelined_weight_sharding > 0)

@@ -45,8 +45,8 @@ def fullest_layer_activation_bytes(layer_operators, feedforward_operators, exper
         total(o.stash * (o.count > 0) for o in operators if o.phase == "forward")
         for operators in (feedforward_operators, expert_operators)
     )
-    whole = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
-    return whole + np.maximum(dense, mixture)
+    other_bytes = total(o.stash * np.where(o.count > 1, np.ceil(o.count), o.count) for o in others)
+    return other_bytes + np.maximum(dense, mixture)
 
 
 @quantity("byte")
@@ -61,8 +61,8 @@ def recomputed_layer_bytes(
 
     Source: arXiv 2205.05198, section 5.
     """
-    whole = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
-    return whole + recomputed_attention_core_fraction * score_activation_bytes
+    layer_bytes = (recomputed_layer_fraction + recomputed_product_fraction > 0) * fullest_layer_activation_bytes
+    return layer_bytes + recomputed_attention_core_fraction * score_activation_bytes
 
 
 @quantity("byte")
@@ -150,7 +150,7 @@ def gathered_feedforward_parameters(
     gathered_expert_parameters,
     weight_split_degree,
 ):
-    """The parameters of the largest feed-forward network on one accelerator: that of a dense layer, or a mixture.
+    """The parameters of the largest feed-forward network on one accelerator: a dense network, or a mixture of experts.
 
     Source: arXiv 1910.02054, section 5.3.
     """

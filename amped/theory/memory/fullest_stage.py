@@ -17,14 +17,22 @@ def fullest_stage_index(stage_states, stage_activations, stage_working):
         activations.bytes + working.bytes + states.bytes
         for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True)
     ]
-    most, fullest = needed[0], np.zeros(1)
-    for place, bytes_of_stage in enumerate(needed[1:-1], 1):
-        most, fullest = np.maximum(most, bytes_of_stage), np.where(bytes_of_stage > most, place, fullest)
-    return np.where(needed[-1] >= most, len(needed) - 1, fullest)
+    most_bytes, fullest = needed[0], np.zeros(1)
+    for index, bytes_of_stage in enumerate(needed[1:-1], 1):
+        fullest = np.where(bytes_of_stage > most_bytes, index, fullest)
+        most_bytes = np.maximum(most_bytes, bytes_of_stage)
+    return np.where(needed[-1] >= most_bytes, len(needed) - 1, fullest)
 
 
-def at(index, values):
-    """The value of the stage with the given index, from the values of all stages. Source: definition."""
+def value_of_stage(index, values):
+    """The value of the stage with the given index, row by row.
+
+    Args:
+        index: the index of the stage, an array.
+        values: the value of each stage.
+
+    Source: definition.
+    """
     chosen, *others = values
     for place, value in enumerate(others, 1):
         chosen = np.where(index == place, value, chosen)
@@ -37,7 +45,9 @@ def fullest_stage_parameters(fullest_stage_index, stage_parameters, parameter_cl
 
     Source: definition.
     """
-    return at(fullest_stage_index, [held.shared(parameter_classes) for held in stage_parameters])
+    return value_of_stage(
+        fullest_stage_index, [parameters.shared(parameter_classes) for parameters in stage_parameters]
+    )
 
 
 @family(
@@ -55,7 +65,7 @@ def STATE_bytes(fullest_stage_index, stage_states, *, state):
 
     Source: arXiv 1910.02054, section 5. Differs: AMPeD always shards this memory.
     """
-    return at(fullest_stage_index, [getattr(held, state) for held in stage_states])
+    return value_of_stage(fullest_stage_index, [getattr(held, state) for held in stage_states])
 
 
 @quantity("byte")
@@ -64,7 +74,7 @@ def activation_bytes(fullest_stage_index, stage_activations):
 
     Source: arXiv 2205.05198, section 4.2.3.
     """
-    return at(fullest_stage_index, [held.bytes for held in stage_activations])
+    return value_of_stage(fullest_stage_index, [held.bytes for held in stage_activations])
 
 
 @quantity("byte")
@@ -73,7 +83,7 @@ def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
-    return at(fullest_stage_index, [working.bytes for working in stage_working]) + weight_buffer_bytes
+    return value_of_stage(fullest_stage_index, [working.bytes for working in stage_working]) + weight_buffer_bytes
 
 
 @quantity("byte")

@@ -1,7 +1,7 @@
 """Memory of the host: what is offloaded there, and whether it fits."""
 
 from amped.theory.language.quantity import quantity
-from amped.theory.memory.fullest_stage import at
+from amped.theory.memory.fullest_stage import value_of_stage
 from amped.theory.nouns.conditions import OFFLOADED
 from amped.theory.nouns.records import latest, total
 
@@ -12,8 +12,8 @@ def host_state_bytes(fullest_stage_index, stage_parameters, model_states):
 
     Source: arXiv 2101.06840, section 3.
     """
-    kept = [total(state.of(stage) * state.offload for state in model_states) for stage in stage_parameters]
-    return at(fullest_stage_index, kept)
+    state_bytes = [total(state.of(stage) * state.offload for state in model_states) for stage in stage_parameters]
+    return value_of_stage(fullest_stage_index, state_bytes)
 
 
 @quantity("byte")

@@ -11,7 +11,13 @@ from amped.theory.stages.parameters import stage_parameters
 
 
 def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float:
-    """The bytes of a stage that has one layer of the given kind, or no layer if the kind is None."""
+    """The bytes that a stage holds if it has a single layer, or no layer.
+
+    Args:
+        values: the values of an estimate by their names.
+        place: the index of the stage.
+        kind: the index of the kind of the layer; None for no layer.
+    """
     stage = values["pipeline_stages"][place]
     layers = tuple(1.0 * (index == kind) for index in range(len(stage.kinds)))
     values = {

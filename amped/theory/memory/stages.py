@@ -18,9 +18,11 @@ def stage_states(stage_parameters, model_states):
     """
     stages = []
     for stage in stage_parameters:
-        kept = [state.of(stage) * (1 - state.offload) for state in model_states]
-        weight, gradient, states = kept
-        held = HeldStates(stage.name, weight=weight, gradient=gradient, optimizer_state=states, bytes=total(kept))
+        state_bytes = [state.of(stage) * (1 - state.offload) for state in model_states]
+        weight, gradient, states = state_bytes
+        held = HeldStates(
+            stage.name, weight=weight, gradient=gradient, optimizer_state=states, bytes=total(state_bytes)
+        )
         stages.append(held)
     return tuple(stages)
 
@@ -135,9 +137,9 @@ def largest_microbatch_size(
 
     Source: definition.
     """
-    room = []
+    sizes = []
     for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True):
-        grows = activations.bytes + working.bytes
-        left = available_memory_bytes - states.bytes - weight_buffer_bytes
-        room.append(left / (grows / microbatch_size))
-    return np.maximum(np.minimum(np.floor(least(room)), minibatch_size), 0)
+        microbatch_bytes = activations.bytes + working.bytes
+        free_bytes = available_memory_bytes - states.bytes - weight_buffer_bytes
+        sizes.append(free_bytes / (microbatch_bytes / microbatch_size))
+    return np.maximum(np.minimum(np.floor(least(sizes)), minibatch_size), 0)

@@ -42,12 +42,14 @@ def context_collectives__ring(
 
     Source: arXiv 2310.01889, section 3.
     """
-    (group,), sent = context_group, key_value_bytes_per_context_rank
+    (group,), payload = context_group, key_value_bytes_per_context_rank
     steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
     home = context_parallel_degree * attentions_per_layer
     return (
-        Collective("keys_and_values", "send_receive", volume=sent, group=group, count=steps, after=COLUMNS),
-        Collective("key_and_value_gradients", "send_receive", volume=sent, group=group, count=home, part=OF_GRADIENTS),
+        Collective("keys_and_values", "send_receive", volume=payload, group=group, count=steps, after=COLUMNS),
+        Collective(
+            "key_and_value_gradients", "send_receive", volume=payload, group=group, count=home, part=OF_GRADIENTS
+        ),
     )
 
 
@@ -59,14 +61,14 @@ def context_collectives__all_gather(
 
     Source: arXiv 2407.21783, section 3.3.2.
     """
-    (group,), sent = context_group, key_value_bytes_per_context_rank * context_parallel_degree
+    (group,), payload = context_group, key_value_bytes_per_context_rank * context_parallel_degree
     calls = attentions_per_layer * communication_rounds
     return (
-        Collective("keys_and_values", "all_gather", volume=sent, group=group, count=calls, after=COLUMNS),
+        Collective("keys_and_values", "all_gather", volume=payload, group=group, count=calls, after=COLUMNS),
         Collective(
             "key_and_value_gradients",
             "reduce_scatter",
-            volume=sent,
+            volume=payload,
             group=group,
             count=attentions_per_layer,
             part=OF_GRADIENTS,
@@ -113,14 +115,14 @@ def grid_column_collectives(
 
     Source: arXiv 2410.00273, section 3 (2D context).
     """
-    (group,), sent = column_group, local_key_value_bytes * tensor_parallel_columns
+    (group,), payload = column_group, local_key_value_bytes * tensor_parallel_columns
     calls = gathered_attentions_per_layer * communication_rounds
     return (
-        Collective("grid_column_keys_and_values", "all_gather", volume=sent, group=group, count=calls, after=KEYS),
+        Collective("grid_column_keys_and_values", "all_gather", volume=payload, group=group, count=calls, after=KEYS),
         Collective(
             "grid_column_key_and_value_gradients",
             "reduce_scatter",
-            volume=sent,
+            volume=payload,
             group=group,
             count=gathered_attentions_per_layer,
             part=OF_GRADIENTS,

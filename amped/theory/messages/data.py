@@ -8,7 +8,7 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.records import Collective, Group, latest, total
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @quantity("count")
@@ -19,19 +19,19 @@ def sharding_messages(zero_stage, largest_stage_layers):
 
     Source: arXiv 2304.11277, section 3.2.1.
     """
-    return np.where(shares("weight", zero_stage), largest_stage_layers, 1)
+    return np.where(is_sharded("weight", zero_stage), largest_stage_layers, 1)
 
 
 @quantity("count")
 def scattered_gradient_messages(sharding_messages, zero_stage, whole_gradient_exchange):
     """The number of messages in which the gradients of a stage are reduce-scattered; all others are all-reduced.
 
-    Replicas that shard only optimizer states may sum whole gradients all the same.
+    Replicas that shard only optimizer states may all-reduce all gradients instead (`whole_gradient_exchange`).
 
     Source: arXiv 1910.02054, section 7.
     """
-    whole = whole_gradient_exchange * ~shares("gradient", zero_stage)
-    return sharding_messages * shares("optimizer_state", zero_stage) * (1 - whole)
+    all_reduced = whole_gradient_exchange * ~is_sharded("gradient", zero_stage)
+    return sharding_messages * is_sharded("optimizer_state", zero_stage) * (1 - all_reduced)
 
 
 @quantity("byte")
@@ -43,11 +43,11 @@ def gathered_weight_bytes_per_accelerator(stage_parameters, parameter_classes, z
     Source: arXiv 1910.02054, section 7.
     """
     gathered = [
-        (place, c.precision * np.maximum(c.changes, shares("weight", zero_stage)))
+        (place, c.precision * np.maximum(c.changes, is_sharded("weight", zero_stage)))
         for place, c in enumerate(parameter_classes)
         if not c.routed
     ]
-    return latest(total(held.counts[place] * size for place, size in gathered) for held in stage_parameters)
+    return latest(total(parameters.counts[place] * size for place, size in gathered) for parameters in stage_parameters)
 
 
 @records()
@@ -74,12 +74,12 @@ def sharding_collectives(
     """
     gradients = trained_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = gathered_weight_bytes_per_accelerator / sharding_messages
-    sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
-    whole = sharding_messages - scattered
+    sharded, scattered = sharding_messages * is_sharded("optimizer_state", zero_stage), scattered_gradient_messages
+    all_reduced = sharding_messages - scattered
     (replicas,), (shards,) = replica_group, shard_group
     copies = Group("copies of a shard", replicas.intra / shards.intra, replicas.inter / shards.inter)
     return (
-        Collective("gradients", "all_reduce", group=replicas, volume=gradients, count=whole),
+        Collective("gradients", "all_reduce", group=replicas, volume=gradients, count=all_reduced),
         Collective("gradients", "reduce_scatter", group=shards, volume=gradients, count=scattered),
         Collective("gradient_copies", "all_reduce", group=copies, volume=gradients / sharding_degree, count=scattered),
         Collective("weights", "all_gather", group=shards, volume=weights, count=sharded),
@@ -101,14 +101,14 @@ def expert_sharding_collectives(
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding is left out.
     """
     (experts,) = [c for c in parameter_classes if c.routed]
-    gathered = experts.precision * np.maximum(experts.changes, shares("weight", zero_stage))
+    gathered = experts.precision * np.maximum(experts.changes, is_sharded("weight", zero_stage))
     gradients = experts.changes * expert_parameters_per_accelerator * exchanged_gradient_precision / sharding_messages
     weights = expert_parameters_per_accelerator * gathered / sharding_messages
-    sharded, scattered = sharding_messages * shares("optimizer_state", zero_stage), scattered_gradient_messages
-    whole = sharding_messages - scattered
+    sharded, scattered = sharding_messages * is_sharded("optimizer_state", zero_stage), scattered_gradient_messages
+    all_reduced = sharding_messages - scattered
     (replicas,) = expert_replica_group
     return (
-        Collective("expert_gradients", "all_reduce", group=replicas, volume=gradients, count=whole),
+        Collective("expert_gradients", "all_reduce", group=replicas, volume=gradients, count=all_reduced),
         Collective("expert_gradients", "reduce_scatter", group=replicas, volume=gradients, count=scattered),
         Collective("expert_weights", "all_gather", group=replicas, volume=weights, count=sharded),
     )

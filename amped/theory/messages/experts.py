@@ -33,7 +33,7 @@ def expert_collectives(
 
     Source: AMPeD, mixture-of-experts communication.
     """
-    calls, sent = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
+    calls, payload = MoE_fraction * communication_rounds, dispatch_bytes * deduplicated_dispatch_fraction
     combined = calls - MoE_fraction * recomputed_layer_fraction * recomputation_stops_early
     computed = ("expert_tensor reduce_scatter", "expert_down_bias", "experts_down")
     messages = (("expert_dispatch", calls, ("expert_permutation",)), ("expert_combine", combined, computed))
@@ -41,7 +41,7 @@ def expert_collectives(
         Collective(
             name,
             "all_to_all",
-            volume=sent,
+            volume=payload,
             group=expert_group[0],
             count=count,
             crossing=inter_node_dispatch_fraction,
@@ -72,11 +72,11 @@ def expert_tensor_collectives(
     Source: Megatron-Core, MoE token dispatcher.
     """
     calls, visits = MoE_fraction * communication_rounds, dispatch_bytes * expert_tensor_parallel_degree
-    (shares,), (rows,), whole = expert_tensor_group, row_group, calls * (1 - sequence_parallel)
+    (shares,), (rows,), output_calls = expert_tensor_group, row_group, calls * (1 - sequence_parallel)
     computed, combined = ("expert_down_bias", "experts_down"), ("expert_combine all_to_all",)
     visit, output = {"volume": visits, "group": shares, "count": calls}, {"volume": microbatch_bytes, "group": rows}
     return (
         Collective("expert_tensor", "all_gather", **visit, after=("expert_dispatch all_to_all",), part=IN_MIXTURE),
         Collective("expert_tensor", "reduce_scatter", **visit, after=computed, part=IN_MIXTURE),
-        Collective("expert_output", "all_gather", **output, count=whole, after=combined, part=IN_MIXTURE),
+        Collective("expert_output", "all_gather", **output, count=output_calls, after=combined, part=IN_MIXTURE),
     )

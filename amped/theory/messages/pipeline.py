@@ -48,13 +48,17 @@ def tied_embedding_collectives(
 
     Source: arXiv 1909.08053, section 3; Megatron-Core, distributed/finalize_model_grads.py (embedding group).
     """
-    apart = latest(had(s.has_output_head, lacked(s.has_embedding, 1.0)) for s in pipeline_stages)
+    is_on_two_stages = latest(had(s.has_output_head, lacked(s.has_embedding, 1.0)) for s in pipeline_stages)
     trained = {c.name: c.changes for c in parameter_classes}[EMBEDDINGS]
     volume = trained * tied_embedding_parameters / parameter_groups[0].split_degree * exchanged_gradient_precision
     nodes = np.minimum(inter_node_pipeline_parallel_degree, 2)
     ends = Group("ends", intra=2 / nodes, inter=nodes)
     return (
         Collective(
-            "tied_embedding", "all_reduce", group=ends, volume=volume, count=apart * (pipeline_parallel_degree > 1)
+            "tied_embedding",
+            "all_reduce",
+            group=ends,
+            volume=volume,
+            count=is_on_two_stages * (pipeline_parallel_degree > 1),
         ),
     )

@@ -52,8 +52,10 @@ def tensor_collectives__2d_summa(
     calls = {"query_key_value": attentions_per_layer, "attention_output": attentions_per_layer}
     panels = tuple(
         message
-        for g in projection_gemms + feedforward_gemms
-        for message in panel_messages(g, matrix_operand_precision, rows, columns, calls.get(g.name, dense_fraction))
+        for gemm in projection_gemms + feedforward_gemms
+        for message in panel_messages(
+            gemm, matrix_operand_precision, rows, columns, calls.get(gemm.name, dense_fraction)
+        )
     )
     sums = Collective(
         "norm_statistics",
@@ -66,16 +68,26 @@ def tensor_collectives__2d_summa(
     return (sums, *panels, *score_panels)
 
 
-def panel_messages(g, precision, rows, columns, calls):
-    """The broadcasts of all parts (panels) of the operands of a SUMMA product: first of its inputs, then of its weight.
+def panel_messages(gemm, entry_bytes, row_group, column_group, calls):
+    """The two collectives for the forward product of SUMMA: broadcasts of panels of its inputs, and of its weight.
+
+    Panels of inputs are broadcast along the rows of the grid, and panels of the weight along its columns.
+
+    Args:
+        gemm: the product.
+        entry_bytes: the bytes of an entry of its operands.
+        row_group: the accelerators of a row of the grid.
+        column_group: the accelerators of a column of the grid.
+        calls: the number of times that a layer runs the product.
 
     Source: van de Geijn and Watts, 1997 (SUMMA).
     """
-    inputs, weights = g.m * g.k * g.batch * precision / g.panels, g.k * g.n * g.batch * precision / g.panels
-    calls, after = g.panels * calls, BEFORE.get(g.name, ())
+    inputs = gemm.m * gemm.k * gemm.batch * entry_bytes / gemm.panels
+    weights = gemm.k * gemm.n * gemm.batch * entry_bytes / gemm.panels
+    calls, after = gemm.panels * calls, BEFORE.get(gemm.name, ())
     return (
-        Collective(f"{g.name}_inputs", "broadcast", volume=inputs, group=rows, count=calls, after=after),
-        Collective(f"{g.name}_weights", "broadcast", volume=weights, group=columns, count=calls, after=after),
+        Collective(f"{gemm.name}_inputs", "broadcast", volume=inputs, group=row_group, count=calls, after=after),
+        Collective(f"{gemm.name}_weights", "broadcast", volume=weights, group=column_group, count=calls, after=after),
     )
 
 
@@ -101,19 +113,21 @@ def score_panels__summa(
 
     Source: arXiv 2410.00273, section 3 (sa_2d in its code).
     """
-    (scores, values), calls, e = attention_gemms, attentions_per_layer, activation_precision
+    (scores, values), calls, entry_bytes = attention_gemms, attentions_per_layer, activation_precision
     (rows,), (columns,) = row_group, column_group
-    sums = microbatch_tokens * attention_heads * e
-    whole = scores.m * context * scores.batch * e / scores.panels
+    sums = microbatch_tokens * attention_heads * entry_bytes
+    score_bytes = scores.m * context * scores.batch * entry_bytes / scores.panels
     key_batch = scores.batch * key_value_heads / attention_heads
-    keys, value_panels = (g.n * g.k * key_batch * e / g.panels for g in (scores, values))
-    sent, passed = scores.panels * calls, values.panels * calls
+    keys, value_panels = (gemm.n * gemm.k * key_batch * entry_bytes / gemm.panels for gemm in (scores, values))
+    score_calls, value_calls = scores.panels * calls, values.panels * calls
     return (
-        Collective("attention_scores_inputs", "reduce", whole, group=rows, count=sent, after=KEYS),
-        Collective("attention_scores_weights", "broadcast", keys, group=columns, count=sent, after=KEYS),
+        Collective("attention_scores_inputs", "reduce", score_bytes, group=rows, count=score_calls, after=KEYS),
+        Collective("attention_scores_weights", "broadcast", keys, group=columns, count=score_calls, after=KEYS),
         Collective("softmax_statistics", "all_reduce", sums, group=rows, count=calls, after=SCORES),
-        Collective("attention_values_inputs", "broadcast", whole, group=rows, count=passed, after=PROBABILITIES),
-        Collective("attention_values_weights", "broadcast", value_panels, group=columns, count=passed, after=KEYS),
+        Collective(
+            "attention_values_inputs", "broadcast", score_bytes, group=rows, count=value_calls, after=PROBABILITIES
+        ),
+        Collective("attention_values_weights", "broadcast", value_panels, group=columns, count=value_calls, after=KEYS),
     )
 
 
@@ -181,10 +195,10 @@ def panels_divide_the_width__2d_summa(summa_panels, dimensionality, tensor_paral
 
     Source: van de Geijn and Watts, 1997 (SUMMA).
     """
-    whole = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
+    width_divides = (np.mod(dimensionality, summa_panels) == 0) & (np.mod(dimensionality, tensor_parallel_rows) == 0)
     rows = (np.mod(summa_panels, tensor_parallel_rows) == 0) | (np.mod(tensor_parallel_rows, summa_panels) == 0)
     columns = np.mod(summa_panels, tensor_parallel_columns) * np.mod(tensor_parallel_columns, summa_panels) == 0
-    return whole & rows & columns & (np.mod(summa_panels, 1) == 0)
+    return width_divides & rows & columns & (np.mod(summa_panels, 1) == 0)
 
 
 @quantity("boolean", constrains="flash_attention", **SUMMA_SCORES)

@@ -24,7 +24,7 @@ def tensor_parallel_feedforwards_per_layer(dense_fraction, MoE_fraction, shared_
 
 @quantity("1")
 def gathered_entry_fraction(quantized_gathers, matrix_operand_precision, activation_precision):
-    """The bytes of an entry that tensor parallelism gathers before a product, as a share of those of an activation.
+    """The bytes of an entry that tensor parallelism gathers before a product, as a share of the bytes of an activation.
 
     Source: NVIDIA Transformer Engine 2.11, pytorch/module/layernorm_linear.py (with_quantized_all_gather) and
     pytorch/distributed.py (gather_along_first_dim). Differs: the scales of fp8's blocks, 3 % of the bytes, are missing.
@@ -63,7 +63,7 @@ def tensor_collectives(
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2.
     """
-    (rows,), sent, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
+    (rows,), payload, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
     whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
     blocks = (
         ("attention_input", "attention_output", attentions_per_layer, NORMALIZED, ("attention_output",), ANY_PART),
@@ -78,10 +78,10 @@ def tensor_collectives(
     )
     return tuple(
         Collective(name, kind, volume, group=rows, count=calls * share, after=after, part=part)
-        for inputs, outputs, calls, before, behind, part in blocks
+        for inputs, outputs, calls, before_block, after_block, part in blocks
         for name, kind, volume, share, after in (
-            (inputs, "all_gather", narrow, halves, before),
-            (outputs, "reduce_scatter", sent, halves, behind),
-            (outputs, "all_reduce", sent, whole, behind),
+            (inputs, "all_gather", narrow, halves, before_block),
+            (outputs, "reduce_scatter", payload, halves, after_block),
+            (outputs, "all_reduce", payload, whole, after_block),
         )
     )

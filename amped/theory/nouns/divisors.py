@@ -14,36 +14,41 @@ MOST_PLACES = 65_536
 
 @lru_cache(maxsize=4096)
 def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
-    """The divisors of a number in ascending order, without those above `most`; the number itself is always in the list.
+    """The divisors of a number in ascending order. The number itself is always one of them.
+
+    Args:
+        number: a whole number.
+        most: the largest divisor to list, except the number itself; None to list all.
 
     Source: definition.
     """
     most = number if most is None else most
-    small = [d for d in range(1, min(isqrt(number), most) + 1) if number % d == 0]
-    large = [number // d for d in reversed(small) if number // d <= most]
-    return tuple(dict.fromkeys([*small, *large, number]))
+    lower = [d for d in range(1, min(isqrt(number), most) + 1) if number % d == 0]
+    upper = [number // d for d in reversed(lower) if number // d <= most]
+    return tuple(dict.fromkeys([*lower, *upper, number]))
 
 
 def common_divisor(one: Any, other: Any) -> Any:
-    """The greatest common divisor of two numbers; what they have behind the point is left out. Source: definition."""
+    """The greatest common divisor of two numbers, whose decimals are left out. Source: definition."""
     return np.gcd(one.astype(np.int64), other.astype(np.int64)).astype(np.float64)
 
 
 def largest_divisor(degree: Any, places: Any) -> Any:
     """The largest divisor of a degree that is at most the number of places; 1 if there is no place.
 
-    The code puts the divisors of all degrees into one sorted list, in which it searches each pair of degree and places.
-    Another rule refuses a degree that is not a whole number; here the only divisor of such a degree is 1.
+    One sorted list has the divisors of all degrees. The divisors of each degree are moved up by an offset, so that one
+    search finds the largest divisor for every pair of a degree and a number of places. Another rule refuses a degree
+    that is not a whole number; here the only divisor of such a degree is 1.
 
     Source: definition.
     """
     degree, places = np.broadcast_arrays(degree, np.maximum(places, 1.0))
     if not degree.size:
         return degree
-    numbers, which = np.unique(degree, return_inverse=True)
-    apart = max(float(np.max(numbers)), float(np.max(places))) + 1
+    numbers, number_index = np.unique(degree, return_inverse=True)
+    spacing = max(float(np.max(numbers)), float(np.max(places))) + 1
     most = int(min(np.max(places), MOST_PLACES))
     divisors_of = [divisors(int(number), most) if number == int(number) and number >= 1 else (1,) for number in numbers]
-    listed = np.concatenate([place * apart + np.array(row, np.float64) for place, row in enumerate(divisors_of)])
-    start = which.reshape(degree.shape) * apart
-    return listed[np.searchsorted(listed, start + places, side="right") - 1] - start
+    spaced = np.concatenate([index * spacing + np.array(row, np.float64) for index, row in enumerate(divisors_of)])
+    offset = number_index.reshape(degree.shape) * spacing
+    return spaced[np.searchsorted(spaced, offset + places, side="right") - 1] - offset

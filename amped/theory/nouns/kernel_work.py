@@ -114,10 +114,15 @@ FUSED_BACKWARD_PRODUCTS = 2.5
 
 
 def fused_backward_flops(scores: Any, values: Any, products: Any = FUSED_BACKWARD_PRODUCTS) -> Any:
-    """The flops of the backward pass of a fused attention, from those of the scores and of the weighted values.
+    """The flops of the backward pass of a fused attention.
 
-    The gradients of both operands take twice the flops of each product. The scores are computed again; they are the
-    wider product where queries and keys are wider than values.
+    The gradients of both operands of a product take twice the flops of the product. The scores are computed again; they
+    are the wider product if queries and keys are wider than values.
+
+    Args:
+        scores: the flops of the scores in the forward pass.
+        values: the flops of the weighted values in the forward pass.
+        products: the products of the backward pass for each product of the forward pass.
 
     Source: arXiv 2307.08691, section 4.1.
     """
@@ -127,10 +132,10 @@ def fused_backward_flops(scores: Any, values: Any, products: Any = FUSED_BACKWAR
 def fused(*parts: Traffic) -> Traffic:
     """The work of several kernels fused into one.
 
-    The fused kernel reads what the first kernel reads, and writes what the last kernel writes.
+    The fused kernel reads only what the first kernel reads, and writes only what the last kernel writes.
     """
-    whole = reduce(add, parts)
-    return whole._replace(read=parts[0].read, written=parts[-1].written)
+    work = reduce(add, parts)
+    return work._replace(read=parts[0].read, written=parts[-1].written)
 
 
 @record
@@ -204,34 +209,48 @@ def contraction(
     after: tuple[str, ...] = (),
     part: Part = ANY_PART,
 ) -> tuple[Operator, ...]:
-    """A matrix product, and the two products that compute the gradients of its operands.
+    """The operators of a matrix product: the product, and the two products that compute the gradients of its operands.
 
-    The product that computes a weight gradient adds the result to the gradient of earlier micro-batches. There is none
-    for weights that training does not change, and then no operand is kept for it. Products of
-    activations with activations, and the output head, read entries in the precision of activations. Other products may
-    read narrower entries; then another operator casts the entries before. If the inner dimension k arrives in several
-    panels, the output is read and written once for each panel. Source: arXiv 2410.00273, section 3.
+    The product that computes a weight gradient adds the result to the gradient of earlier micro-batches. If training
+    does not change the weight, there is no such product, and no operand is kept for it. Products of activations with
+    activations, and the output head, read entries in the precision of activations. Other products may read narrower
+    entries, which another operator has cast. If the inner dimension k arrives in several panels, the output is read and
+    written once for each panel.
+
+    Args:
+        gemm: the sides of the product, its panels and its weight.
+        cost: the bytes of the entries.
+        stash: the bytes of operands that a call keeps for the backward pass.
+        count: the number of calls in a layer.
+        kind: the kind of the three operators, as in `Operator`.
+        after: what the forward product waits for, besides the casts of its operands.
+        part: the part of a layer that the operators are.
+
+    Source: arXiv 2410.00273, section 3.
     """
     m, n, k, batch, panels = gemm.m, gemm.n, gemm.k, gemm.batch, gemm.panels
     flops = m * n * k * batch * cost.product
-    left, right, out = m * k * batch, k * n * batch, m * n * batch * panels
-    entry, result = cost.operand if kind in WEIGHTED else cost.activation, cost.activation
-    forward = Traffic(flops, (left + right) * entry, out * result)
-    of_left = Traffic(flops, (out + right) * entry, left * result)
+    left, right, output = m * k * batch, k * n * batch, m * n * batch * panels
+    entry_bytes, result_bytes = cost.operand if kind in WEIGHTED else cost.activation, cost.activation
+    forward = Traffic(flops, (left + right) * entry_bytes, output * result_bytes)
+    left_gradient = Traffic(flops, (output + right) * entry_bytes, left * result_bytes)
     if kind == "batched_contraction":
-        phase, of_right = "input_gradient", Traffic(flops, (left + out) * entry, right * result)
+        phase, right_gradient = "input_gradient", Traffic(flops, (left + output) * entry_bytes, right * result_bytes)
     else:
-        added = right * cost.gradient
-        phase, of_right = "weight_gradient", Traffic(flops, (left + out) * entry + added, added)
+        accumulated = right * cost.gradient
+        phase, right_gradient = (
+            "weight_gradient",
+            Traffic(flops, (left + output) * entry_bytes + accumulated, accumulated),
+        )
     calls: dict[str, Any] = {"count": count, "panels": panels, "part": part}
-    after, frozen = (f"{gemm.name}_casts", *after), phase == "weight_gradient" and gemm.weights in cost.frozen
-    kept = 0.0 * stash if frozen else stash
+    after, is_frozen = (f"{gemm.name}_casts", *after), phase == "weight_gradient" and gemm.weights in cost.frozen
+    kept_bytes = 0.0 * stash if is_frozen else stash
     passes = (
-        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept, after=after, **calls),
-        operator(gemm.name, kind, "input_gradient", (m, k, n, batch), of_left, **calls),
-        operator(gemm.name, kind, phase, (k, n, m, batch), of_right, **calls),
+        operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept_bytes, after=after, **calls),
+        operator(gemm.name, kind, "input_gradient", (m, k, n, batch), left_gradient, **calls),
+        operator(gemm.name, kind, phase, (k, n, m, batch), right_gradient, **calls),
     )
-    return passes[:2] if frozen else passes
+    return passes[:2] if is_frozen else passes
 
 
 def streamed(
@@ -245,14 +264,15 @@ def streamed(
     after: tuple[str, ...] = (),
     part: Part = ANY_PART,
 ) -> tuple[Operator, ...]:
-    """The operators that read and write `rows` × `width` entries once, in one pass or in both passes.
+    """The operators that read and write `rows` × `width` entries once: one for each pass in which there is work.
 
-    `work` tells in which passes: its `forward` or `backward` may be None.
+    `width` is the number of entries in a row. `work` is the work of a call in both passes; it is None for a pass in
+    which the kernel does not run. The other arguments are fields of `Operator`.
     """
     passes = (("forward", work.forward, work.kept), ("input_gradient", work.backward, 0.0))
     return tuple(
-        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=kept, count=count, after=after, part=part)
-        for phase, traffic, kept in passes
+        operator(name, kind, phase, (rows, width, 0.0, 1.0), traffic, stash=stash, count=count, after=after, part=part)
+        for phase, traffic, stash in passes
         if traffic is not None
     )
 
@@ -264,12 +284,12 @@ class ActivationPolicy(Record):
     Attributes:
         kept: bytes of its input, for one entry.
         mask: bytes of a mask, for one entry.
-        again: 1 if the backward pass computes the output again, else 0.
+        recomputed: 1 if the backward pass computes the output again, else 0.
     """
 
     kept: Any
     mask: Any
-    again: Any
+    recomputed: Any
 
 
 def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: ActivationPolicy, bias: Any = 0.0) -> Work:
@@ -286,7 +306,7 @@ def activation_work(up: Gemm, entries: Any, cost: EntryCosts, policy: Activation
     inputs, output, mask = up.m * up.n * up.batch * cost.activation, entries * cost.activation, entries * policy.mask
     function = cost.of(ACTIVATION.forward, entries)._replace(read=inputs)
     gradient = cost.of(ACTIVATION.backward, entries)._replace(read=inputs + output, written=inputs)
-    backward = gradient + function * policy.again + Traffic(read=mask + bias * inputs)
+    backward = gradient + function * policy.recomputed + Traffic(read=mask + bias * inputs)
     return Work(function + Traffic(written=mask), backward, entries * policy.kept)
 
 
@@ -295,9 +315,15 @@ NETWORKS = ("feedforward", "experts", "shared_experts")
 
 
 def shares_of_products(output, up):
-    """The shares of the products with weights that run again, by name; projections before attention are not listed.
+    """The share of each product with a weight that the backward pass computes again, by the name of the product.
 
-    Down projections and routers do not run again. Source: definition.
+    Down projections and routers are never computed again. Projections before attention are not in the mapping.
+
+    Args:
+        output: the share of the projection after attention.
+        up: the share of the up projections of all networks.
+
+    Source: definition.
     """
-    never = dict.fromkeys((*(f"{name}_down" for name in NETWORKS), "router"), 0.0)
-    return never | {"attention_output": output} | {f"{name}_up": up for name in NETWORKS}
+    zero_shares = dict.fromkeys((*(f"{name}_down" for name in NETWORKS), "router"), 0.0)
+    return zero_shares | {"attention_output": output} | {f"{name}_up": up for name in NETWORKS}

@@ -118,7 +118,7 @@ class LayerKind(Record):
     multiples: tuple[Any, ...] = ()
 
     def multiple(self, block: str) -> Any:
-        """How many of a block a layer of this kind has, as a multiple of the average layer."""
+        """The number of blocks of the given name in a layer of this kind, divided by the number in an average layer."""
         return self.multiples[self.blocks.index(block)] if block in self.blocks else 1.0
 
     def stash(self, operators: Iterable[Operator]) -> Any:
@@ -127,7 +127,7 @@ class LayerKind(Record):
         return total(o.stash * o.count * self.multiple(o.part.block) for o in forward)
 
     def durations(self, durations: Iterable[Duration]) -> tuple[Duration, ...]:
-        """The operators or collectives of a layer of this kind, from those of the average layer."""
+        """The times of the operators or collectives of a layer of this kind, from those of the average layer."""
         return tuple(
             replace(d, count=d.count * self.multiple(d.part.block)) if d.part.block in self.blocks else d
             for d in durations
@@ -135,7 +135,12 @@ class LayerKind(Record):
 
 
 def average_layer(kinds: Sequence[LayerKind], records: Sequence[Any]) -> Any:
-    """The record of an average layer of the network: the mean of each number of the records of its kinds of layers."""
+    """The record of an average layer of the network. Each of its numbers is the mean over the kinds of layers.
+
+    Args:
+        kinds: the kinds of layers of the network.
+        records: the record of a layer of each kind, all of the same class.
+    """
     if len(records) == 1:
         return records[0]
     fields = [field for field in records[0].__match_args__ if field != "name"]
@@ -144,7 +149,12 @@ def average_layer(kinds: Sequence[LayerKind], records: Sequence[Any]) -> Any:
 
 
 def _mean(kinds: Sequence[LayerKind], values: Sequence[Any]) -> Any:
-    """The mean over the layers of the network of a number, or of each of several numbers, that each kind has."""
+    """The mean of a number over all layers of the network.
+
+    Args:
+        kinds: the kinds of layers of the network.
+        values: the number for a layer of each kind; or a tuple of numbers for each kind, which gives a tuple of means.
+    """
     if isinstance(values[0], tuple):
         return tuple(_mean(kinds, column) for column in zip(*values, strict=True))
     return total(kind.share * value for kind, value in zip(kinds, values, strict=True))

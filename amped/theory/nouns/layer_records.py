@@ -68,7 +68,7 @@ class LayerComputation(Record):
 
 @record
 class LayerRepeats(Record):
-    """The seconds of what may run again in a layer.
+    """The seconds of what the backward pass may run again in a layer.
 
     Attributes:
         whole: the seconds of a forward pass that runs again.
@@ -244,10 +244,10 @@ class HostPath(Record):
     tensor: Any
     others: Any
 
-    def free(self, whole: PassTime) -> Any:
+    def free(self, pass_time: PassTime) -> Any:
         """The seconds of a pass in which no messages of the layer use the link to the host."""
-        in_use = self.tensor * whole.tensor_link + self.others * (whole.link - whole.tensor_link)
-        return whole.resident - in_use
+        in_use = self.tensor * pass_time.tensor_link + self.others * (pass_time.link - pass_time.tensor_link)
+        return pass_time.resident - in_use
 
 
 @record
@@ -321,7 +321,7 @@ class Exposures(Record):
     exposures: tuple[Exposure, ...]
 
     def of(self, kind: str) -> Exposure:
-        """What the messages of one parallelism cost."""
+        """The cost of the messages of the parallelism with the given name."""
         return {exposure.name: exposure for exposure in self.exposures}[kind]
 
 

@@ -73,22 +73,36 @@ class Network(Record):
         Source: NCCL src/graph/tuning.cc (a base latency for each call).
         """
         return tuple(
-            Duration(c.name, c.kind, "communication", time=self.time(c), kernels=1.0, count=c.count, part=c.part)
-            for c in collectives
+            Duration(
+                collective.name,
+                collective.kind,
+                "communication",
+                time=self.time(collective),
+                kernels=1.0,
+                count=collective.count,
+                part=collective.part,
+            )
+            for collective in collectives
         )
 
-    def time(self, c: Collective) -> Any:
-        """The time of one call of the collective `c`; zero if its group has one accelerator or its payload is empty."""
-        zeros = 0 * c.volume  # a processor compares an array with an array faster than with a number
-        sends = (c.group.degree > 1) & (c.volume > zeros)
-        return sends * (self.overhead + self.times[c.kind](c, self))
+    def time(self, collective: Collective) -> Any:
+        """The time of one call of a collective; zero if its group has one accelerator or its payload is empty."""
+        zeros = 0 * collective.volume  # a processor compares an array with an array faster than with a number
+        sends = (collective.group.degree > 1) & (collective.volume > zeros)
+        return sends * (self.overhead + self.times[collective.kind](collective, self))
 
-    def fastest(self, c: Collective, passes: int, algorithms: Iterable[Algorithm]) -> Any:
-        """The time of the collective `c` by the fastest of several algorithms, at least one of which is allowed.
+    def fastest(self, collective: Collective, rounds: int, algorithms: Iterable[Algorithm]) -> Any:
+        """The time of a collective by the fastest of several algorithms.
 
-        `passes` is 1 for an all-gather or a reduce-scatter, and 2 for an all-reduce.
+        Args:
+            collective: the collective.
+            rounds: 1 for an all-gather or a reduce-scatter, 2 for an all-reduce.
+            algorithms: the algorithms; at least one of them is allowed.
         """
-        return least(a.time(c, passes, self) * np.where(a.allowed, 1.0, NEVER) for a in algorithms)
+        return least(
+            algorithm.time(collective, rounds, self) * np.where(algorithm.allowed, 1.0, NEVER)
+            for algorithm in algorithms
+        )
 
 
 @record

@@ -76,7 +76,7 @@ ROWS = (
 
 
 def splitting(*shares: str) -> tuple[str, ...]:
-    """The names of the parallelisms that split one of the given things, in the order of `ROWS`."""
+    """The names of the parallelisms whose `splits` is one of the given words, in the order of `ROWS`."""
     return tuple(row.name for row in ROWS if row.splits in shares)
 
 
@@ -104,5 +104,5 @@ def before(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def in_words(names: tuple[str, ...]) -> str:
-    """The names as a text: a, b and c."""
+    """The names as a text, such as `a, b and c`; at least two names."""
     return " and ".join((", ".join(names[:-1]), names[-1]))

@@ -32,11 +32,19 @@ class ParameterClass(Record):
         return 1.0 * self.trained
 
     def among(self, groups: Sequence[ParameterGroup]) -> ParameterGroup:
-        """The group of this class, of the groups of all other parameters and of the routed experts."""
+        """The group to which this class belongs.
+
+        Args:
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         return groups[self.routed]
 
     def split_degree(self, groups: Sequence[ParameterGroup]) -> Any:
-        """The number of shares into which model parallelism splits the parameters that `Parameters` counts."""
+        """The number of shares into which model parallelism splits these parameters; 1 if they are split already.
+
+        Args:
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         return self.among(groups).split_degree if self.is_split else 1.0
 
 
@@ -91,17 +99,33 @@ class Parameters(Record):
         return total(n for c, n in zip(classes, self.counts, strict=True) if c.trained and not c.routed)
 
     def whole(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Any:
-        """The number of parameters before model parallelism splits them, if these counts are those after the split."""
+        """The number of parameters before model parallelism splits them; `counts` are the numbers after the split.
+
+        Args:
+            classes: all classes of parameters, in the order of `counts`.
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         return total(n * c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
 
     def split(self, classes: Sequence[ParameterClass], groups: Sequence[ParameterGroup]) -> Parameters:
-        """The numbers on one accelerator, if these counts are those before model parallelism splits them."""
+        """The numbers of parameters on one accelerator; `counts` are those before model parallelism splits them.
+
+        Args:
+            classes: all classes of parameters, in the order of `counts`.
+            groups: the group of all parameters except routed experts, and the group of routed experts.
+        """
         counts = (n / c.split_degree(groups) for c, n in zip(classes, self.counts, strict=True))
         return Parameters(self.name, tuple(counts))
 
 
 def counted(name: str, classes: Sequence[ParameterClass], counts: Mapping[str, Any]) -> Parameters:
-    """The numbers of parameters by the names of their classes; classes without a number have none."""
+    """The numbers of parameters of all classes as one record.
+
+    Args:
+        name: the name of the record.
+        classes: all classes, in the order of the record.
+        counts: the number of parameters by the name of the class; a class that is missing has none.
+    """
     return Parameters(name, tuple(counts.get(c.name, 0.0) for c in classes))
 
 
@@ -118,5 +142,5 @@ class ModelState(Record):
     offload: Any
 
     def of(self, parameters: Parameters) -> Any:
-        """The bytes of this state for some parameters, on the accelerator and on the host together."""
+        """The bytes of this state for the given parameters, on the accelerator and on the host together."""
         return total(n * size for n, size in zip(parameters.counts, self.bytes, strict=True))

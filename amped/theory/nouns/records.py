@@ -59,7 +59,7 @@ class Record:
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """The value of a field with `function` applied to its arrays, also inside records and tuples."""
-    if isinstance(value, np.ndarray):  # most are, and the other questions take longer
+    if isinstance(value, np.ndarray):  # most values are arrays, and the tests below take longer
         return function(value)
     if isinstance(value, Record):
         return value.mapped(function)
@@ -207,14 +207,23 @@ class Operator(Record):
         """A copy of this operator that belongs to another part of a layer: to a block, or to the attention core."""
         return replace(self, part=replace(self.part, **part))
 
-    def again(self, share: Any) -> Operator:
-        """This operator in the backward pass, for a share of its calls, to recompute its output; it keeps nothing."""
+    def recomputing(self, share: Any) -> Operator:
+        """A copy of this operator that computes its output again in the backward pass; the copy keeps nothing.
+
+        Args:
+            share: the share of the calls that are repeated.
+        """
         name = f"{self.name}_again"
         return replace(self, name=name, phase="input_gradient", stash=0.0 * self.stash, count=self.count * share)
 
     def lasting(self, time: Any, distance: Any = np.inf) -> Duration:
-        """The time of one call of this operator, and the distance of the measured shape that gave it."""
-        # all fields in their order: a run makes more of these records than of others, and names take longer
+        """The time of this operator as a record.
+
+        Args:
+            time: the seconds of one call.
+            distance: the distance of the measured shape that gave the time; infinite if the roofline model gave it.
+        """
+        # without keywords, because they take longer and a run makes more of these records than of all others
         return Duration(self.name, self.kind, self.phase, time, self.kernels, self.count, distance, self.part)
 
     def with_heads(self, widths: tuple[Any, Any], keys: Any, edges: Any, dropped: Any) -> Operator:
@@ -233,7 +242,7 @@ class Duration(Record):
         kernels: the number of kernels that the host launches for a call.
         count: the number of calls in a layer, on average over the layers.
         distance: the distance of the measured shape whose time this is: 0 if this shape was measured, infinite if the
-            time is that of the law.
+            roofline model gives the time.
         part: the part of the layer that it is.
     """
 
@@ -424,13 +433,22 @@ class Kernels(Record):
         return tuple(o.lasting(self.time(o, self)) for o in operators)
 
     def at_full_clock(self, clock: Any) -> Kernels:
-        """A copy of these rates, converted to the full clock from `clock`, a share of the full clock."""
-        p, a = self.products, self.attention
-        slower = ("matrix_time", "grouped_time", "grouped_gradient_time", "batched_time")
-        tiles = replace(p.tiles, delivery_time=p.tiles.delivery_time * clock)
-        products = replace(p, tiles=tiles, **{name: getattr(p, name) * clock for name in slower})
-        rates = {"forward_rate": a.forward_rate / clock, "backward_rate": a.backward_rate / clock}
-        return replace(self, products=products, attention=replace(a, **rates))
+        """A copy of these coefficients, converted to the full clock.
+
+        Args:
+            clock: the clock of these coefficients, as a share of the full clock.
+        """
+        products, attention = self.products, self.attention
+        times = ("matrix_time", "grouped_time", "grouped_gradient_time", "batched_time")
+        tiles = replace(products.tiles, delivery_time=products.tiles.delivery_time * clock)
+        products_at_full_clock = replace(
+            products, tiles=tiles, **{name: getattr(products, name) * clock for name in times}
+        )
+        attention_rates = {
+            "forward_rate": attention.forward_rate / clock,
+            "backward_rate": attention.backward_rate / clock,
+        }
+        return replace(self, products=products_at_full_clock, attention=replace(attention, **attention_rates))
 
 
 @record
@@ -443,8 +461,8 @@ class TimedKernels(Record):
         precision: the format of their factors.
         operator: their shapes and their work.
         time: their measured seconds.
-        converting: the seconds of these in which the library converts a factor to a narrow format.
-        prepared: the bytes that the library moves besides, to bring the inputs in form; those in a cache count less.
+        converting: the part of these seconds in which the library converts a factor to a narrow format.
+        prepared: the bytes that the library also moves to prepare the inputs; bytes in a cache count less.
         share: the share of the scores that an attention computes, about a half if it is causal; 1 for other kernels.
     """
 
@@ -458,12 +476,12 @@ class TimedKernels(Record):
     share: Any = 1.0
 
     def of(self, kind: str) -> TimedKernels:
-        """A copy of these kernels, which stands for operators of another kind."""
+        """A copy of these kernels that stands for operators of another kind."""
         return replace(self, kind=kind, operator=replace(self.operator, kind=kind))
 
-    def at(self, place: Any) -> TimedKernels:
-        """The measured kernels with these indices; their numbers then have the shape of the array of indices."""
-        return self.mapped(lambda value: value[place] if np.ndim(value) else value)
+    def at(self, indices: Any) -> TimedKernels:
+        """A copy with the measured kernels at the given indices. Its numbers have the shape of the array of indices."""
+        return self.mapped(lambda value: value[indices] if np.ndim(value) else value)
 
 
 def total(values: Iterable[Any]) -> Any:
@@ -490,7 +508,7 @@ def least(values: Iterable[Any]) -> Any:
 
 
 def time_of(durations: Iterable[Duration]) -> Any:
-    """The time of all calls of some operators or collectives; zero of none."""
+    """The time of all calls of the given operators or collectives; zero if there are none."""
     return total(d.time * d.count for d in durations)
 
 

@@ -26,7 +26,10 @@ def beside(message, window, share=1.0):
 
         share · max(min(message, window), 0)
 
-    `window` are the seconds of the other work, and `share` is the share of the message and the work that may overlap.
+    Args:
+        message: the seconds of the message.
+        window: the seconds of the other work.
+        share: the share of both that the software overlaps.
 
     Source: definition; a resource serves one user at a time.
     """
@@ -34,9 +37,13 @@ def beside(message, window, share=1.0):
 
 
 def remaining(time, meanwhile):
-    """What remains of a time after other work that lasts `meanwhile` seconds, or nothing: max(time - meanwhile, 0).
+    """The seconds of a message that remain after a wait: max(time - meanwhile, 0).
 
-    So messages that run while the accelerator waits for the host in any case lengthen no pass.
+    A message that runs while the accelerator waits for the host in any case lengthens no pass.
+
+    Args:
+        time: the seconds of the message.
+        meanwhile: the seconds of the wait.
 
     Source: definition.
     """
@@ -46,7 +53,7 @@ def remaining(time, meanwhile):
 def positive(value):
     """The value where it is above zero, else zero.
 
-    A processor compares two arrays several at a time, an array and a number one by one: so there is a row of zeros.
+    The code compares with an array of zeros, because a processor compares an array with a number more slowly.
 
     Source: definition.
     """

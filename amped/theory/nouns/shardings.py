@@ -30,16 +30,25 @@ SHARDINGS = (
 )
 
 
-def shards(state: str, zero_stage: Any, degree: Any) -> Any:
-    """The number of shares into which replicas split a kind of state; `degree` is the size of a sharding group.
+def number_of_shards(state: str, zero_stage: Any, degree: Any) -> Any:
+    """The number of shares into which replicas split a state of the parameters; 1 if they do not split it.
+
+    Args:
+        state: optimizer_state, gradient or weight.
+        zero_stage: the ZeRO stage, an array.
+        degree: the number of replicas in a sharding group.
 
     Source: arXiv 1910.02054, section 5.
     """
-    return np.where(shares(state, zero_stage), degree, 1)
+    return np.where(is_sharded(state, zero_stage), degree, 1)
 
 
-def shares(state: str, zero_stage: Any) -> Any:
-    """Whether replicas at the given ZeRO stages shard a kind of state: optimizer_state, gradient or weight.
+def is_sharded(state: str, zero_stage: Any) -> Any:
+    """Whether replicas shard a state of the parameters, for each ZeRO stage in an array.
+
+    Args:
+        state: optimizer_state, gradient or weight.
+        zero_stage: the ZeRO stages.
 
     Source: arXiv 1910.02054, section 5.
     """

@@ -53,10 +53,10 @@ def ends_of(place: int, last: int, ends: Sequence[Ends]) -> tuple[str, str]:
         last: the index of the last stage.
         ends: what the first stage has, and what the last stage has.
     """
-    of_stage = [end for end, at in zip(ends, (0, last), strict=True) if at == place]
+    ends_of_stage = [end for end, index in zip(ends, (0, last), strict=True) if index == place]
     return (
-        YES if any(end.embedding == YES for end in of_stage) else NO,
-        YES if any(end.output_head == YES for end in of_stage) else NO,
+        YES if any(end.embedding == YES for end in ends_of_stage) else NO,
+        YES if any(end.output_head == YES for end in ends_of_stage) else NO,
     )
 
 
@@ -92,14 +92,21 @@ class Stage(Record):
 
 
 def had(has: Any, value: Any) -> Any:
-    """The value of one end of the network (the embedding or the output head) if a stage has this end, else zero."""
+    """The value of one end of the network if a stage has this end, else zero.
+
+    Args:
+        has: whether the stage has the embedding, or the output head: YES, NO, or an array of 1 and 0.
+        value: the value of this end.
+    """
     return {YES: value, NO: 0.0}[has] if isinstance(has, str) else has * value
 
 
 def lacked(has: Any, value: Any) -> Any:
-    """The value of one end of the network (the embedding or the output head) if a stage lacks this end, else zero.
+    """The value of one end of the network if a stage lacks this end, else zero. Another stage then has it.
 
-    An end that a stage lacks belongs to a stage before it or after it.
+    Args:
+        has: whether the stage has the embedding, or the output head: YES, NO, or an array of 1 and 0.
+        value: the value of this end.
     """
     return {YES: 0.0, NO: value}[has] if isinstance(has, str) else (1 - has) * value
 
@@ -128,10 +135,13 @@ class ChunksInFlight(Record):
     moments: tuple[tuple[Any, ...], ...]
 
 
-def alike(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlight, ...]:
-    """The micro-batches in flight of several stages, if each stage holds equally many.
+def equally_in_flight(stages: Sequence[Stage], count: Any, output_head: Any) -> tuple[InFlight, ...]:
+    """The micro-batches in flight of several stages, if all stages hold the same number.
 
-    `count` is the number for the layers and the embedding, and `output_head` the number for the output head.
+    Args:
+        stages: the stages.
+        count: the number for the activations of the layers and of the embedding.
+        output_head: the number for the activations of the output head.
     """
     return tuple(
         InFlight(s.name, layers=count, embedding=count, embedding_beside_head=count, output_head=output_head)
@@ -169,15 +179,20 @@ class SendHold(Record):
 
 
 def on(kinds: Sequence[Any], values: Iterable[Any]) -> Any:
-    """The sum over all layers: for each kind, the number of layers times the value of one layer."""
+    """The sum of a value over several layers.
+
+    Args:
+        kinds: the number of layers of each kind.
+        values: the value of one layer of each kind, in the same order.
+    """
     return total(count * value for count, value in zip(kinds, values, strict=True))
 
 
 def modules_as_layers(counts: Sequence[Any], kinds: int) -> tuple[Any, ...]:
-    """The number of layers of each of some kinds; modules of multi-token prediction count as layers of the last kind.
+    """The number of layers of each kind, where modules of multi-token prediction count as layers of the last kind.
 
     Args:
-        counts: the number of layers of each kind, and after it that of modules, if any.
+        counts: the number of layers of each kind, and after them the number of modules, if there are any.
         kinds: the number of kinds.
     """
     return (*counts[: kinds - 1], total(counts[kinds - 1 :]))
@@ -205,7 +220,7 @@ class LayerShares(Record):
     shares: tuple[Any, ...]
 
     def mean(self, values: Sequence[Any]) -> Any:
-        """The mean over the layers of the stage of a number that each kind of layer has; with one kind, its number."""
+        """The mean of a number over the layers of the stage; `values` has the number of one layer of each kind."""
         return values[0] if len(values) == 1 else on(self.shares, values)
 
 
@@ -227,7 +242,7 @@ class PassTimes(Record):
         return replace(self, kinds=tuple(layer / chunks for layer in self.kinds))
 
     def of_layers(self, kinds: Sequence[Any]) -> Any:
-        """The seconds that a micro-batch spends in some layers; `kinds` is the number of layers of each kind."""
+        """The seconds that a micro-batch spends in several layers; `kinds` is the number of layers of each kind."""
         return on(kinds, self.kinds)
 
     def of(self, stage: Stage) -> Any:

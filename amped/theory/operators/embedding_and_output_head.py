@@ -18,13 +18,13 @@ def embedding_operators(
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
     """
-    (cost,), entries, kept = entry_costs, microbatch_tokens * dimensionality, residual_tokens * dimensionality
-    positions, gradients, mask = entries * cost.activation, entries * cost.gradient, kept * dropout_mask_bytes
+    (cost,), entries, residuals = entry_costs, microbatch_tokens * dimensionality, residual_tokens * dimensionality
+    positions, gradients, mask = entries * cost.activation, entries * cost.gradient, residuals * dropout_mask_bytes
     lookup = cost.of(EMBEDDING.forward, entries) + Traffic(read=positions)
-    added = Traffic(EMBEDDING.backward.flops * entries * cost.flop, positions + gradients, gradients)
-    dropped = cost.of(DROPOUT, kept) + Work(Traffic(written=mask), Traffic(read=mask), mask)
+    gradient = Traffic(EMBEDDING.backward.flops * entries * cost.flop, positions + gradients, gradients)
+    dropped = cost.of(DROPOUT, residuals) + Work(Traffic(written=mask), Traffic(read=mask), mask)
     shape, drops = ("element_wise", residual_tokens, dimensionality), has_vocabulary * (dropout > 0)
-    looked_up = ("element_wise", microbatch_tokens, dimensionality, Work(lookup, added))
+    looked_up = ("element_wise", microbatch_tokens, dimensionality, Work(lookup, gradient))
     return (
         *streamed("embedding", *looked_up, count=has_vocabulary),
         *streamed("embedding_dropout", *shape, dropped, count=drops, after=("embedding",)),

@@ -48,10 +48,10 @@ def softmax_operators__post(
     entries = rows * scores.n
     size, mask, flops = entries * cost.activation, entries * dropout_mask_bytes, 6 * entries * cost.flop
     dropped = drops * size
-    again = dropout_recomputation * dropped
+    recomputed_bytes = dropout_recomputation * dropped
     forward = Traffic(flops, size, size + dropped + mask, functions=entries, drawn=drops * entries)
-    backward = Traffic(flops, 2 * size + mask + again, size + again)
-    work = Work(forward, backward, size + dropped - again + mask)
+    backward = Traffic(flops, 2 * size + mask + recomputed_bytes, size + recomputed_bytes)
+    work = Work(forward, backward, size + dropped - recomputed_bytes + mask)
     calls = unfused_attentions_per_layer
     return streamed("softmax", "normalization", rows, scores.n, work, count=calls, after=SCORED)
 
@@ -70,15 +70,15 @@ def activation_function_operators__post(
     inputs, output, mask = up.m * up.n * cost.activation, entries * cost.activation, entries * dropout_mask_bytes
     function = Traffic(2 * entries * cost.flop, inputs, output, ACTIVATION.forward.functions * entries)
     gradient = Traffic(3 * entries * cost.flop, output + inputs, inputs, ACTIVATION.backward.functions * entries)
-    kept, bits = entries * policy.kept, entries * policy.mask
-    forward = function + Traffic(read=bias, written=kept + mask)
-    backward = gradient + function * policy.again + Traffic(read=bits + mask, written=bias)
+    kept_bytes, bits = entries * policy.kept, entries * policy.mask
+    forward = function + Traffic(read=bias, written=kept_bytes + mask)
+    backward = gradient + function * policy.recomputed + Traffic(read=bits + mask, written=bias)
     return streamed(
         "activation_function",
         "element_wise",
         down.m,
         up.n,
-        Work(forward, backward, kept),
+        Work(forward, backward, kept_bytes),
         count=dense_fraction,
         after=("feedforward_up",),
         part=IN_DENSE,
@@ -103,22 +103,24 @@ def residual_operators__post(
 
     Source: arXiv 2007.00072, table 3.
     """
-    (cost,), size, t = entry_costs, residual_tokens * dimensionality, residual_bytes
-    n, rows, flops = dimensionality * cost.activation, residual_tokens * cost.activation, size * cost.flop
+    (cost,), size, tensor = entry_costs, residual_tokens * dimensionality, residual_bytes
+    vector, rows, flops = dimensionality * cost.activation, residual_tokens * cost.activation, size * cost.flop
     mask = size * dropout_mask_bytes
-    token_flops, kept = residual_tokens * cost.flop, mask + t * (1 - in_place_norm)
-    sums = Traffic(10 * flops + 6 * token_flops, 2 * t + 3 * n, 3 * t + mask + rows, drawn=(dropout > 0) * size)
-    norm_again = Traffic(7 * flops, t, t) * norm_recomputation
-    through = Traffic(9 * flops + 4 * token_flops, 2 * t + mask + rows, 2 * t) + norm_again
+    token_flops, stash = residual_tokens * cost.flop, mask + tensor * (1 - in_place_norm)
+    sums = Traffic(
+        10 * flops + 6 * token_flops, 2 * tensor + 3 * vector, 3 * tensor + mask + rows, drawn=(dropout > 0) * size
+    )
+    recomputed_norm = Traffic(7 * flops, tensor, tensor) * norm_recomputation
+    through = Traffic(9 * flops + 4 * token_flops, 2 * tensor + mask + rows, 2 * tensor) + recomputed_norm
 
-    first = Work(sums, Traffic(6 * flops, 4 * t + n, t + 3 * n), kept)
-    second = Work(sums + Traffic(written=t), Traffic(4 * flops, 2 * t + n, t + 2 * n), kept)
+    first = Work(sums, Traffic(6 * flops, 4 * tensor + vector, tensor + 3 * vector), stash)
+    second = Work(sums + Traffic(written=tensor), Traffic(4 * flops, 2 * tensor + vector, tensor + 2 * vector), stash)
     norm, add = ((kind, residual_tokens, dimensionality) for kind in ("normalization", "element_wise"))
     return (
         *streamed("attention_residual", *norm, first, after=ATTENTION_DONE),
         *streamed("attention_residual_norm", *norm, Work(backward=through)),
-        *streamed("attention_output_bias", *add, Work(backward=Traffic(flops, t, n))),
-        *streamed("layer_input", *add, Work(backward=Traffic(flops, 2 * t, t))),
+        *streamed("attention_output_bias", *add, Work(backward=Traffic(flops, tensor, vector))),
+        *streamed("layer_input", *add, Work(backward=Traffic(flops, 2 * tensor, tensor))),
         *streamed("feedforward_residual", *norm, second, after=NETWORKS_DONE),
         *streamed("feedforward_residual_norm", *norm, Work(backward=through)),
     )

@@ -27,8 +27,8 @@ def norm_operators(
     """
     (cost,), entries = entry_costs, residual_tokens * dimensionality
     weights, norm = norm_vectors * dimensionality * cost.activation, cost.of(NORM, entries)
-    again = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
-    work = norm + Work(Traffic(read=weights), again, -in_place_norm * norm.kept)
+    backward_extra = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
+    work = norm + Work(Traffic(read=weights), backward_extra, -in_place_norm * norm.kept)
     norms = ("normalization", residual_tokens, dimensionality, work)
     before_attention = ("norm_statistics all_reduce", "embedding_dropout")
     return (
@@ -60,11 +60,11 @@ def residual_operators(
     """
     (cost,), size, drops = entry_costs, residual_tokens * dimensionality, 1.0 * (dropout > 0)
     tensor, mask = residual_bytes, size * dropout_mask_bytes
-    sums = Traffic((2 + 2 * drops) * size * cost.flop, 2 * tensor, tensor + mask, drawn=drops * size)
-    back = Traffic((1 + 2 * drops) * size * cost.flop, (2 + drops) * tensor + mask, (1 + drops) * tensor)
+    forward = Traffic((2 + 2 * drops) * size * cost.flop, 2 * tensor, tensor + mask, drawn=drops * size)
+    backward = Traffic((1 + 2 * drops) * size * cost.flop, (2 + drops) * tensor + mask, (1 + drops) * tensor)
     shape = ("element_wise", residual_tokens, dimensionality)
     attention, network = (
-        Work(sums, back + Traffic(read=bias * tensor), mask) for bias in (attention_output_bias, mlp_bias)
+        Work(forward, backward + Traffic(read=bias * tensor), mask) for bias in (attention_output_bias, mlp_bias)
     )
     return (
         *streamed("attention_residual", *shape, attention, count=attention_layer_fraction, after=ATTENTION_DONE),
@@ -95,9 +95,9 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
     gradients are still counted as if they added to the sum themselves. This additional traffic runs beside their
     multiplications, and costs time only with very small micro-batches.
     """
-    (cost,), kept = entry_costs, gradients_are_scattered_each_microbatch == 0
-    read = cost.activation + cost.gradient * kept
-    accumulation = Traffic(flops=cost.flop, read=read, written=np.where(kept, cost.gradient, cost.activation))
+    (cost,), is_added = entry_costs, gradients_are_scattered_each_microbatch == 0
+    read = cost.activation + cost.gradient * is_added
+    accumulation = Traffic(flops=cost.flop, read=read, written=np.where(is_added, cost.gradient, cost.activation))
     return tuple(
         operator(
             f"{o.name}_accumulation",

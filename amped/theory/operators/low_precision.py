@@ -69,6 +69,6 @@ def quantization_operators__NARROW(
             ),
             count=o.count,
             part=o.part,
-            after=tuple(node for node in o.after if node != f"{o.name}_casts"),
+            after=tuple(name for name in o.after if name != f"{o.name}_casts"),
         )
     )

@@ -75,7 +75,7 @@ def EXPERT_activation_policy(
         "policy",
         kept=kept_EXPERT_activation_function_input_bytes,
         mask=EXPERT_activation_function_mask_bytes,
-        again=activation_function_recomputation,
+        recomputed=activation_function_recomputation,
     )
     return (policy,)
 

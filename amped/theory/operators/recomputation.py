@@ -54,14 +54,21 @@ def recomputed_product_fraction__kept_products(
 
 
 def recomputed_share(operators, shares, projection_share):
-    """The share of the multiply-accumulates with weights that run again, with a share for each product.
+    """The share of the multiply-accumulates with weights that recomputation repeats.
+
+    Args:
+        operators: the products of a layer, and other operators, which are not counted.
+        shares: the recomputed share of a product by its name.
+        projection_share: the recomputed share of the products that `shares` does not name.
 
     Source: definition.
     """
     products = [o for o in operators if o.kind in WEIGHTED and o.phase == "forward"]
     work = [(o.name, o.m * o.n * o.k * o.batch * o.count) for o in products]
-    again = total(shares.get(name, projection_share) * multiply_accumulates for name, multiply_accumulates in work)
-    return again / total(multiply_accumulates for _, multiply_accumulates in work)
+    recomputed_work = total(
+        shares.get(name, projection_share) * multiply_accumulates for name, multiply_accumulates in work
+    )
+    return recomputed_work / total(multiply_accumulates for _, multiply_accumulates in work)
 
 
 @quantity("1", choice="activation_recomputation", value="kept_products")

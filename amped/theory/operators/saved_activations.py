@@ -72,8 +72,8 @@ def kept_activations(
     Source: arXiv 2205.05198, section 5.
     """
     scores = recomputed_attention_core_fraction * score_activation_bytes
-    inputs, whole = recomputed_layer_fraction * layer_input_bytes, 1 - recomputed_layer_fraction
-    return tuple(Held(kind.name, inputs + whole * (kind.bytes - scores)) for kind in whole_activations)
+    inputs, kept_share = recomputed_layer_fraction * layer_input_bytes, 1 - recomputed_layer_fraction
+    return tuple(Held(kind.name, inputs + kept_share * (kind.bytes - scores)) for kind in whole_activations)
 
 
 @quantity("byte")
@@ -173,8 +173,8 @@ def kept_activations__kept_products(
     Source: JAX, checkpoint_policies.save_only_these_names.
     """
     wide = kept_attention_output * attentions_per_layer + kept_feedforward_down
-    kept = (1 + wide) * layer_input_bytes + kept_attention_bytes + kept_feedforward_bytes
-    return tuple(Held(kind.name, kept) for kind in layer_kinds)
+    kept_bytes = (1 + wide) * layer_input_bytes + kept_attention_bytes + kept_feedforward_bytes
+    return tuple(Held(kind.name, kept_bytes) for kind in layer_kinds)
 
 
 @quantity("byte")

@@ -50,13 +50,13 @@ def model_states(
 
     Source: arXiv 1910.02054, section 5; arXiv 2101.06840, section 3 (offload). Differs: AMPeD always shards all states.
     """
-    states, whole = [], whole_gradient_bytes_per_parameter
-    for c, kept in zip(parameter_classes, optimizer_states_by_class, strict=True):
+    states, whole_gradient = [], whole_gradient_bytes_per_parameter
+    for c, state in zip(parameter_classes, optimizer_states_by_class, strict=True):
         group = c.among(parameter_groups)
-        gradient = np.where(whole > 0, whole, gradient_precision / group.gradient_shards)
+        gradient = np.where(whole_gradient > 0, whole_gradient, gradient_precision / group.gradient_shards)
         weight = c.precision / group.weight_shards + weight_copy_bytes_per_parameter
         gradient = c.changes * (gradient + gradient_copy_bytes_per_parameter)
-        states.append((weight, gradient, kept.bytes / group.optimizer_state_shards))
+        states.append((weight, gradient, state.bytes / group.optimizer_state_shards))
     weights, gradients, optimizer_states = zip(*states, strict=True)
     return (
         ModelState("weight", weights, weight_offload),

@@ -16,7 +16,7 @@ def optimizer_operators(
     entry_costs,
     optimizer_products,
 ):
-    """The kernels of an optimizer step in mixed precision, and the products of an optimizer that has some.
+    """The kernels of an optimizer step in mixed precision, with the matrix products of an optimizer that has any.
 
     The kernels unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the
     result to the weights, and reset the gradients. If there is no copy of the weights in full precision, the update
@@ -24,16 +24,16 @@ def optimizer_operators(
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
     """
-    g, s, w, flop = gradient_precision, optimizer_state_precision, weight_precision, entry_costs[0].flop
-    states = optimizer_states_per_parameter * s + (1 - full_precision_copies) * w
-    updated = Traffic(flops=ADAM.flops * flop, read=s + states, written=states, functions=ADAM.functions)
+    gradient, state, weight, flop = gradient_precision, optimizer_state_precision, weight_precision, entry_costs[0].flop
+    states = optimizer_states_per_parameter * state + (1 - full_precision_copies) * weight
+    updated = Traffic(flops=ADAM.flops * flop, read=state + states, written=states, functions=ADAM.functions)
     parts = (
-        ("gradient_unscale", Traffic(flop, g, s), 1.0),
-        ("gradient_norm", Traffic(2 * flop, s), gradient_clipping),
-        ("gradient_clip", Traffic(flop, s, s), gradient_clipping),
+        ("gradient_unscale", Traffic(flop, gradient, state), 1.0),
+        ("gradient_norm", Traffic(2 * flop, state), gradient_clipping),
+        ("gradient_clip", Traffic(flop, state, state), gradient_clipping),
         ("optimizer_update", updated, 1.0),
-        ("weight_copy", Traffic(0 * flop, s, w), full_precision_copies),
-        ("gradient_reset", Traffic(0 * flop, written=g), 1.0),
+        ("weight_copy", Traffic(0 * flop, state, weight), full_precision_copies),
+        ("gradient_reset", Traffic(0 * flop, written=gradient), 1.0),
     )
     sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_states_per_parameter > 0)
     kernels = tuple(

@@ -3,6 +3,8 @@
 A product is cut into tiles, which the cores compute in waves. Each tile pays once for filling its pipeline along k. The
 fastest of a library's tiles and splits of k counts. Every other kernel streams through memory. The coefficients are in
 the table `kernel_efficiencies`.
+
+In all functions `operator` is a record of `Operator`, `rates` is a record of `Kernels`, and `tiles` is its `Tiles`.
 """
 
 import numpy as np
@@ -31,19 +33,23 @@ TOO_SHALLOW = 1e9
 
 
 def each_tile(value):
-    """The value with one more axis at the end, on which each candidate (a tile and a split of k) has its place."""
+    """The value with one more axis at its end, which has an entry for each row of `TILES`."""
     return (value * ONE)[..., None]
 
 
-def packed(side, lost):
+def packed(rows, lost):
     """The rows of a product, plus the rows lost to packing. A single row is a product with a vector and is not packed.
+
+    Args:
+        rows: the number of rows.
+        lost: the number of rows that packing costs.
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks of a processor's cache).
     """
-    return side + lost * np.minimum(np.maximum(side - 1, 0), 1)
+    return rows + lost * np.minimum(np.maximum(rows - 1, 0), 1)
 
 
-def product_time(o, c, multiply_accumulate_time, entry):
+def product_time(operator, rates, multiply_accumulate_time, entry):
     """The time of a matrix product: the time of the fastest tile size and split of the inner dimension k.
 
         time = powered(min over tiles [waves·(step·depth + panels·latency) + split] + store) + exposed traffic,
@@ -61,18 +67,18 @@ def product_time(o, c, multiply_accumulate_time, entry):
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: all tiles have one ramp depth.
     """
-    tiles, k, panels = c.products.tiles, each_tile(o.k), each_tile(o.panels)
+    tiles, k, panels = rates.products.tiles, each_tile(operator.k), each_tile(operator.panels)
     step = step_time(tiles, multiply_accumulate_time, entry)
     depth = k / PARTS + panels * each_tile(tiles.ramp_depth)
-    added = IS_CUT * (each_tile(tiles.split_time) + PARTS * each_tile(2 * o.written / c.streams.bandwidth))
-    shallow = k < LEAST_DEPTH * PARTS * panels
-    times = waves_of(o, tiles) * (step * depth + panels * each_tile(tiles.latency)) + added
-    fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * shallow), axis=-1)
-    stored = tiles.exposed_store * o.written / c.streams.bandwidth
-    return powered(fastest + stored, delivered_bytes(o, entry), tiles) + exposed_traffic_time(o, c)
+    split = IS_CUT * (each_tile(tiles.split_time) + PARTS * each_tile(2 * operator.written / rates.streams.bandwidth))
+    is_shallow = k < LEAST_DEPTH * PARTS * panels
+    times = waves_of(operator, tiles) * (step * depth + panels * each_tile(tiles.latency)) + split
+    fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * is_shallow), axis=-1)
+    store = tiles.exposed_store * operator.written / rates.streams.bandwidth
+    return powered(fastest + store, delivered_bytes(operator, entry), tiles) + exposed_traffic_time(operator, rates)
 
 
-def waves_of(o, tiles):
+def waves_of(operator, tiles):
     """The number of waves in which the cores compute the tiles of a product. Each part of k has tiles of its own.
 
         tiles = exact + e·(⌈m / rows⌉·⌈n / columns⌉ − exact),  exact = packed m·n / (rows·columns),
@@ -83,15 +89,20 @@ def waves_of(o, tiles):
 
     Source: arXiv 2301.03598 (stream-K), section 3.
     """
-    m, n, e, q = (each_tile(v) for v in (o.m, o.n, tiles.edges, tiles.quantization))
-    exact = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
-    whole = exact + e * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact)
-    waves = whole * each_tile(o.batch) * PARTS / each_tile(tiles.cores)
+    m, n, e, q = (each_tile(v) for v in (operator.m, operator.n, tiles.edges, tiles.quantization))
+    exact_tiles = packed(m, each_tile(tiles.ramp_rows)) * n / (TILE_ROWS * TILE_COLUMNS)
+    tiles_of_product = exact_tiles + e * (np.ceil(m / TILE_ROWS) * np.ceil(n / TILE_COLUMNS) - exact_tiles)
+    waves = tiles_of_product * each_tile(operator.batch) * PARTS / each_tile(tiles.cores)
     return waves + q * (np.ceil(waves) - waves)
 
 
 def step_time(tiles, multiply_accumulate_time, entry):
     """The time in which a tile advances by one along k: its multiply-accumulates, while the cache loads its operands.
+
+    Args:
+        tiles: the coefficients of tiles, as in `Tiles`.
+        multiply_accumulate_time: the seconds of a multiply-accumulate in the largest products.
+        entry: the bytes of an entry of an operand.
 
     Source: CUTLASS, efficient GEMM (a tile reads its rows and columns once for each step of depth).
     """
@@ -104,15 +115,20 @@ def together(one, other):
 
         time = ⁴√(one⁴ + other⁴).
 
+    `one` and `other` are the times of the activities if each runs alone.
+
     Source: Williams et al., CACM 52(4), 2009 (roofline). Differs: the fourth root of the sum of fourth powers replaces
     the maximum, because no overlap is perfect.
     """
     return np.sqrt(np.hypot(one * one, other * other))
 
 
-def delivered_bytes(o, entry):
-    """The bytes of the operands of all multiply-accumulates of a product: two for each. Source: definition."""
-    return 2 * o.m * o.n * o.k * o.batch * entry
+def delivered_bytes(operator, entry):
+    """The bytes of the operands of all multiply-accumulates of a product: two entries for each multiply-accumulate.
+
+    `entry` is the bytes of one entry. Source: definition.
+    """
+    return 2 * operator.m * operator.n * operator.k * operator.batch * entry
 
 
 def powered(time, delivered, tiles):
@@ -141,7 +157,7 @@ def share_of_tiles(tiles):
     return np.stack(shares, axis=-1)[..., TILE_CLASS]
 
 
-def exposed_traffic_time(o, c):
+def exposed_traffic_time(operator, rates):
     """The time in which a product waits for bytes that the caches do not keep.
 
     It is zero if all loads run ahead of the computation. On a thread of a processor it is the whole time to load these
@@ -149,27 +165,35 @@ def exposed_traffic_time(o, c):
 
     Source: Low et al., ACM TOMS 43(2), 2016, section 4 (blocks are packed before they are multiplied).
     """
-    return c.products.exposed * np.maximum(o.bytes - c.products.cached, 0) / c.streams.bandwidth
+    return rates.products.exposed * np.maximum(operator.bytes - rates.products.cached, 0) / rates.streams.bandwidth
 
 
-def kernel_time(o, c):
+def kernel_time(operator, rates):
     """The time of one call of an operator: its overheads, and the longer of computing and of moving bytes.
+
+    Args:
+        operator: the operator, as in `Operator`.
+        rates: the coefficients of the accelerator, as in `Kernels`.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline), with efficiencies that depend on kind, shape and size.
     """
-    return c.overhead + beside_time(o, c) + np.maximum(work_time(o, c), traffic_time(o, c))
+    return (
+        rates.overhead
+        + beside_time(operator, rates)
+        + np.maximum(work_time(operator, rates), traffic_time(operator, rates))
+    )
 
 
-def work_time(o, c):
+def work_time(operator, rates):
     """The time to compute one call of an operator, with its exponentials, roots, quotients and random numbers.
 
     Source: the equations of `WORK`; the row of the accelerator in the table kernel_efficiencies.
     """
-    evaluated = o.functions * c.streams.function_time + o.drawn * c.streams.drawing_time
-    return WORK[o.kind](o, c) + evaluated
+    evaluated = operator.functions * rates.streams.function_time + operator.drawn * rates.streams.drawing_time
+    return WORK[operator.kind](operator, rates) + evaluated
 
 
-def traffic_time(o, c):
+def traffic_time(operator, rates):
     """The time to move the bytes of one call of an operator.
 
         time = (bytes·traffic factor + ramp) / (bandwidth·reached share).
@@ -181,22 +205,24 @@ def traffic_time(o, c):
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); the row of the accelerator in the table kernel_efficiencies.
     """
-    factors_by_phase = {"weight_gradient": 1.0, "update": c.streams.update_factor}
-    factors_by_kind = dict.fromkeys(FUSED, c.streams.traffic_factor)
-    shares_by_kind = dict.fromkeys(REDUCING, c.streams.normalization)
-    factor = factors_by_phase.get(o.phase, factors_by_kind.get(o.kind, 1.0))
-    return (o.bytes * factor + c.streams.ramp) / (c.streams.bandwidth * shares_by_kind.get(o.kind, 1.0))
+    factors_by_phase = {"weight_gradient": 1.0, "update": rates.streams.update_factor}
+    factors_by_kind = dict.fromkeys(FUSED, rates.streams.traffic_factor)
+    shares_by_kind = dict.fromkeys(REDUCING, rates.streams.normalization)
+    factor = factors_by_phase.get(operator.phase, factors_by_kind.get(operator.kind, 1.0))
+    return (operator.bytes * factor + rates.streams.ramp) / (
+        rates.streams.bandwidth * shares_by_kind.get(operator.kind, 1.0)
+    )
 
 
-def vector_time(o, c):
+def vector_time(operator, rates):
     """The time of the operations of an operator that multiplies no matrices.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline).
     """
-    return o.flops / c.streams.vector_rate
+    return operator.flops / rates.streams.vector_rate
 
 
-def fused_time(o, c):
+def fused_time(operator, rates):
     """The time of a fused attention: of its products, and of the part of the softmax that they do not hide.
 
         time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
@@ -220,38 +246,50 @@ def fused_time(o, c):
     (softmax). Differs: in the rate, the times of products and of exponentials add up like the legs of a right triangle,
     because they partly overlap.
     """
-    a = c.attention
-    passes = {"forward": (a.forward_rate, a.forward_ramp), "input_gradient": (a.backward_rate, a.backward_ramp)}
-    rate, ramp = passes[o.phase]
-    reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / o.width)
-    wide = 1 - (o.both_widths > NARROW_HEADS) * (1 - ramp.wide)
-    reached = reached * wide * (1 - o.dropped * (1 - a.dropout_fraction))
-    more = (ramp.length + o.edges * ramp.edge_length) / o.keys + BLOCKS[o.phase] * a.waiting_rows / o.m
-    return o.flops * (1 + more) / reached + o.m * o.n * a.softmax_time
+    attention = rates.attention
+    passes = {
+        "forward": (attention.forward_rate, attention.forward_ramp),
+        "input_gradient": (attention.backward_rate, attention.backward_ramp),
+    }
+    rate, ramp = passes[operator.phase]
+    reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / operator.width)
+    wide = 1 - (operator.both_widths > NARROW_HEADS) * (1 - ramp.wide)
+    reached = reached * wide * (1 - operator.dropped * (1 - attention.dropout_fraction))
+    masked = (ramp.length + operator.edges * ramp.edge_length) / operator.keys
+    waiting = BLOCKS[operator.phase] * attention.waiting_rows / operator.m
+    return operator.flops * (1 + (masked + waiting)) / reached + operator.m * operator.n * attention.softmax_time
 
 
-def grouped_time(o, c):
+def grouped_time(operator, rates):
     """The time of a product with one weight for each group of rows. Its weight gradients run at another rate.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    times_by_phase = {"weight_gradient": c.products.grouped_gradient_time}
-    return product_time(o, c, times_by_phase.get(o.phase, c.products.grouped_time), c.products.operand)
+    times_by_phase = {"weight_gradient": rates.products.grouped_gradient_time}
+    return product_time(
+        operator, rates, times_by_phase.get(operator.phase, rates.products.grouped_time), rates.products.operand
+    )
 
 
-def beside_time(o, c):
+def beside_time(operator, rates):
     """The additional overhead of a grouped product: a fixed time for each group. It is zero for other operators.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    return {"grouped_contraction": o.batch * c.products.group_overhead}.get(o.kind, 0.0)
+    return {"grouped_contraction": operator.batch * rates.products.group_overhead}.get(operator.kind, 0.0)
 
 
 WORK = {
-    "contraction": lambda o, c: product_time(o, c, c.products.matrix_time, c.products.operand),
+    "contraction": lambda operator, rates: product_time(
+        operator, rates, rates.products.matrix_time, rates.products.operand
+    ),
     "grouped_contraction": grouped_time,
-    "output_head_contraction": lambda o, c: product_time(o, c, c.products.batched_time, c.products.activation),
-    "batched_contraction": lambda o, c: product_time(o, c, c.products.batched_time, c.products.activation),
+    "output_head_contraction": lambda operator, rates: product_time(
+        operator, rates, rates.products.batched_time, rates.products.activation
+    ),
+    "batched_contraction": lambda operator, rates: product_time(
+        operator, rates, rates.products.batched_time, rates.products.activation
+    ),
     "fused_attention": fused_time,
     **dict.fromkeys((*STREAMING, "loss"), vector_time),
 }

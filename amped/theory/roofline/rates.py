@@ -137,8 +137,8 @@ def operand_delivery_reciprocal__powered(
 
     A core with `multipliers` multiplies √multipliers entries of one factor by √multipliers entries of the other one in
     a cycle: the larger its matrix units are, the more operations use an entry that was delivered, and the less energy
-    an operation takes. A training run is slower than a benchmark of kernels by its `clock`, for what memory, links and
-    heat take from the power.
+    an operation takes. A training run is slower than a benchmark of kernels by its `clock`, because memory, links
+    and heat take a part of the power.
 
     Source: Kung, Computer 15(1), 1982 (systolic arrays use an operand many times); Dally et al., IEEE Micro 41(6), 2021
     (the larger an instruction of matrices, the less of its energy is overhead). Differs: one energy stands for all that

@@ -40,13 +40,13 @@ def pass_times(
 
     Source: arXiv 2401.10241, section 1 (B and W).
     """
-    none, more, last = 0 * embedding_forward_time, predictions_in_output_head, kind_times[-1]
-    back = output_head_input_gradient_time + vocabulary_parallel_communication_time
-    there = embedding_forward_time + vocabulary_parallel_communication_time
+    no_time, predictions, last = 0 * embedding_forward_time, predictions_in_output_head, kind_times[-1]
+    output_head_gradient = output_head_input_gradient_time + vocabulary_parallel_communication_time
+    embedding_forward = embedding_forward_time + vocabulary_parallel_communication_time
     ends = {
-        "forward": (there, output_head_forward_time + more * last.forward),
-        "input_gradient": (embedding_backward_time, back + more * last.input_gradient),
-        "weight_gradient": (none, output_head_weight_gradient_time + more * last.weight_gradient),
+        "forward": (embedding_forward, output_head_forward_time + predictions * last.forward),
+        "input_gradient": (embedding_backward_time, output_head_gradient + predictions * last.input_gradient),
+        "weight_gradient": (no_time, output_head_weight_gradient_time + predictions * last.weight_gradient),
     }
     return tuple(PassTimes(name, tuple(getattr(kind, name) for kind in kind_times), *end) for name, end in ends.items())
 
@@ -127,7 +127,7 @@ def bottleneck_layer_shares__CHOICE(bottleneck_stage, layer_kinds):
 
 @quantity("count")
 def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
-    """The number of micro-batches that pass through the embedding in a step, if the bottleneck stage has it, else 0.
+    """The number of micro-batches in a step that pass through the embedding; 0 if the bottleneck stage has none.
 
     Source: definition.
     """
@@ -136,7 +136,7 @@ def bottleneck_stage_embedding_passes(bottleneck_stage, number_of_microbatches_p
 
 @quantity("count")
 def bottleneck_stage_output_head_passes(bottleneck_stage, number_of_microbatches_per_minibatch):
-    """The number of micro-batches that pass through the output head in a step, if the bottleneck stage has it, else 0.
+    """The number of micro-batches in a step that pass through the output head; 0 if the bottleneck stage has none.
 
     Source: definition.
     """
@@ -165,6 +165,12 @@ def free_stage_forward_time(bottleneck_stage, layer_windows, embedding_forward_t
 
 def free_forward_time(stage, layer_windows, embedding, output_head):
     """The time of a micro-batch's forward pass on a stage in which the links are free of other messages.
+
+    Args:
+        stage: the stage.
+        layer_windows: the passes of a layer of each kind.
+        embedding: the forward seconds of the embedding.
+        output_head: the forward seconds of the output head.
 
     Source: definition.
     """

@@ -4,7 +4,7 @@ from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.conditions import GPIPE
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, Order, Pass, Pipe
 from amped.theory.nouns.records import latest, total
-from amped.theory.nouns.stage_records import alike
+from amped.theory.nouns.stage_records import equally_in_flight
 
 
 @quantity("s", **GPIPE)
@@ -26,13 +26,13 @@ def pipeline_idle_time__gpipe(
 
     Source: arXiv 1811.06965, section 2.3.
     """
-    forward, back, weight = pass_times
+    forward, input_gradient, weight = pass_times
     others, last = microbatches_per_flush - 1, pipeline_stages[-1]
     slowest = latest([forward.of(s) for s in pipeline_stages])
-    slowest = slowest + latest([back.of(s) + weight.of(s) for s in pipeline_stages])
-    once = total(p.before(last) + p.of(last) for p in pass_times)
+    slowest = slowest + latest([input_gradient.of(s) + weight.of(s) for s in pipeline_stages])
+    single = total(p.before(last) + p.of(last) for p in pass_times)
     ramps = 2 * (pipeline_parallel_degree - 1) * stage_send_time
-    return once + ramps + others * slowest - microbatches_per_flush * bottleneck_stage[0].time
+    return single + ramps + others * slowest - microbatches_per_flush * bottleneck_stage[0].time
 
 
 @records(**GPIPE)
@@ -41,7 +41,7 @@ def stage_microbatches_in_flight__gpipe(pipeline_stages, microbatches_per_flush)
 
     Source: arXiv 1811.06965, section 2.3.
     """
-    return alike(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
+    return equally_in_flight(pipeline_stages, microbatches_per_flush, microbatches_per_flush)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **GPIPE)

@@ -17,7 +17,7 @@ from amped.theory.nouns.stage_records import ChunkTimes, had
 
 @quantity("s", choice="pipeline_schedule", value="1f1b", when_given=("virtual_pipeline_stages",))
 def pipeline_idle_time__1f1b_in_chunks(non_interleaved_idle_time, interleaved_idle_time, virtual_pipeline_stages):
-    """The idle time in a step of 1F1B. With several chunks of layers on each stage, it is that of interleaved 1F1B.
+    """The idle time in a step of 1F1B. With several chunks of layers on each stage, 1F1B is interleaved.
 
     Source: arXiv 2104.04473, section 2.2.
     """
@@ -68,14 +68,16 @@ def bottleneck_stage_chain_idle_time(
     there_in_others = (v - 1) / v * forward.of_layers(layers)
     back_in_others = (v - 1) / v * whole.of_layers(layers) - there_in_others
     for s in pipeline_stages:
-        there, work, start = forward.of(s), whole.of(s), had(s.has_embedding, 1.0)
-        warm = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
-        down = warm / v * there - (there_in_others + start * forward.embedding)
-        up = warm / v * (work - there) - (back_in_others + start * (whole.embedding - forward.embedding))
-        behind = warm * overlapped_stage_send_time + chunk.after(s)
+        forward_time, work, start = forward.of(s), whole.of(s), had(s.has_embedding, 1.0)
+        warmup_passes = 2 * s.stages_after + (v - 1) * pipeline_parallel_degree
+        down = warmup_passes / v * forward_time - (there_in_others + start * forward.embedding)
+        up = warmup_passes / v * (work - forward_time) - (
+            back_in_others + start * (whole.embedding - forward.embedding)
+        )
+        later_stages_time = warmup_passes * overlapped_stage_send_time + chunk.after(s)
         before = chunk.before(s) + 2 * s.index * stage_send_time
         slower = microbatches_per_flush * (work - bottleneck_stage[0].time)
-        idle_times.append(remaining(behind, down) + remaining(behind, up) + (before + slower))
+        idle_times.append(remaining(later_stages_time, down) + remaining(later_stages_time, up) + (before + slower))
     return latest(idle_times)
 
 
@@ -138,12 +140,13 @@ def chain_ramp_time(
     """
     (forward, whole), v, p = whole_pass_times, virtual_pipeline_stages, pipeline_parallel_degree
     others = (v - 1) * p
-    there, again = [others * c.forward for c in chunk_times], [others * c.backward for c in chunk_times]
-    there[0] = there[0] + (p - 1) * forward.embedding
-    again[0] = again[0] + (p - 1) * (whole.embedding - forward.embedding)
-    way = whole.of_layers(pipeline_stages[-1].kinds_before) / v + whole.embedding
+    forward_times = [others * c.forward for c in chunk_times]
+    backward_times = [others * c.backward for c in chunk_times]
+    forward_times[0] = forward_times[0] + (p - 1) * forward.embedding
+    backward_times[0] = backward_times[0] + (p - 1) * (whole.embedding - forward.embedding)
+    round_trip_time = whole.of_layers(pipeline_stages[-1].kinds_before) / v + whole.embedding
     sends = 2 * (p - 1) * stage_send_time + 2 * others * blocking_stage_send_time
-    return way + latest(there) + latest(again) + sends
+    return round_trip_time + latest(forward_times) + latest(backward_times) + sends
 
 
 @quantity("s")

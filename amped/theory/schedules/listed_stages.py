@@ -7,7 +7,7 @@ from amped.theory.nouns.conditions import LISTED
 from amped.theory.nouns.records import total
 from amped.theory.nouns.stage_records import ChunksInFlight, had
 from amped.theory.schedules.orders import SCHEDULES
-from amped.theory.schedules.pass_by_pass import after_rounds, moments_of, pipe_of, work_of
+from amped.theory.schedules.pass_by_pass import after_rounds, fullest_moments, pipe_of, work_of
 
 NAMES = tuple(SCHEDULES)
 
@@ -46,10 +46,10 @@ def pipeline_idle_time__SCHEDULE_of_layout(
 
     Source: arXiv 2104.04473, section 2.2; the orders of passes on the pages of the schedules.
     """
-    m, held = microbatches_per_flush, blocking_stage_send_time
+    m, blocking_send = microbatches_per_flush, blocking_stage_send_time
     work = work_of(schedule, pipeline_layout, pass_times)
-    whole = after_rounds(schedule, pipe_of(pipeline_layout), m, work, stage_send_time, held)
-    return np.maximum(whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * held), 0)
+    whole = after_rounds(schedule, pipe_of(pipeline_layout), m, work, stage_send_time, blocking_send)
+    return np.maximum(whole - m * (bottleneck_stage[0].time + handovers_per_microbatch * blocking_send), 0)
 
 
 @family(
@@ -74,7 +74,7 @@ def stage_chunks_in_flight__SCHEDULE_of_layout(pipeline_layout, microbatches_per
     """
     pipe, number = pipe_of(pipeline_layout), microbatches_per_flush
     return tuple(
-        ChunksInFlight(share.name, moments_of(schedule, pipe, place, number))
+        ChunksInFlight(share.name, fullest_moments(schedule, pipe, place, number))
         for place, share in enumerate(pipeline_layout)
     )
 

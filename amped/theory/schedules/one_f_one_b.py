@@ -33,40 +33,41 @@ def non_interleaved_idle_time(
     """
     forward, whole = whole_pass_times
     first, *between = pipeline_stages[:-1] or pipeline_stages
-    last, m, trips = pipeline_stages[-1], microbatches_per_flush, 2 * stage_send_time
-    ramps, one_end = last.index * trips, whole.of_layers(last.kinds) + whole.output_head
+    last, m, round_trip_send = pipeline_stages[-1], microbatches_per_flush, 2 * stage_send_time
+    ramps, one_end = last.index * round_trip_send, whole.of_layers(last.kinds) + whole.output_head
     work = whole.of_layers(first.kinds) + whole.embedding
-    there = forward.of_layers(first.kinds) + forward.embedding
-    behind = whole.of_layers(first.kinds_after) + whole.output_head + ramps
-    start = round_trip_idle_time(work, there, behind, first.stages_after, m, blocking_stage_send_time)
+    forward_time = forward.of_layers(first.kinds) + forward.embedding
+    round_trip_time = whole.of_layers(first.kinds_after) + whole.output_head + ramps
+    start = round_trip_idle_time(work, forward_time, round_trip_time, first.stages_after, m, blocking_stage_send_time)
     idle_times = [
         whole.of_layers(last.kinds_before) + whole.embedding + ramps + m * (one_end - bottleneck_stage[0].time)
     ]
-    rounds, more = (work + behind) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
-    start = start + remaining(more * rounds, 2 * more * blocking_stage_send_time)
+    rounds, late_microbatches = (work + round_trip_time) / (last.index + 1) - work, np.maximum(m - 1 - last.index, 0)
+    start = start + remaining(late_microbatches * rounds, 2 * late_microbatches * blocking_stage_send_time)
     idle_times.append(start + m * (work - bottleneck_stage[0].time))
     for s in between:
-        work, behind = whole.of(s), whole.after(s) + s.stages_after * trips
-        idle = round_trip_idle_time(work, forward.of(s), behind, s.stages_after, m, blocking_stage_send_time)
-        idle_times.append(idle + (whole.before(s) + s.index * trips + m * (work - bottleneck_stage[0].time)))
+        work, round_trip_time = whole.of(s), whole.after(s) + s.stages_after * round_trip_send
+        idle = round_trip_idle_time(work, forward.of(s), round_trip_time, s.stages_after, m, blocking_stage_send_time)
+        idle_times.append(idle + (whole.before(s) + s.index * round_trip_send + m * (work - bottleneck_stage[0].time)))
     return latest(idle_times)
 
 
-def round_trip_idle_time(work, there, behind, others, m, held):
+def round_trip_idle_time(work, forward_time, round_trip_time, stages_after, microbatches, blocking_send):
     """The idle time of a stage until the first gradient comes back, and after its last forward pass.
 
     Args:
         work: the time of the stage for a micro-batch.
-        there: the time of a forward pass.
-        behind: the time of a micro-batch from this stage to the last stage and back.
-        others: the number of stages after this one.
-        m: the number of micro-batches. If m ≤ `others`, only the longer of the two waits counts.
-        held: the seconds for which a send blocks the stage, in each pass.
+        forward_time: the time of a forward pass.
+        round_trip_time: the time of a micro-batch from this stage to the last stage and back.
+        stages_after: the number of stages after this one.
+        microbatches: the number of micro-batches. If m ≤ `stages_after`, only the longer of the two waits counts.
+        blocking_send: the seconds for which a send blocks the stage, in each pass.
     """
-    meanwhile, again = np.minimum(others, m - 1), work - there
-    longer, shorter = behind - meanwhile * np.minimum(there, again), behind - meanwhile * np.maximum(there, again)
-    sends = meanwhile * held
-    return remaining(longer, sends) + (m > others) * remaining(shorter, sends)
+    passes, backward_time = np.minimum(stages_after, microbatches - 1), work - forward_time
+    longer = round_trip_time - passes * np.minimum(forward_time, backward_time)
+    shorter = round_trip_time - passes * np.maximum(forward_time, backward_time)
+    sends = passes * blocking_send
+    return remaining(longer, sends) + (microbatches > stages_after) * remaining(shorter, sends)
 
 
 @records(choice="pipeline_schedule", value="1f1b")
@@ -104,19 +105,24 @@ def order(pipe: Pipe, stage: int) -> Order:
     Source: arXiv 2104.04473, section 2.2; Megatron-Core, schedules.py (number of warm-up micro-batches).
     """
     passes = pipe.microbatches * pipe.chunks
-    behind = pipe.stages - stage - 1
-    warm = behind if pipe.chunks == 1 else 2 * behind + (pipe.chunks - 1) * pipe.stages
-    warm = min(warm, passes)
-    order = [_nth(pipe, FORWARD, n) for n in range(warm)]
-    for n in range(passes - warm):
-        order += [_nth(pipe, FORWARD, warm + n), _nth(pipe, BACKWARD, n)]
-    return order + [_nth(pipe, BACKWARD, n) for n in range(passes - warm, passes)]
+    later_stages = pipe.stages - stage - 1
+    warmup_passes = later_stages if pipe.chunks == 1 else 2 * later_stages + (pipe.chunks - 1) * pipe.stages
+    warmup_passes = min(warmup_passes, passes)
+    stage_passes = [_nth(pipe, FORWARD, n) for n in range(warmup_passes)]
+    for n in range(passes - warmup_passes):
+        stage_passes += [_nth(pipe, FORWARD, warmup_passes + n), _nth(pipe, BACKWARD, n)]
+    return stage_passes + [_nth(pipe, BACKWARD, n) for n in range(passes - warmup_passes, passes)]
 
 
 def _nth(pipe: Pipe, kind: str, number: int) -> Pass:
-    """The pass with the given number in the sequence of forward passes, or of backward passes, of a stage.
+    """One pass in the sequence of all forward passes, or of all backward passes, of a stage.
 
     The sequence has rounds of p micro-batches for p stages. Each round passes through all chunks of the stage.
+
+    Args:
+        pipe: the numbers of stages, micro-batches and chunks.
+        kind: FORWARD or BACKWARD.
+        number: the place of the pass in the sequence, from 0 on.
     """
     if pipe.chunks == 1:
         return Pass(kind, number, 0)

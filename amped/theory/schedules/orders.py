@@ -16,7 +16,7 @@ from amped.theory.schedules import gpipe, one_f_one_b, zero_bubble_h1, zero_bubb
 
 
 def loops(pipe: Pipe, chunk: int, stage: int) -> int:
-    """The position of a chunk in the network, if the chunks are dealt to the stages in turn, again and again."""
+    """The position of a chunk in the network, if each stage gets its first chunk before any stage gets its second."""
     return chunk * pipe.stages + stage
 
 
@@ -56,19 +56,30 @@ SCHEDULES = {
 
 
 def homes_of(name: str, pipe: Pipe) -> dict[int, tuple[int, int]]:
-    """The stage and the chunk at each position in the network."""
+    """The stage and the chunk at each position in the network, by position.
+
+    Args:
+        name: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+    """
     place = SCHEDULES[name].place
     return {place(pipe, chunk, stage): (stage, chunk) for stage in range(pipe.stages) for chunk in range(pipe.chunks)}
 
 
 @lru_cache(maxsize=4096)
 def order_of(name: str, pipe: Pipe, stage: int) -> Order:
-    """The passes of one stage in the order of a schedule."""
+    """The passes of one stage in the order of a schedule.
+
+    Args:
+        name: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
+        stage: the index of the stage.
+    """
     return SCHEDULES[name].order(pipe, stage)
 
 
 def scheduled(name: str, pipe: Pipe) -> list[Order]:
-    """The passes of each stage in the order of a schedule.
+    """The passes of each stage in the order of a schedule: a list for each stage.
 
     Raises:
         MappingError: for a number of chunks or micro-batches that the schedule cannot run.
@@ -76,7 +87,7 @@ def scheduled(name: str, pipe: Pipe) -> list[Order]:
     schedule = SCHEDULES[name]
     fewest = schedule.fewest(pipe.stages)
     if pipe.chunks != (schedule.chunks or pipe.chunks):
-        raise MappingError(f"{name} has {schedule.chunks} chunks of layers a stage, not {pipe.chunks}")
+        raise MappingError(f"{name} has {schedule.chunks} chunks of layers per stage, not {pipe.chunks}")
     if pipe.microbatches < fewest:
         raise MappingError(f"{name} on {pipe.stages} stages needs {fewest} micro-batches or more")
     if schedule.chunks is None and pipe.chunks > 1 and pipe.microbatches % pipe.stages:

@@ -52,6 +52,7 @@ def routes(schedule: str, pipe: Pipe) -> Callable[[int, str, int], tuple[tuple[i
 
     @cache
     def route(stage: int, kind: str, chunk: int) -> tuple[tuple[int, int] | None, bool]:
+        """The stage and the chunk that give the input, or None; and whether the output goes to another stage."""
         if kind == WEIGHT:
             return None, False
         place, ahead = places[stage, chunk], 1 if kind == FORWARD else -1
@@ -62,26 +63,33 @@ def routes(schedule: str, pipe: Pipe) -> Callable[[int, str, int], tuple[tuple[i
 
 @lru_cache(maxsize=256)
 def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
-    """All passes of a step of a schedule, in an order in which each pass comes after the pass that gives its input."""
-    route, rest = routes(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
+    """All passes of a step of a schedule, in an order in which each pass comes after the pass that gives its input.
+
+    Each round over the stages takes the passes whose input is there. The last round finds no more passes.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
+    """
+    route, orders = routes(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
     steps: list[Step] = []
-    number: dict[tuple[tuple[int, int], str, int], int] = {}
-    left = -1
-    while left != (left := sum(map(len, rest))):
-        for stage, order in enumerate(rest):
+    index_of: dict[tuple[tuple[int, int], str, int], int] = {}
+    passes_left = -1
+    while passes_left != (passes_left := sum(map(len, orders))):
+        for stage, order in enumerate(orders):
             while order:
                 kind, microbatch, chunk = order[0]
                 source, sends = route(stage, kind, chunk)
-                after = number.get((source, kind, microbatch)) if source else -1
+                after = index_of.get((source, kind, microbatch)) if source else -1
                 if after is None:
                     break
                 order.popleft()
-                number[(stage, chunk), kind, microbatch] = len(steps)
+                index_of[(stage, chunk), kind, microbatch] = len(steps)
                 steps.append(Step(stage, kind, chunk, after, sends))
     return tuple(steps)
 
 
-def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> Any:
+def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, blocked: Any) -> Any:
     """The time of a step in which each pass begins when its stage is free and its input has arrived.
 
     Args:
@@ -89,24 +97,24 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, held: Any) -> A
         pipe: the numbers of stages, micro-batches and chunks.
         work: the seconds by kind of pass, stage and chunk.
         send: the seconds of a send. Sends on one link follow one another.
-        held: the seconds of a send in which the stage cannot compute.
+        blocked: the seconds of a send in which the stage cannot compute.
     """
-    blocks = bool(np.any(held))
-    work, send, held, later = plain(work, send, held)
+    blocks = bool(np.any(blocked))
+    work, send, blocked, larger = as_plain_numbers(work, send, blocked)
     slow = links_with_queues(work, send)
     free: list[Any] = [0.0 * send] * pipe.stages
     arrived: dict[int, Any] = {}
     links: dict[tuple[int, bool], Any] = {}
     for place, (stage, kind, chunk, after, sends) in enumerate(steps_of(schedule, pipe)):
-        start = later(free[stage], arrived.pop(after)) if after >= 0 else free[stage]  # one pass alone takes it
+        start = larger(free[stage], arrived.pop(after)) if after >= 0 else free[stage]  # one pass alone takes it
         free[stage] = end = start + work[kind][stage][chunk]
         if sends:
             link = (stage, kind == FORWARD)
-            links[link] = sent = (later(end, links.get(link, end)) if link in slow else end) + send
-            free[stage] = end + held if blocks else end
-            end = sent
+            links[link] = arrival = (larger(end, links.get(link, end)) if link in slow else end) + send
+            free[stage] = end + blocked if blocks else end
+            end = arrival
         arrived[place] = end
-    return reduce(later, free)
+    return reduce(larger, free)
 
 
 def links_with_queues(work: WorkOf, send: Any) -> set[tuple[int, bool]]:
@@ -123,93 +131,131 @@ def links_with_queues(work: WorkOf, send: Any) -> set[tuple[int, bool]]:
     }
 
 
-def plain(work: WorkOf, send: Any, held: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
-    """The three arguments as plain numbers, and the function that finds the larger of two of them: `max`.
+def as_plain_numbers(work: WorkOf, send: Any, blocked: Any) -> tuple[WorkOf, Any, Any, Callable[[Any, Any], Any]]:
+    """The three arguments as plain numbers, and the function that returns the larger of two of them: `max`.
 
     Plain numbers are faster than arrays of one element. If an array has several elements, the arguments stay arrays,
     and the function is `np.maximum`.
+
+    Args:
+        work: the seconds by kind of pass, stage and chunk.
+        send: the seconds of a send.
+        blocked: the seconds of a send in which the stage cannot compute.
     """
     chunks = (chunk for stages in work.values() for stage in stages for chunk in stage)
-    alone = all(isinstance(seconds, np.ndarray) and seconds.size == 1 for seconds in chunks)
-    if not alone or np.size(send) * np.size(held) > 1:
-        return work, send, held, np.maximum
-    work = {kind: [[w.item() for w in stage] for stage in stages] for kind, stages in work.items()}
-    return work, np.asarray(send).item(), np.asarray(held).item(), max
+    are_single = all(isinstance(seconds, np.ndarray) and seconds.size == 1 for seconds in chunks)
+    if not are_single or np.size(send) * np.size(blocked) > 1:
+        return work, send, blocked, np.maximum
+    work = {kind: [[seconds.item() for seconds in stage] for stage in stages] for kind, stages in work.items()}
+    return work, np.asarray(send).item(), np.asarray(blocked).item(), max
 
 
-def after_rounds(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any, held: Any) -> Any:
+def after_rounds(schedule: str, pipe: Pipe, microbatches: Any, work: WorkOf, send: Any, blocked: Any) -> Any:
     """The time of a step for each number of micro-batches in an array.
 
     Each different number is computed once, for all rows of the arrays that have this number.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+        microbatches: the number of micro-batches in a step, an array.
+        work: the seconds by kind of pass, stage and chunk.
+        send: the seconds of a send.
+        blocked: the seconds of a send in which the stage cannot compute.
     """
-    whole, rows = micro_batches(schedule, pipe, number), np.shape(number)[-1:]
-    if np.size(number) != int(np.prod(rows)) or np.size(number) < 2:
-        return _of_each(schedule, pipe, number, whole, work, send, held)
+    followed, rows = followed_microbatches(schedule, pipe, microbatches), np.shape(microbatches)[-1:]
+    if np.size(microbatches) != int(np.prod(rows)) or np.size(microbatches) < 2:
+        return _times_of_numbers(schedule, pipe, microbatches, followed, work, send, blocked)
     times: Any = None
-    for few in np.unique(whole):
-        chosen = np.flatnonzero(whole.reshape(-1) == few)
-        cut = partial(_cut, rows=rows, chosen=chosen)
-        part = {kind: [[cut(w) for w in stage] for stage in stages] for kind, stages in work.items()}
-        time = _of_each(schedule, pipe, cut(number), cut(whole), part, cut(send), cut(held))
+    for followed_number in np.unique(followed):
+        chosen = np.flatnonzero(followed.reshape(-1) == followed_number)
+        choose = partial(_chosen_rows, rows=rows, chosen=chosen)
+        part = {kind: [[choose(seconds) for seconds in stage] for stage in stages] for kind, stages in work.items()}
+        time = _times_of_numbers(
+            schedule, pipe, choose(microbatches), choose(followed), part, choose(send), choose(blocked)
+        )
         if times is None:
             times = np.empty((*np.shape(time)[:-1], *rows))
         times[..., chosen] = time
     return times
 
 
-def _cut(value: Any, rows: tuple[int, ...], chosen: Any) -> Any:
+def _chosen_rows(value: Any, rows: tuple[int, ...], chosen: Any) -> Any:
     """The chosen rows of an array that has a value for each of `rows`; any other value unchanged."""
     return value[..., chosen] if np.shape(value)[-1:] == rows else value
 
 
-def _of_each(schedule: str, pipe: Pipe, number: Any, whole: Any, work: WorkOf, send: Any, held: Any) -> Any:
+def _times_of_numbers(
+    schedule: str, pipe: Pipe, microbatches: Any, followed: Any, work: WorkOf, send: Any, blocked: Any
+) -> Any:
     """The time of a step for each number of micro-batches in an array.
 
     The first micro-batches are followed pass by pass: at most `MOST_ROUNDS` for each stage. Every further micro-batch
     adds the same time. No step is shorter than what its busiest stage alone needs.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+        microbatches: the number of micro-batches in a step, an array.
+        followed: the number of micro-batches that are followed pass by pass, an array.
+        work: the seconds by kind of pass, stage and chunk.
+        send: the seconds of a send.
+        blocked: the seconds of a send in which the stage cannot compute.
     """
 
-    def time(few: float) -> Any:
-        return makespan(schedule, pipe._replace(microbatches=int(few)), work, send, held)
+    def time_with(count: float) -> Any:
+        """The time of a step with this number of micro-batches."""
+        return makespan(schedule, pipe._replace(microbatches=int(count)), work, send, blocked)
 
-    most, (fewest, *others) = MOST_ROUNDS * pipe.stages, np.unique(whole)
-    times = last = time(fewest)
-    for few in others:
-        last = time(few)
-        times = np.where(whole >= few, last, times)
-    if np.any(number > most):
-        growth = (last - time(most - pipe.stages)) / pipe.stages
-        further = times + np.maximum(number - most, 0) * growth
-        times = np.where(number > most, np.maximum(further, _least(schedule, pipe, number, work, send)), further)
+    most_followed, (fewest, *others) = MOST_ROUNDS * pipe.stages, np.unique(followed)
+    times = last = time_with(fewest)
+    for count in others:
+        last = time_with(count)
+        times = np.where(followed >= count, last, times)
+    if np.any(microbatches > most_followed):
+        growth = (last - time_with(most_followed - pipe.stages)) / pipe.stages
+        further = times + np.maximum(microbatches - most_followed, 0) * growth
+        times = np.where(
+            microbatches > most_followed,
+            np.maximum(further, _shortest_step(schedule, pipe, microbatches, work, send)),
+            further,
+        )
     return times
 
 
-def _least(schedule: str, pipe: Pipe, number: Any, work: WorkOf, send: Any) -> Any:
-    """The shortest possible step: that of a stage that never waits between its first and its last pass.
+def _shortest_step(schedule: str, pipe: Pipe, microbatches: Any, work: WorkOf, send: Any) -> Any:
+    """The shortest possible time of a step: that of a stage that never waits between its first and its last pass.
 
-    It waits for the stages before it until its first input arrives, and they for it at the end, unless there are weight
-    gradients that they leave for later.
+    The stage waits until its first input has come through the stages before it. At the end the stages before it wait
+    for its last gradient, unless they have delayed weight gradients to compute.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+        microbatches: the number of micro-batches in a step, an array.
+        work: the seconds by kind of pass, stage and chunk.
+        send: the seconds of a send.
     """
     delayed = any(
         step.kind == WEIGHT for step in steps_of(schedule, pipe._replace(microbatches=MOST_ROUNDS * pipe.stages))
     )
     least, ends = 0.0, 0.0
     for forward, backward in zip(work[FORWARD], work[BACKWARD], strict=True):
-        least = np.maximum(least, ends + number * (sum(forward) + sum(backward)))
+        least = np.maximum(least, ends + microbatches * (sum(forward) + sum(backward)))
         ends = ends + forward[0] + send + (0 if delayed else backward[0] + send)
     return least
 
 
-def micro_batches(schedule: str, pipe: Pipe, number: Any) -> Any:
-    """The number of micro-batches that are followed pass by pass.
+def followed_microbatches(schedule: str, pipe: Pipe, microbatches: Any) -> Any:
+    """The number of micro-batches that are followed pass by pass, for each number in an array.
 
-    It is at least the number that the schedule needs. A schedule whose rounds have one micro-batch for each stage is
-    followed for whole rounds.
+    It is at least the number that the schedule needs. If the rounds of a schedule have one micro-batch for each stage,
+    whole rounds are followed.
     """
-    most, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
-    whole = np.where(np.isfinite(number), np.clip(np.ceil(number), fewest, most), fewest)
+    most_followed, fewest = MOST_ROUNDS * pipe.stages, SCHEDULES[schedule].fewest(pipe.stages)
+    number = np.where(np.isfinite(microbatches), np.clip(np.ceil(microbatches), fewest, most_followed), fewest)
     rounds = pipe.stages if pipe.chunks > 1 and SCHEDULES[schedule].chunks is None else 1
-    return np.ceil(whole / rounds) * rounds
+    return np.ceil(number / rounds) * rounds
 
 
 def pipe_of(layout: Sequence[Share]) -> Pipe:
@@ -218,61 +264,81 @@ def pipe_of(layout: Sequence[Share]) -> Pipe:
 
 
 def home_of_the_head(schedule: str, layout: Sequence[Share]) -> tuple[int, int]:
-    """The stage and the chunk that contain the output head."""
+    """The index of the stage that has the output head, and the index of the chunk there."""
     return (0 if SCHEDULES[schedule].first_has_the_output_head else len(layout) - 1), len(layout[0].chunks) - 1
 
 
 def work_of(schedule: str, layout: Sequence[Share], pass_times: Sequence[PassTimes]) -> WorkOf:
-    """The seconds of each kind of pass, on each stage, in each chunk of the stage."""
+    """The seconds by kind of pass (forward, both gradients, each gradient), by stage, and by chunk of the stage."""
     home = home_of_the_head(schedule, layout)
-    forward, back, weight = (
+    forward, input_gradient, weight = (
         [
             [_in_chunk(times, chunk, (s, c), home) for c, chunk in enumerate(share.chunks)]
             for s, share in enumerate(layout)
         ]
         for times in pass_times
     )
-    both = [[b + w for b, w in zip(*stage, strict=True)] for stage in zip(back, weight, strict=True)]
-    return {FORWARD: forward, INPUT: back, WEIGHT: weight, BACKWARD: both}
+    both = [[b + w for b, w in zip(*stage, strict=True)] for stage in zip(input_gradient, weight, strict=True)]
+    return {FORWARD: forward, INPUT: input_gradient, WEIGHT: weight, BACKWARD: both}
 
 
 def _in_chunk(times: PassTimes, chunk: Sequence[Any], place: tuple[int, int], home: tuple[int, int]) -> Any:
-    """The seconds of one kind of pass in a chunk, with the embedding and the output head if the chunk contains them."""
+    """The seconds of one kind of pass in a chunk, with the embedding and the output head if the chunk contains them.
+
+    Args:
+        times: the seconds of this kind of pass in a layer, in the embedding and in the output head.
+        chunk: the number of layers of each kind in the chunk.
+        place: the stage and the index of the chunk.
+        home: the stage and the index of the chunk with the output head.
+    """
     layers = times.of_layers(chunk)
     first = layers + times.embedding if place == (0, 0) else layers
     return first + times.output_head if place == home else first
 
 
 @lru_cache(maxsize=1024)
-def held_at_once(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
+def fullest_moments_of_pipe(schedule: str, pipe: Pipe, stage: int) -> tuple[tuple[int, ...], ...]:
     """The numbers of micro-batches that a stage holds in each of its chunks, at the moments that may need most memory.
 
     A moment is left out if at another moment every chunk has at least as many micro-batches.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages, micro-batches and chunks.
+        stage: the index of the stage.
     """
-    held, all_moments = [0] * pipe.chunks, set()
-    for what in order_of(schedule, pipe, stage):
-        if what.kind == FORWARD:
-            held[what.chunk] += 1
-            all_moments.add(tuple(held))
-        elif what.kind in (BACKWARD, WEIGHT):
-            held[what.chunk] -= 1
-    moments = np.array(sorted(all_moments))
-    covered = (moments[:, None] <= moments[None]).all(axis=2) & (moments[:, None] != moments[None]).any(axis=2)
-    return tuple(tuple(map(int, moment)) for moment in moments[~covered.any(axis=1)])
+    held, all_counts = [0] * pipe.chunks, set()
+    for one_pass in order_of(schedule, pipe, stage):
+        if one_pass.kind == FORWARD:
+            held[one_pass.chunk] += 1
+            all_counts.add(tuple(held))
+        elif one_pass.kind in (BACKWARD, WEIGHT):
+            held[one_pass.chunk] -= 1
+    moments = np.array(sorted(all_counts))
+    has_less_or_equal = (moments[:, None] <= moments[None]).all(axis=2) & (moments[:, None] != moments[None]).any(
+        axis=2
+    )
+    return tuple(tuple(map(int, moment)) for moment in moments[~has_less_or_equal.any(axis=1)])
 
 
-def moments_of(schedule: str, pipe: Pipe, stage: int, number: Any) -> tuple[tuple[Any, ...], ...]:
+def fullest_moments(schedule: str, pipe: Pipe, stage: int, microbatches: Any) -> tuple[tuple[Any, ...], ...]:
     """The numbers of micro-batches that a stage holds in each chunk, at all moments that may need most memory.
 
-    `number` is an array: the number of micro-batches in a step may differ from row to row. The moments are found for
-    each number separately. In a row with another number, the moment holds zero micro-batches.
+    The moments are found separately for each number of micro-batches in a step. In rows with another number, such a
+    moment holds zero micro-batches.
+
+    Args:
+        schedule: the name of the schedule.
+        pipe: the numbers of stages and chunks.
+        stage: the index of the stage.
+        microbatches: the number of micro-batches in a step, an array.
     """
     chunks = SCHEDULES[schedule].chunks or pipe.chunks
     if SCHEDULES[schedule].holds_all or pipe.chunks != chunks:  # a rule refuses other chunks than the schedule's own
-        return ((number,) * pipe.chunks,)
-    whole, moments = micro_batches(schedule, pipe, np.asarray(number)), []
-    for few in np.unique(whole):
-        is_few = 1.0 * (whole == few)
-        held = held_at_once(schedule, pipe._replace(microbatches=int(few)), stage)
-        moments += [tuple(count * is_few for count in moment) for moment in held]
+        return ((microbatches,) * pipe.chunks,)
+    followed, moments = followed_microbatches(schedule, pipe, np.asarray(microbatches)), []
+    for followed_number in np.unique(followed):
+        has_number = 1.0 * (followed == followed_number)
+        held = fullest_moments_of_pipe(schedule, pipe._replace(microbatches=int(followed_number)), stage)
+        moments += [tuple(count * has_number for count in moment) for moment in held]
     return tuple(moments)

@@ -69,6 +69,7 @@ class Timeline:
 
     @cached_property
     def _streams(self) -> Mapping[tuple[int, str], list[Span]]:
+        """The spans of each stream, by stage and stream."""
         streams: dict[tuple[int, str], list[Span]] = {}
         for span in self.spans:
             streams.setdefault((span.stage, span.stream), []).append(span)
@@ -115,7 +116,8 @@ def executed(
 class _Execution:
     """A simulation that runs the passes of all stages.
 
-    It refuses orders in which stages wait for one another for ever.
+    It refuses orders in which stages wait for one another for ever. `orders` has the passes of each stage; the other
+    arguments are those of `executed`.
     """
 
     def __init__(
@@ -137,7 +139,11 @@ class _Execution:
         self.spans: list[Span] = []
 
     def run(self) -> Timeline:
-        """Runs the passes of each stage until the stage must wait. A stage that receives something is tried again."""
+        """Runs the passes of each stage until the stage must wait; a stage that receives something is tried again.
+
+        Raises:
+            MappingError: if stages wait for one another for ever.
+        """
         waiting = deque(range(self.pipe.stages))
         while waiting:
             stage = waiting.popleft()
@@ -149,45 +155,62 @@ class _Execution:
             raise MappingError(f"the stages wait for one another for ever: {', '.join(waits)}")
         return Timeline(self.pipe, tuple(self.spans))
 
-    def _ready(self, stage: int, what: Pass) -> float | None:
-        """The time at which the input of a pass has arrived; None if it has not arrived."""
-        place, last = self.places[stage, what.chunk], len(self.places) - 1
-        if what.kind == FORWARD:
-            return 0.0 if place == 0 else self.arrived.get((FORTH, what.microbatch, place))
-        if what.kind == WEIGHT:
-            return 0.0 if (stage, what._replace(kind=INPUT)) in self.done else None
-        if (stage, what._replace(kind=FORWARD)) not in self.done:
+    def _ready(self, stage: int, one_pass: Pass) -> float | None:
+        """The seconds at which the input of a pass has arrived; None if the input has not arrived."""
+        place, last = self.places[stage, one_pass.chunk], len(self.places) - 1
+        if one_pass.kind == FORWARD:
+            return 0.0 if place == 0 else self.arrived.get((FORTH, one_pass.microbatch, place))
+        if one_pass.kind == WEIGHT:
+            return 0.0 if (stage, one_pass._replace(kind=INPUT)) in self.done else None
+        if (stage, one_pass._replace(kind=FORWARD)) not in self.done:
             return None
-        return 0.0 if place == last else self.arrived.get((BACK, what.microbatch, place))
+        return 0.0 if place == last else self.arrived.get((BACK, one_pass.microbatch, place))
 
-    def _run(self, stage: int, what: Pass, ready: float) -> list[int]:
-        """Runs a pass and sends its result. Returns the stages that may be able to continue after this pass."""
+    def _run(self, stage: int, one_pass: Pass, ready: float) -> list[int]:
+        """Runs a pass whose input has arrived, and sends its result.
+
+        Args:
+            stage: the stage that runs the pass.
+            one_pass: the pass.
+            ready: the seconds at which its input has arrived.
+
+        Returns:
+            The stages that may be able to continue after this pass.
+        """
         start = max(ready, self.free.get((stage, COMPUTE), 0.0))
-        end = start + self.work[stage][what.chunk].of(what.kind)
-        self._note(stage, COMPUTE, what, start, end)
-        self.done.add((stage, what))
-        if what.kind == WEIGHT:
+        end = start + self.work[stage][one_pass.chunk].of(one_pass.kind)
+        self._note(stage, COMPUTE, one_pass, start, end)
+        self.done.add((stage, one_pass))
+        if one_pass.kind == WEIGHT:
             return []
-        direction, step = (FORTH, 1) if what.kind == FORWARD else (BACK, -1)
-        target = self.places[stage, what.chunk] + step
+        direction, step = (FORTH, 1) if one_pass.kind == FORWARD else (BACK, -1)
+        target = self.places[stage, one_pass.chunk] + step
         if target not in self.homes:
             return []
         other = self.homes[target][0]
         if other != stage:
-            end = self._sent(stage, what, direction, end)
-        self.arrived[direction, what.microbatch, target] = end
+            end = self._sent(stage, one_pass, direction, end)
+        self.arrived[direction, one_pass.microbatch, target] = end
         return [other] if other != stage else []
 
-    def _sent(self, stage: int, what: Pass, direction: str, ready: float) -> float:
-        """Sends the result of a pass; returns the time at which it arrives."""
+    def _sent(self, stage: int, one_pass: Pass, direction: str, ready: float) -> float:
+        """Sends the result of a pass. Returns the seconds at which the result arrives.
+
+        Args:
+            stage: the stage that sends.
+            one_pass: the pass.
+            direction: FORTH or BACK.
+            ready: the seconds at which the result is ready.
+        """
         if not self.send:
             return ready
         start = max(ready, self.free.get((stage, direction), 0.0))
-        self._note(stage, direction, what, start, start + self.send)
+        self._note(stage, direction, one_pass, start, start + self.send)
         if not self.overlapped:
             self.free[stage, COMPUTE] = start + self.send
         return start + self.send
 
-    def _note(self, stage: int, stream: str, what: Pass, start: float, end: float) -> None:
-        self.spans.append(Span(stage, stream, *what, start, end))
+    def _note(self, stage: int, stream: str, one_pass: Pass, start: float, end: float) -> None:
+        """Adds a span to the timeline; the stream is free again at its end."""
+        self.spans.append(Span(stage, stream, *one_pass, start, end))
         self.free[stage, stream] = end

@@ -7,7 +7,7 @@ from amped.theory.nouns.conditions import ZERO_BUBBLE_H1
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.records import latest
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.stage_records import SendHold, alike
+from amped.theory.nouns.stage_records import SendHold, equally_in_flight
 from amped.theory.schedules.bottleneck import free_forward_time
 
 
@@ -37,16 +37,18 @@ def pipeline_idle_time__zero_bubble_h1(
 
     Source: arXiv 2401.10241, section 2.1 and table 2.
     """
-    forward, back, weight = pass_times
+    forward, input_gradient, weight = pass_times
     m, idle_times, first = microbatches_per_flush, [], pipeline_stages[0]
     for s, held in zip(pipeline_stages, stage_send_holds, strict=True):
-        there, again = forward.of(s) + held.time, back.of(s) + weight.of(s) + held.time
-        behind = forward.after(s) + back.after(s) + 2 * s.stages_after * stage_send_time
+        forward_time, backward_time = forward.of(s) + held.time, input_gradient.of(s) + weight.of(s) + held.time
+        round_trip = forward.after(s) + input_gradient.after(s) + 2 * s.stages_after * stage_send_time
         start = forward.before(s) + s.index * stage_send_time
-        end = back.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
-        idle = start + round_trip_idle_time(behind, s.stages_after, there, again) + np.maximum(end, 0)
+        end = input_gradient.before(s) + s.index * stage_send_time + weight.of(first) - (s.index + 1) * weight.of(s)
+        idle = (
+            start + round_trip_idle_time(round_trip, s.stages_after, forward_time, backward_time) + np.maximum(end, 0)
+        )
         sends = handovers_per_microbatch * (held.time - blocking_stage_send_time)
-        idle_times.append(idle + m * (there + again - 2 * held.time + sends - bottleneck_stage[0].time))
+        idle_times.append(idle + m * (forward_time + backward_time - 2 * held.time + sends - bottleneck_stage[0].time))
     return latest(idle_times)
 
 
@@ -72,13 +74,16 @@ def stage_send_holds__zero_bubble_h1(
     return tuple(holds)
 
 
-def round_trip_idle_time(behind, passes, forward, backward):
+def round_trip_idle_time(round_trip_time, passes, forward, backward):
     """The idle time of a stage until the first gradient comes back, and after its last forward pass.
 
-    `behind` is the time of a micro-batch from this stage to the last stage and back. In this time the stage runs
-    `passes` other passes, of `forward` or of `backward` seconds each.
+    Args:
+        round_trip_time: the time of a micro-batch from this stage to the last stage and back.
+        passes: the number of other passes that the stage runs in this time.
+        forward: the seconds of a forward pass.
+        backward: the seconds of a backward pass.
     """
-    return np.maximum(behind - passes * forward, 0) + np.maximum(behind - passes * backward, 0)
+    return np.maximum(round_trip_time - passes * forward, 0) + np.maximum(round_trip_time - passes * backward, 0)
 
 
 @records(**ZERO_BUBBLE_H1)
@@ -91,7 +96,7 @@ def stage_microbatches_in_flight__zero_bubble_h1(pipeline_stages, pipeline_paral
     Source: arXiv 2401.10241, table 2 (p·M_B).
     """
     held = np.minimum(pipeline_parallel_degree, microbatches_per_flush)
-    return alike(pipeline_stages, held, held)
+    return equally_in_flight(pipeline_stages, held, held)
 
 
 @quantity("boolean", constrains="virtual_pipeline_stages", **ZERO_BUBBLE_H1)
@@ -129,10 +134,10 @@ def order(pipe: Pipe, stage: int) -> Order:
 
     Source: arXiv 2401.10241, section 2.1 (ZB-H1).
     """
-    warm = min(pipe.stages - stage - 1, pipe.microbatches)
-    order = [Pass(FORWARD, m, 0) for m in range(warm)]
+    warmup_passes = min(pipe.stages - stage - 1, pipe.microbatches)
+    stage_passes = [Pass(FORWARD, m, 0) for m in range(warmup_passes)]
     for m in range(pipe.microbatches):
-        order += [Pass(FORWARD, warm + m, 0)] if warm + m < pipe.microbatches else []
-        order += [Pass(INPUT, m, 0)]
-        order += [Pass(WEIGHT, m - stage, 0)] if m >= stage else []
-    return order + [Pass(WEIGHT, m, 0) for m in range(max(pipe.microbatches - stage, 0), pipe.microbatches)]
+        stage_passes += [Pass(FORWARD, warmup_passes + m, 0)] if warmup_passes + m < pipe.microbatches else []
+        stage_passes += [Pass(INPUT, m, 0)]
+        stage_passes += [Pass(WEIGHT, m - stage, 0)] if m >= stage else []
+    return stage_passes + [Pass(WEIGHT, m, 0) for m in range(max(pipe.microbatches - stage, 0), pipe.microbatches)]

@@ -39,12 +39,12 @@ def pipeline_idle_time__zero_bubble_v(
     """
     p, s = pipeline_parallel_degree, pipeline_stages[0]
     f, b, w = (t.of_layers(s.kinds) / 2 for t in pass_times)
-    more = bottleneck_stage[0].time - 2 * (f + b + w)
-    alike = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
-    ahead = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
-    sent = 2 * microbatches_per_flush * blocking_stage_send_time * (p > 2)
-    others = alike + sent - (microbatches_per_flush - (p - 1)) * more
-    return np.maximum(others, ahead) + 2 * (p - 1) * stage_send_time
+    ends_time = bottleneck_stage[0].time - 2 * (f + b + w)
+    equal_stages_time = np.maximum((p - 1) * np.maximum(b, 2 * b - 2 * w), f + (p - 2) * np.maximum(2 * f - b, w))
+    least_time = np.maximum(np.maximum((p - 2) * w, (p - 1) * (b - w) - w), 0)
+    send_time = 2 * microbatches_per_flush * blocking_stage_send_time * (p > 2)
+    other_stages_time = equal_stages_time + send_time - (microbatches_per_flush - (p - 1)) * ends_time
+    return np.maximum(other_stages_time, least_time) + 2 * (p - 1) * stage_send_time
 
 
 @quantity("count", **ZERO_BUBBLE_V)
@@ -149,6 +149,7 @@ class _Counted:
         self.count = dict.fromkeys(((kind, chunk) for kind in (FORWARD, INPUT, WEIGHT) for chunk in (0, 1)), 0)
 
     def take(self, *passes: tuple[str, int]) -> None:
+        """Appends passes, given as pairs of a kind and a chunk: each is the next pass of its kind and chunk."""
         for kind, chunk in passes:
             self.order.append(Pass(kind, self.count[kind, chunk], chunk))
             self.count[kind, chunk] += 1
@@ -166,15 +167,16 @@ def order(pipe: Pipe, stage: int) -> Order:
 
     Source: arXiv 2405.15362, section 3 (V-ZB); the order of torch.distributed.pipelining, ScheduleZBVZeroBubble.
     """
-    taken, count = (made := _Counted()).take, made.count
-    behind = pipe.stages - stage
-    taken(*[DOWN] * (2 * behind - 1), *[UP, DOWN] * stage, *[UP, *BACK_UP] * behind)
+    counted = _Counted()
+    take, count = counted.take, counted.count
+    stages_from_here = pipe.stages - stage
+    take(*[DOWN] * (2 * stages_from_here - 1), *[UP, DOWN] * stage, *[UP, *BACK_UP] * stages_from_here)
     while count[UP] < count[DOWN] or count[DOWN] < pipe.microbatches:
-        taken(*[DOWN] * (count[DOWN] < pipe.microbatches), *BACK_DOWN, UP, *BACK_UP)
-    taken(*[(INPUT, 0), (INPUT, 1)] * stage, *BACK_DOWN * behind)
+        take(*[DOWN] * (count[DOWN] < pipe.microbatches), *BACK_DOWN, UP, *BACK_UP)
+    take(*[(INPUT, 0), (INPUT, 1)] * stage, *BACK_DOWN * stages_from_here)
     for chunk in (1, 0):
-        taken(*[(WEIGHT, chunk)] * (count[INPUT, chunk] - count[WEIGHT, chunk]))
-    return made.order
+        take(*[(WEIGHT, chunk)] * (count[INPUT, chunk] - count[WEIGHT, chunk]))
+    return counted.order
 
 
 def turns(pipe: Pipe, chunk: int, stage: int) -> int:

@@ -61,7 +61,7 @@ def middle_stage_layers(layers, pipeline_parallel_degree, first_stage_layers, la
 @quantity("count")
 def largest_stage_layers(first_stage_layers, middle_stage_layers, last_stage_layers):
     """The number of layers of the stage that has most layers. Source: definition."""
-    return np.maximum(np.maximum(first_stage_layers, middle_stage_layers), last_stage_layers)
+    return latest((first_stage_layers, middle_stage_layers, last_stage_layers))
 
 
 @records()
@@ -72,7 +72,7 @@ def stage_ends():
 
     Source: arXiv 2104.04473, section 2.2.
     """
-    return Ends("first", YES, NO), Ends("last", NO, YES)
+    return Ends("first", embedding=YES, output_head=NO), Ends("last", embedding=NO, output_head=YES)
 
 
 @records(**ZERO_BUBBLE_V)
@@ -83,7 +83,7 @@ def stage_ends__zero_bubble_v():
 
     Source: arXiv 2405.15362, section 3.
     """
-    return Ends("first", YES, YES), Ends("last", NO, NO)
+    return Ends("first", embedding=YES, output_head=YES), Ends("last", embedding=NO, output_head=NO)
 
 
 @records()
@@ -114,10 +114,15 @@ def pipeline_stages(
 
 
 def stage_of_one_kind(name, layers, others, place, ends):
-    """A stage with layers of one kind, and `others` of this kind on the stages before and after it.
+    """A stage of a pipeline in which all layers are of one kind.
 
-    `place` is the index of the stage, then the number of stages after it, and after the first of the stages that the
-    record represents. `ends` says whether the stage has the embedding, and whether it has the output head.
+    Args:
+        name: the name of the record.
+        layers: the number of layers of the stage.
+        others: the number of layers on the stages before it, and on the stages after it.
+        place: the index of the stage; the number of stages after it; and the number of stages after the first of the
+            stages that the record represents.
+        ends: whether the stage has the embedding, and whether it has the output head.
 
     Source: definition.
     """
@@ -175,9 +180,11 @@ def middle_stage_layers__of_layout(pipeline_layout):
 @records(**LISTED)
 def pipeline_stages__of_layout(pipeline_layout, stage_ends):
     """The pipeline stages that the layout lists, one record each. Source: Megatron-Core, pipeline layout."""
-    stages, last, none = [], len(pipeline_layout) - 1, tuple(0.0 * kind for kind in pipeline_layout[0].kinds)
+    stages, last, zeros = [], len(pipeline_layout) - 1, tuple(0.0 * kind for kind in pipeline_layout[0].kinds)
     for place, share in enumerate(pipeline_layout):
-        before, after = (added(none, shares) for shares in (pipeline_layout[:place], pipeline_layout[place + 1 :]))
+        before, after = (
+            summed_kinds(zeros, shares) for shares in (pipeline_layout[:place], pipeline_layout[place + 1 :])
+        )
         embedding, output_head = ends_of(place, last, stage_ends)
         stage = Stage(
             share.name,
@@ -195,9 +202,16 @@ def pipeline_stages__of_layout(pipeline_layout, stage_ends):
     return tuple(stages)
 
 
-def added(none, shares):
-    """The number of layers of each kind, on all given stages of a layout together. Source: definition."""
-    return tuple(total((zero, *(share.kinds[kind] for share in shares))) for kind, zero in enumerate(none))
+def summed_kinds(zeros, stages):
+    """The number of layers of each kind, summed over several stages of a layout.
+
+    Args:
+        zeros: a zero for each kind of layer.
+        stages: what the layout lists for these stages.
+
+    Source: definition.
+    """
+    return tuple(total((zero, *(share.kinds[kind] for share in stages))) for kind, zero in enumerate(zeros))
 
 
 # --- kinds of layers, on average over the stages ---------------------------------------------------------------------
@@ -298,9 +312,9 @@ def layers_divide_by_stages_and_chunks(
     Source: arXiv 2104.04473, section 2.2.
     """
     chunks = virtual_pipeline_stages
-    two, many = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
-    missing = two & (first_stage_layers + last_stage_layers != layers) | many & (middle_stage_layers < 1)
-    whole = np.mod(first_stage_layers, chunks) + np.mod(last_stage_layers, chunks)
-    between = np.mod(middle_stage_layers, chunks) + missing
+    has_two, has_more = pipeline_parallel_degree == 2, pipeline_parallel_degree > 2
+    is_incomplete = has_two & (first_stage_layers + last_stage_layers != layers) | has_more & (middle_stage_layers < 1)
+    end_remainders = np.mod(first_stage_layers, chunks) + np.mod(last_stage_layers, chunks)
+    middle_remainder = np.mod(middle_stage_layers, chunks) + is_incomplete
     fewest = np.minimum(np.minimum(first_stage_layers, last_stage_layers), layers - pipeline_parallel_degree + 1)
-    return (whole + between == 0) & (fewest >= 1)
+    return (end_remainders + middle_remainder == 0) & (fewest >= 1)

@@ -15,7 +15,7 @@ from amped.theory.nouns.parameter_classes import (
     counted,
 )
 from amped.theory.nouns.records import MATRICES, latest, total
-from amped.theory.nouns.shardings import shards
+from amped.theory.nouns.shardings import number_of_shards
 from amped.theory.nouns.stage_records import had, lacked, on
 
 # The states of a parameter, in the order of the fields of `ParameterGroup`.
@@ -30,7 +30,7 @@ def parameter_groups(weight_split_degree, expert_split_degree, zero_stage, shard
     """
     groups = ("shared", weight_split_degree, sharding_degree), ("expert", expert_split_degree, expert_sharding_degree)
     return tuple(
-        ParameterGroup(name, split, *(shards(state, zero_stage, degree) for state in STATES))
+        ParameterGroup(name, split, *(number_of_shards(state, zero_stage, degree) for state in STATES))
         for name, split, degree in groups
     )
 
@@ -53,14 +53,14 @@ def block_parameters(
 
     Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
-    beside = {ATTENTION: total(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)}
+    adapter_parameters = {ATTENTION: total(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)}
     blocks = [
         counted(
             block.name,
             parameter_classes,
-            {MATRICES: whole - vectors, VECTORS: vectors, ADAPTERS: beside.get(block.name, 0.0)},
+            {MATRICES: parameters - vectors, VECTORS: vectors, ADAPTERS: adapter_parameters.get(block.name, 0.0)},
         )
-        for block, whole, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
+        for block, parameters, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
     ]
     matrices = (cross_attention_parameters + relative_position_parameters) / layers
     return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))
@@ -77,12 +77,13 @@ def layer_parameters(
 
     Source: arXiv 2006.16668, section 2.2.
     """
-    (*blocks, beside), kinds = block_parameters, []
+    (*blocks, other_parameters), kinds = block_parameters, []
     for kind in layer_kinds:
         numbers = [kind.multiple(b.name) * (n / layers) for b, n in zip(blocks, COUNTS, strict=True)]
         experts = {EXPERTS: kind.mixtures * number_of_experts * expert_parameters}
         counts = [
-            on(numbers, (block.counts[place] for block in blocks)) + (beside.counts[place] + experts.get(c.name, 0.0))
+            on(numbers, (block.counts[place] for block in blocks))
+            + (other_parameters.counts[place] + experts.get(c.name, 0.0))
             for place, c in enumerate(parameter_classes)
         ]
         kinds.append(Parameters(kind.name, tuple(counts)))
@@ -175,7 +176,7 @@ def non_expert_parameters_per_accelerator(stage_parameters, parameter_classes):
 
     Source: arXiv 1909.08053, section 3.
     """
-    return latest(held.shared(parameter_classes) for held in stage_parameters)
+    return latest(parameters.shared(parameter_classes) for parameters in stage_parameters)
 
 
 @quantity("count")
@@ -184,7 +185,7 @@ def trained_parameters_per_accelerator(stage_parameters, parameter_classes):
 
     Source: arXiv 1909.08053, section 3.
     """
-    return latest(held.trained(parameter_classes) for held in stage_parameters)
+    return latest(parameters.trained(parameter_classes) for parameters in stage_parameters)
 
 
 @quantity("count")
@@ -211,4 +212,4 @@ def expert_parameters_per_accelerator__of_layout(stage_parameters, parameter_cla
 
     Source: arXiv 2006.16668, section 3.
     """
-    return latest(held.routed(parameter_classes) for held in stage_parameters)
+    return latest(parameters.routed(parameter_classes) for parameters in stage_parameters)

@@ -49,7 +49,7 @@ def electricity_cost(facility_energy, electricity_price):
 
 @quantity("gram")
 def carbon_emissions(facility_energy, carbon_intensity):
-    """The carbon dioxide (equivalent) that the electricity of the training emits, without that of making the machine.
+    """The carbon dioxide (equivalent) that the electricity of the training emits, without the making of the machine.
 
     Source: Luccioni et al. 2022, arXiv 2211.02001, section 4 (energy times the carbon intensity of the grid).
     """

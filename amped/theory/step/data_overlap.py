@@ -10,7 +10,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity
 from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @quantity("count")
@@ -133,15 +133,15 @@ def PASS_chunk_window_time(
 
     There are v chunks of layers on each of p stages, and m micro-batches. Only one chunk has the embedding, and only
     one the output head: they hide nothing of the other chunks. A bottleneck with few layers waits for its ends as long
-    as the stage with most layers computes those that it has more, so that the time changes by no leap where another
+    as the stage with most layers computes those that it has more, so that the time does not jump where another
     stage becomes the bottleneck.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     v, p, m = virtual_pipeline_stages, pipeline_parallel_degree, number_of_microbatches_per_minibatch
-    more = largest_stage_layer_passes - bottleneck_stage_layer_passes
+    missing_layer_passes = largest_stage_layer_passes - bottleneck_stage_layer_passes
     time = bottleneck_layer_shares[0].mean([getattr(windows, span) for windows in layer_windows])
-    ends = np.maximum(PASS_end_time - more * time, 0)
+    ends = np.maximum(PASS_end_time - missing_layer_passes * time, 0)
     others = (v - 1) * p * np.maximum(WINDOW_time - ends, 0)
     return (others + WINDOW_time) / (v * m)
 
@@ -157,9 +157,9 @@ def gradient_communication_time(
 
     Source: arXiv 1910.02054, section 7.
     """
-    once = time_of(d for d in data_durations if d.kind != "all_gather")
+    one_exchange = time_of(d for d in data_durations if d.kind != "all_gather")
     rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
-    return once * np.where(gradients_are_scattered_each_microbatch, *rounds)
+    return one_exchange * np.where(gradients_are_scattered_each_microbatch, *rounds)
 
 
 @quantity("s")
@@ -175,36 +175,43 @@ def weight_communication_time(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
-    once = time_of(d for d in data_durations if d.kind == "all_gather")
+    one_exchange = time_of(d for d in data_durations if d.kind == "all_gather")
     rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
-    return once * np.where(weights_are_gathered_each_microbatch, *rounds)
+    return one_exchange * np.where(weights_are_gathered_each_microbatch, *rounds)
 
 
 @quantity("1")
 def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding_fraction):
-    """The share of data-parallel communication that can overlap computation: that of all layers except one.
+    """The share of data-parallel communication that can overlap computation: the messages of all layers except one.
 
     If weights are sharded, only the share that is prefetched can overlap.
 
     Source: arXiv 2006.15704, section 3.2; arXiv 2304.11277, section 3.3.
     """
     others = 1 - 1 / np.maximum(total(bottleneck_stage[0].kinds), 1)
-    return others * np.where(shares("weight", zero_stage), prefetched_sharding_fraction, 1)
+    return others * np.where(is_sharded("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
-def overlappable_time(whole, able, free, sharded, chunks, microbatches):
+def overlappable_time(whole, overlappable_share, free, sharded, chunks, microbatches):
     """The time of messages in a step that can run beside computation, with several chunks of layers.
 
-        time = min(able·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
+        time = min(share·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
-    `whole` is the time of all messages, `able` the share of the messages that can overlap a layer, and `free` the
-    time of all passes. The messages of the last chunk can run no longer than one micro-batch takes in that chunk. What
-    is `sharded` is sent in every micro-batch, so it counts as one chunk of one micro-batch.
+    The messages of the last chunk can run no longer than one micro-batch takes in that chunk. Sharded states are sent
+    in every micro-batch, so that they count as one chunk of one micro-batch.
+
+    Args:
+        whole: the time of all messages.
+        overlappable_share: the share of the messages that can run beside other layers.
+        free: the time of all passes in which links are free.
+        sharded: whether the states that are sent are sharded.
+        chunks: the number of chunks of layers on a stage.
+        microbatches: the number of micro-batches in a step.
 
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     v, m = np.where(sharded, 1, chunks), np.where(sharded, 1, microbatches)
-    return np.minimum(able * whole, (1 - 1 / v) * whole + free / (v * m))
+    return np.minimum(overlappable_share * whole, (1 - 1 / v) * whole + free / (v * m))
 
 
 @quantity("s")
@@ -233,9 +240,9 @@ def overlapped_gradient_communication_time(
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = gradients_are_scattered_each_microbatch > 0
     free = free_backward_time + sharded * pipeline_bubble_time
-    able = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
+    overlappable = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
     window = np.where(sharded, free, backward_chunk_window_time)
-    return beside(able, window, overlap_data_communication * (gradients_delay_handovers == 0))
+    return beside(overlappable, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
 
 @quantity("s")
@@ -267,7 +274,7 @@ def first_forward_window_time(
     data_exchanges_per_step,
     number_of_microbatches_per_minibatch,
 ):
-    """The forward time of a step beside which weights are gathered that are not gathered for each micro-batch.
+    """The forward time of a step in which weights can be gathered, if they are not gathered for each micro-batch.
 
         time = forward_chunk_window_time, or where gradients delay handovers
         time = weight_forward_window_time·exchanges / micro-batches.
@@ -276,8 +283,8 @@ def first_forward_window_time(
 
     Source: Megatron-Core, --overlap-param-gather (chunk by chunk); PyTorch, fully_shard (implicit prefetching).
     """
-    window = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
-    return np.where(gradients_delay_handovers, window, forward_chunk_window_time)
+    own_window = weight_forward_window_time * data_exchanges_per_step / number_of_microbatches_per_minibatch
+    return np.where(gradients_delay_handovers, own_window, forward_chunk_window_time)
 
 
 @quantity("s")
@@ -305,8 +312,8 @@ def overlapped_weight_communication_time(
     sharded = weights_are_gathered_each_microbatch > 0
     window = np.where(sharded, sharded_weight_window_time, first_forward_window_time)
     free = np.where(sharded, sharded_weight_window_time, weight_forward_window_time)
-    able = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
-    return beside(able, window, overlap_data_communication)
+    overlappable = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
+    return beside(overlappable, window, overlap_data_communication)
 
 
 @quantity("s")

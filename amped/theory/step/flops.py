@@ -8,7 +8,7 @@ from amped.theory.nouns.parameter_classes import EMBEDDINGS
 from amped.theory.nouns.records import total
 
 
-def all_of(gemms):
+def multiply_accumulates_of(gemms):
     """The multiply-accumulates of several matrix products. Source: definition."""
     return total(gemm.multiply_accumulates for gemm in gemms)
 
@@ -23,8 +23,8 @@ def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, ad
 
     Source: AMPeD, computation time.
     """
-    blocks = total(all_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
-    adapters = all_of(adapter_gemms) * attention_passes
+    blocks = total(multiply_accumulates_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
+    adapters = multiply_accumulates_of(adapter_gemms) * attention_passes
     return blocks + attention_multiply_accumulates + adapters
 
 
@@ -38,7 +38,7 @@ def surplus_expert_multiply_accumulates(expert_gemms, expert_load_factor, MoE_la
     Source: arXiv 2006.16668, section 2.2 (expert capacity that no token uses).
     """
     _, up, down, *_ = expert_gemms
-    return all_of((up, down)) * MoE_layer_passes * (1 - 1 / np.maximum(expert_load_factor, 1))
+    return multiply_accumulates_of((up, down)) * MoE_layer_passes * (1 - 1 / np.maximum(expert_load_factor, 1))
 
 
 @quantity("count")
@@ -47,7 +47,7 @@ def attention_multiply_accumulates(attention_gemms, attention_passes):
 
     Source: AMPeD, computation time.
     """
-    return all_of(attention_gemms) * attention_passes
+    return multiply_accumulates_of(attention_gemms) * attention_passes
 
 
 @quantity("count")
@@ -64,8 +64,8 @@ def output_head_multiply_accumulates(
     has the output head.
     """
     calls = number_of_microbatches_per_minibatch / pipeline_parallel_degree
-    head = all_of(output_head_gemms) * (1 + multi_token_prediction_layers)
-    return (head + all_of(multi_token_prediction_gemms)) * calls
+    head = multiply_accumulates_of(output_head_gemms) * (1 + multi_token_prediction_layers)
+    return (head + multiply_accumulates_of(multi_token_prediction_gemms)) * calls
 
 
 @quantity("1", choice="attention_flop_convention", value="full")
@@ -121,7 +121,7 @@ def model_flops_per_accelerator(
     output_head_multiply_accumulates,
     frozen_multiply_accumulates,
 ):
-    """The FLOPs that a step needs on one accelerator, without recomputation: those of forward passes, times three.
+    """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
     A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient.
 

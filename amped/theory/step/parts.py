@@ -6,7 +6,7 @@ from amped.theory.language.quantity import family, quantity
 from amped.theory.nouns.conditions import BY_OPERATORS
 from amped.theory.nouns.parallelisms import IN_LAYERS
 from amped.theory.nouns.records import of_phase, time_of
-from amped.theory.nouns.shardings import shares
+from amped.theory.nouns.shardings import is_sharded
 
 
 @family(
@@ -70,12 +70,12 @@ def weight_slicing_time(
 
         time = replicas·tensors·time of a slice, if ZeRO shards optimizer states and keeps weights whole.
 
-    It assumes that the host is slower than the copies. Nothing runs beside it.
+    Assumes that the host is slower than the copies, and that nothing runs at the same time.
 
     Source: huggingface/nanotron at 069c21c, distributed.py (all_gather_coalesced), optim/zero.py (_all_gather_params).
     Differs: the tensors of embedding and output head are left out.
     """
-    gathered = shares("optimizer_state", zero_stage) & ~shares("weight", zero_stage) & (sharding_degree > 1)
+    gathered = is_sharded("optimizer_state", zero_stage) & ~is_sharded("weight", zero_stage) & (sharding_degree > 1)
     slices = sharding_degree * largest_stage_layers * weight_tensors_per_layer
     return np.where(gathered, slices * host_time_per_gathered_slice, 0)
 
@@ -182,7 +182,7 @@ def exposed_pipeline_communication_time__operators(
 
 @quantity("s")
 def tied_embedding_communication_time(tied_embedding_durations):
-    """The time in a step to sum the gradients of a tied embedding over the two stages that have it.
+    """The time in a step to sum the gradients of a tied embedding over the two stages with a copy.
 
     Source: arXiv 1909.08053, section 3.
     """
@@ -213,6 +213,6 @@ def exposed_data_communication_time__operators(
 
     Source: arXiv 2006.15704, section 3.2; Megatron-Core, distributed/finalize_model_grads.py.
     """
-    whole = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
-    whole = whole + data_exchanges_of_other_stages_time
-    return whole - hidden_data_communication_time * (1 - overlap_slowdown_fraction)
+    all_messages = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
+    all_messages = all_messages + data_exchanges_of_other_stages_time
+    return all_messages - hidden_data_communication_time * (1 - overlap_slowdown_fraction)

@@ -107,8 +107,8 @@ def hardware_flops_utilization_counting_all_scores(
 ):
     """The hardware FLOPs utilization (HFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
     passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
-    more = passes * attention_flops_fraction * (1 - counted_score_fraction)
-    return hardware_flops_utilization + model_flops_utilization * more
+    difference = passes * attention_flops_fraction * (1 - counted_score_fraction)
+    return hardware_flops_utilization + model_flops_utilization * difference
 
 
 @quantity("1")
@@ -126,5 +126,5 @@ def hardware_flops_utilization_counting_causal_scores(
     Source: arXiv 2307.08691, section 4.1.
     """
     passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
-    more = passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
-    return hardware_flops_utilization + model_flops_utilization * more
+    difference = passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
+    return hardware_flops_utilization + model_flops_utilization * difference

@@ -20,7 +20,7 @@ def fused_backward_products():
     """The matrix products in the backward pass of a fused attention, for each product of the forward pass.
 
     The forward pass has two products. The backward pass has five: it computes the scores again, and the gradients of
-    both operands of both products. What is beyond four is products as wide as that of the scores.
+    both operands of both products. The products beyond four are as wide as the product of the scores.
 
     Source: arXiv 2307.08691, section 4.1.
     """

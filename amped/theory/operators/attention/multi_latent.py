@@ -68,6 +68,7 @@ def projection_operators__multi_latent(
     query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = projection_gemms
 
     def projected(gemm, after, kept=1.0):
+        """The operators of a product that waits for `after`, and keeps the share `kept` of its input."""
         stash = gemm.m * gemm.k * gemm.batch * cost.operand * kept
         return contraction(gemm, cost, stash=stash, count=calls * gemm.count, after=after)
 
@@ -78,7 +79,7 @@ def projection_operators__multi_latent(
         *query_up,
         *contraction(key_value_down, cost, stash=linear_input_bytes, count=calls, after=PROJECTION_INPUTS),
         *key_value_up,
-        *(up[0].again(latent_projection_recomputation) for up in (query_up, key_value_up)),
+        *(up[0].recomputing(latent_projection_recomputation) for up in (query_up, key_value_up)),
         *projected(query_in, ("query_up",)),
         *projected(value_out, VALUES_WEIGHTED),
     )

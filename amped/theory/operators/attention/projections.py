@@ -94,9 +94,9 @@ def attention_output_operators(projection_gemms, output_width_split_degree, atte
     Source: arXiv 2205.05198, section 4.1.
     """
     (cost,), output = entry_costs, projection_gemms[-1]
-    kept = output.m * output.k / output_width_split_degree * cost.operand
+    stash = output.m * output.k / output_width_split_degree * cost.operand
     after = (*HEADS_JOINED, "attention_output_inputs broadcast", "attention_output_weights broadcast")
-    return contraction(output, cost, stash=kept, count=attentions_per_layer, after=after)
+    return contraction(output, cost, stash=stash, count=attentions_per_layer, after=after)
 
 
 @records()
@@ -198,6 +198,6 @@ def attention_operators(
     attention_output_operators,
 ):
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
-    projected = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
-    behind = sink_operators + attention_head_permutation_operators + attention_output_operators
-    return tuple(o.within(block=ATTENTION) for o in projected + attention_core_operators + behind)
+    earlier_operators = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
+    later_operators = sink_operators + attention_head_permutation_operators + attention_output_operators
+    return tuple(o.within(block=ATTENTION) for o in earlier_operators + attention_core_operators + later_operators)

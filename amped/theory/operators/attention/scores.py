@@ -15,32 +15,39 @@ def effective_attention_window(attention_window, context):
     return np.where(attention_window > 0, np.minimum(attention_window, context), context)
 
 
-def windowed_score_fraction(reach, context, shares):
+def windowed_score_fraction(window, context, parts):
     """The share of its scores that the last part of a causal sequence needs, with an attention window of w tokens.
 
         n = s / parts,  a = s − n,  d = max(w − a, 0),
         fraction = (w·n − d·(d − 1)/2) / (n·s).
 
     A sequence of s tokens is cut into equal parts. The last part has n tokens, and a tokens come before it. The first d
-    tokens of the last part have fewer than w tokens to which they can look back.
+    tokens of the last part have fewer than w tokens to which they can look back. `window` is w, and `context` is s.
 
     Source: definition.
     """
-    rows = context / shares
-    fewer = np.maximum(reach - (context - rows), 0)
-    return (reach * rows - fewer * (fewer - 1) / 2) / (rows * context)
+    part_tokens = context / parts
+    short_tokens = np.maximum(window - (context - part_tokens), 0)
+    return (window * part_tokens - short_tokens * (short_tokens - 1) / 2) / (part_tokens * context)
 
 
-def score_fraction(causal, context, window, windowed_layer_fraction, shares):
+def score_fraction(causal, context, window, windowed_layer_fraction, parts):
     """The share of its scores that the last part of a sequence needs, averaged over layers with and without a window.
 
     Without a causal mask, a window of w tokens counts as w / s of the scores of every token, s being the context.
 
+    Args:
+        causal: 1 if the mask is causal, else 0.
+        context: the tokens of a sequence.
+        window: the tokens to which a windowed layer looks back.
+        windowed_layer_fraction: the share of the layers with a window.
+        parts: the number of parts into which a sequence is cut.
+
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal).
     """
-    whole = np.where(causal > 0, windowed_score_fraction(context, context, shares), 1.0)
-    near = np.where(causal > 0, windowed_score_fraction(window, context, shares), window / context)
-    return whole + windowed_layer_fraction * (near - whole)
+    full_fraction = np.where(causal > 0, windowed_score_fraction(context, context, parts), 1.0)
+    windowed_fraction = np.where(causal > 0, windowed_score_fraction(window, context, parts), window / context)
+    return full_fraction + windowed_layer_fraction * (windowed_fraction - full_fraction)
 
 
 @quantity("1")
@@ -71,9 +78,11 @@ def computed_score_fraction(
 
 @records()
 def attention_masks(computed_score_fraction, causal, context, effective_attention_window, windowed_layer_fraction):
-    """The attention mask of a layer, on average over its layers: a causal mask has one edge, a window one at each end.
+    """The mask of the attention scores, averaged over the layers.
+
+    A causal mask has one edge. A window adds an edge at its far end; without a causal mask it has an edge at each end.
 
     Source: arXiv 2307.08691, section 3.1 (blocks on the diagonal); arXiv 2310.06825, section 2 (windows).
     """
-    is_near = windowed_layer_fraction * (effective_attention_window < context)
-    return (AttentionMask("mask", computed_score_fraction, 1.0 * causal + is_near * (2 - causal)),)
+    windowed_share = windowed_layer_fraction * (effective_attention_window < context)
+    return (AttentionMask("mask", computed_score_fraction, 1.0 * causal + windowed_share * (2 - causal)),)

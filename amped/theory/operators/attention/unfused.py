@@ -86,7 +86,7 @@ def unfused_attention_operators(
 
 @records()
 def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused_attentions_per_layer, entry_costs):
-    """The kernel that writes the scores again without those of later tokens, and that of their gradients.
+    """The kernel that masks the scores of later tokens, and the kernel that masks the gradients of these scores.
 
     Source: PyTorch, masked_fill: one kernel forward and one backward, each of which reads and writes all entries.
     """
@@ -121,9 +121,13 @@ def softmax_operators(
     rows = scores.m * scores.batch
     entries = rows * scores.n
     size, mask = entries * cost.activation, entries * dropout_mask_bytes
-    again = dropout_recomputation * size
-    kept = Work(Traffic(written=mask), Traffic(read=mask + again, written=again), mask + size - again)
-    dropped, shape = cost.of(DROPOUT, entries) + kept, (rows, scores.n)
+    recomputed_bytes = dropout_recomputation * size
+    mask_work = Work(
+        Traffic(written=mask),
+        Traffic(read=mask + recomputed_bytes, written=recomputed_bytes),
+        mask + size - recomputed_bytes,
+    )
+    dropped, shape = cost.of(DROPOUT, entries) + mask_work, (rows, scores.n)
     probabilities = cost.of(SOFTMAX, entries)
     return (
         *causal_mask_operators,

@@ -45,13 +45,13 @@ def feedforward_operators(
     Source: arXiv 2205.05198, section 4.1; arXiv 2210.10246, section on in-place GELU (which input is not kept).
     """
     (up, down), (cost,), (policy,) = feedforward_gemms, entry_costs, activation_policy
-    kept = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.again)
+    stash = down.m * down.k / output_width_split_degree * cost.operand * (1 - policy.recomputed)
     before_up = (*NETWORK_INPUTS, "feedforward_up_inputs broadcast", "feedforward_up_weights broadcast")
     before_down = ("activation_function", "feedforward_down_inputs broadcast", "feedforward_down_weights broadcast")
     return (
         *contraction(up, cost, stash=linear_input_bytes, count=dense_fraction, after=before_up, part=IN_DENSE),
         *activation_function_operators,
-        *contraction(down, cost, stash=kept, count=dense_fraction, after=before_down, part=LAST_IN_DENSE),
+        *contraction(down, cost, stash=stash, count=dense_fraction, after=before_down, part=LAST_IN_DENSE),
     )
 
 

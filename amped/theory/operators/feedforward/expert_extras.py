@@ -22,9 +22,9 @@ def expert_bias_operators(expert_gemms, expert_bias, MoE_fraction, entry_costs):
 
 @records(choice="expert_bias_addition", value="separate_output")
 def expert_bias_operators__separate_output(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
-    """The kernels of the biases where products add those of the up projection, and other kernels those of the down one.
+    """The kernels of the biases of routed experts, if only the up projections add their biases in their products.
 
-    The up projection has a kernel for the gradient of its bias, and the down projection the kernels of `separate`.
+    The up projection has a kernel for the gradient of its bias. The down projection has kernels that add its bias.
 
     Source: Megatron-Core, transformer/moe/experts.py (TEGroupedMLP._apply_bias), and PyTorch's autograd of it.
     """
@@ -47,28 +47,43 @@ def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias
     """
     (_, up, down, *_), (cost,) = expert_gemms, entry_costs
     flop, narrow, calls = cost.flop, cost.activation, expert_bias * MoE_fraction
-    there, back = Traffic(flop / 2, narrow, narrow), Traffic(flop / 2, narrow, narrow / 2)
-    added = added_bias("expert_up_bias", up, there, back, 2 * calls, "experts_up")
+    forward, backward = Traffic(flop / 2, narrow, narrow), Traffic(flop / 2, narrow, narrow / 2)
+    added = added_bias("expert_up_bias", up, forward, backward, 2 * calls, "experts_up")
     return added + output_bias_operators(down, cost, routing_precision, calls)
 
 
-def output_bias_operators(down, cost, wide, calls):
+def output_bias_operators(down, cost, routing_precision, calls):
     """The kernels that add the biases of the down projection, multiplied with the routing probability in fp32.
 
     There are four kernels forward (a product, a sum, a join, a cast) and seven backward: two casts, a join, and a
     product and a sum for each of two gradients, those of the bias and of the probability. The records count 4 calls
     for each pass; the bytes and flops of all kernels are divided equally among the calls.
+
+    Args:
+        down: the grouped product of the down projections.
+        cost: the costs of an entry.
+        routing_precision: the bytes of a routing probability.
+        calls: the number of times that a layer adds these biases.
     """
     flop, narrow = cost.flop, cost.activation
-    there = Traffic(flop / 2, (narrow + 3 * wide) / 4, (narrow + 3 * wide) / 4)
-    back = Traffic(flop, (2 * narrow + 5 * wide) / 4, (2 * narrow + 3 * wide) / 4)
-    return added_bias("expert_down_bias", down, there, back, 4 * calls, "experts_down")
+    forward = Traffic(flop / 2, (narrow + 3 * routing_precision) / 4, (narrow + 3 * routing_precision) / 4)
+    backward = Traffic(flop, (2 * narrow + 5 * routing_precision) / 4, (2 * narrow + 3 * routing_precision) / 4)
+    return added_bias("expert_down_bias", down, forward, backward, 4 * calls, "experts_down")
 
 
-def added_bias(name, gemm, there, back, calls, after):
-    """The operators of a bias that kernels of their own add to the rows that a grouped product writes."""
+def added_bias(name, gemm, forward, backward, calls, after):
+    """The operators of a bias that kernels of their own add to the rows that a grouped product writes.
+
+    Args:
+        name: the name of the operators.
+        gemm: the grouped product.
+        forward: the work of one call for an entry in the forward pass.
+        backward: the work of one call for an entry in the backward pass.
+        calls: the number of calls in a layer.
+        after: the name of the operator for which the forward pass waits.
+    """
     rows = gemm.m * gemm.batch
-    work = Work(there * (rows * gemm.n), back * (rows * gemm.n))
+    work = Work(forward * (rows * gemm.n), backward * (rows * gemm.n))
     return streamed(name, "single_kernel", rows, gemm.n, work, count=calls, after=(after,), part=IN_EXPERTS)
 
 
@@ -84,12 +99,12 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
     """
     (_, _, down, *_), (cost,), wide = expert_gemms, entry_costs, routing_precision
     rows, flop, narrow = down.m * down.batch, cost.flop, cost.activation
-    there = Traffic(flop / 2, (narrow + wide) / 2, (wide + narrow) / 2) * (rows * down.k)
-    back = Traffic(3 * flop / 5, (2 * narrow + 4 * wide) / 5, (3 * wide + narrow) / 5) * (rows * down.k)
-    shape, work = ("expert_weighting", "single_kernel", rows, down.k), Work(there, kept=rows * down.k * narrow / 2)
+    forward = Traffic(flop / 2, (narrow + wide) / 2, (wide + narrow) / 2) * (rows * down.k)
+    backward = Traffic(3 * flop / 5, (2 * narrow + 4 * wide) / 5, (3 * wide + narrow) / 5) * (rows * down.k)
+    shape, work = ("expert_weighting", "single_kernel", rows, down.k), Work(forward, kept=rows * down.k * narrow / 2)
     return (
         *streamed(*shape, work, count=2 * MoE_fraction, after=("expert_activation",), part=IN_EXPERTS),
-        *streamed(*shape, Work(backward=back), count=5 * MoE_fraction, part=IN_EXPERTS),
+        *streamed(*shape, Work(backward=backward), count=5 * MoE_fraction, part=IN_EXPERTS),
     )
 
 

@@ -28,7 +28,7 @@ def routed_tokens(microbatch_tokens, tensor_parallel_rows):
 
 @quantity("count")
 def dispatched_tokens(routed_tokens, experts_per_token, expert_tensor_parallel_degree, expert_load_factor):
-    """The rows that the experts of one accelerator receive: one row for each token and each of its experts.
+    """The rows that the experts of one accelerator compute: one row for each token and each of its experts.
 
     If several accelerators share the matrices of an expert, each of them computes the rows that all of them receive.
 
@@ -127,20 +127,20 @@ def routed_expert_operators(
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
     (_, up, down, *_), (cost,), (policy,) = expert_gemms, entry_costs, expert_activation_policy
-    rows, again, calls = up.m * up.batch, 2 * MoE_fraction, {"count": MoE_fraction, "part": IN_EXPERTS}
+    rows, copies, calls = up.m * up.batch, 2 * MoE_fraction, {"count": MoE_fraction, "part": IN_EXPERTS}
     inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
-    sent = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
+    sending = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
     sorted_rows, activated = cost.of(MOVE, inputs), activation_work(up, hidden, cost, policy)
-    to_send = {"count": again * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
-    to_sort = {"count": again, "after": DISPATCHED, "part": IN_EXPERTS}
+    to_send = {"count": copies * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
+    to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
     before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
-    kept, kind = hidden * cost.operand * (1 - policy.again), "element_wise"
+    stash, kind = hidden * cost.operand * (1 - policy.recomputed), "element_wise"
     return (
-        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sent, sent), **to_send),
+        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
         *streamed("expert_sorting", kind, rows, up.k, Work(sorted_rows, sorted_rows), **to_sort),
         *contraction(up, cost, stash=inputs * cost.operand, after=("expert_sorting",), **products),
         *streamed("expert_activation", kind, rows, down.k, activated, after=before_activation, **calls),
-        *contraction(down, cost, stash=kept, after=before_down, **products),
+        *contraction(down, cost, stash=stash, after=before_down, **products),
     )
 
 
@@ -155,11 +155,11 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
     (*_, up, down), (cost,), (policy,) = expert_gemms, entry_costs, activation_policy
     hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction, "part": IN_ROUTER}
     activated = activation_work(up, hidden, cost, policy)
-    kept, before = hidden * cost.operand * (1 - policy.again), ("shared_experts_up",)
+    stash, before = hidden * cost.operand * (1 - policy.recomputed), ("shared_experts_up",)
     return (
         *contraction(up, cost, after=NETWORK_INPUTS, **calls),
         *streamed("shared_activation", "element_wise", down.m, down.k, activated, after=before, **calls),
-        *contraction(down, cost, stash=kept, after=("shared_activation",), **calls),
+        *contraction(down, cost, stash=stash, after=("shared_activation",), **calls),
     )
 
 
