@@ -43,14 +43,14 @@ class Machine:
 
     @property
     def is_processor(self) -> bool:
-        """Whether it multiplies without tiles that are distributed to cores."""
+        """Whether this is a processor: its products have no tiles that are distributed to cores."""
         return self.cores == 1
 
 
 def machine_of(result: Result, tables: Tables, named: str | None = None, known_ones: bool = False) -> Machine:
-    """The machine of a result: the named row, the row of its device, or for a processor a description made here.
+    """The machine of a result: the named row, or the row of its device, or a description of a processor by its records.
 
-    A processor's own row, which an earlier fit wrote, is used only if `known_ones` is true.
+    The row of a processor, which an earlier fit wrote, is used only if it is named or `known_ones` is true.
 
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU without a row.
@@ -66,6 +66,7 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
 
 
 def _of_row(tables: Tables, name: str) -> Machine:
+    """The machine that a row of accelerators describes. Without a vector rate, it is 1/16 of the bf16 peak."""
     row = tables.row(ACCELERATORS, name)
 
     def number(column: str, unit: str, default: float = 0.0) -> float:
@@ -81,7 +82,11 @@ def _of_row(tables: Tables, name: str) -> Machine:
 
 
 def _processor(result: Result) -> Machine:
-    """A processor: peaks from instructions and clock, but at least as measured; bandwidth of the fastest large copy."""
+    """The machine of a processor without a row.
+
+    Its peaks come from instructions and clock, but are at least the measured rates; its bandwidth is that of the fastest
+    copy.
+    """
     device, records = result["device"], result["records"]
     clock, lanes = device.get("clock_mhz", {}).get("core"), device.get("mac_per_cycle")
     threads = result["host"].get("threads") or 1
@@ -99,5 +104,6 @@ def _processor(result: Result) -> Machine:
     return Machine(processor_name(result), False, peaks, peak or max(peaks.values()), copied, 1.0)
 
 
-def _rate(record: Record, what: str) -> float:
-    return float(record[what] / record["time_s"]["min"])
+def _rate(record: Record, amount: str) -> float:
+    """The operations ("flop") or the bytes ("bytes") of a record per second of its least time."""
+    return float(record[amount] / record["time_s"]["min"])
