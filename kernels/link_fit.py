@@ -84,7 +84,7 @@ def linked(result: Result, collective_time: CollectiveTime) -> Links | str | Non
     backend = str(used[0].get("impl", "")).rpartition(", ")[2] or "unknown"
     latencies, rates = ({kind: f.values[name] for kind, f in fits.items()} for name in ("latency", "rate"))
     errors = strata("collectives", used, all_errors, result["device"]["kind"])
-    return Links(int(used[0]["params"]["ranks"]), backend, latencies, rates, errors)
+    return Links(int(used[0]["params"]["ranks"]), backend, latencies=latencies, rates=rates, strata=errors)
 
 
 def _fitted(kind: str, records: Sequence[Record], statistic: str, collective_time: CollectiveTime) -> Fitted:

@@ -78,7 +78,8 @@ def _of_row(tables: Tables, name: str) -> Machine:
     cores = number("number_of_cores", "count", 1.0)
     multipliers = number("functional_units_per_core", "count", 1.0) * number("mac_per_cycle_per_unit", "1", 1.0)
     power = number("thermal_design_power", "W", float("inf"))
-    return Machine(row.name, True, peaks, vector, number("memory_bandwidth", "byte/s"), cores, power, multipliers)
+    return Machine(name=row.name, known=True, peaks=peaks, vector_rate=vector, bandwidth=number("memory_bandwidth", "byte/s"),
+                   cores=cores, power=power, multipliers=multipliers)  # fmt: skip
 
 
 def _processor(result: Result) -> Machine:
@@ -101,7 +102,8 @@ def _processor(result: Result) -> Machine:
         if not amount:
             raise ConfigError(f"the result has no {kernel}, and a processor's {quantity} is not known otherwise",
                               "measure a suite with a longer --budget, not one kernel")  # fmt: skip
-    return Machine(processor_name(result), False, peaks, peak or max(peaks.values()), copied, 1.0)
+    return Machine(name=processor_name(result), known=False, peaks=peaks, vector_rate=peak or max(peaks.values()),
+                   bandwidth=copied, cores=1.0)  # fmt: skip
 
 
 def _rate(record: Record, amount: str) -> float:

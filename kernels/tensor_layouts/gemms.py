@@ -100,19 +100,21 @@ def gemm_call(einsum: str, layouts: Sequence[str], sizes: Sizes) -> GemmCall:
     A and B change places if the innermost letter of the output has the role n.
     """
     letter_roles = roles(einsum)
-    m, n = letter_roles.m, letter_roles.n
+    m, n, k, batch = letter_roles.m, letter_roles.n, letter_roles.k, letter_roles.batch
     a, b, c = layouts
     if c[-1] in n:  # in column-major order, the first dimension has unit stride
         m, n, a, b = n, m, b, a
-    transpose_a, transpose_b = a[-1] in letter_roles.k, b[-1] not in letter_roles.k
+    transpose_a, transpose_b = a[-1] in k, b[-1] not in k
 
     def extent(letters: Letters) -> int:
         return prod(sizes[letter] for letter in letters)
 
     return GemmCall(
-        extent(m), extent(n), extent(letter_roles.k), extent(letter_roles.batch), transpose_a, transpose_b,
-        stride_of(a, m if transpose_a else letter_roles.k, sizes), stride_of(b, letter_roles.k if transpose_b else n, sizes),
-        stride_of(c, n, sizes), *(stride_of(layout, letter_roles.batch, sizes) for layout in (a, b, c)),
+        m=extent(m), n=extent(n), k=extent(k), batch=extent(batch),
+        transpose_a=transpose_a, transpose_b=transpose_b,
+        lda=stride_of(a, m if transpose_a else k, sizes), ldb=stride_of(b, k if transpose_b else n, sizes),
+        ldc=stride_of(c, n, sizes), stride_a=stride_of(a, batch, sizes), stride_b=stride_of(b, batch, sizes),
+        stride_c=stride_of(c, batch, sizes),
     )  # fmt: skip
 
 
