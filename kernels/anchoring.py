@@ -96,8 +96,9 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
     - `cap`: the seconds that the measurement of one part may take, about.
 
     Returns:
-        The number of updated parameters, the seconds of each part, their statistics (`spread`), the seconds of each kind
-        of kernels by pass (`parts`), and the seconds that the host takes to launch the forward pass (0 on a processor).
+        The number of updated parameters, the seconds of each part, their statistics (`spread`), the seconds of each
+        kind of kernels by pass (`parts`), and the seconds that the host takes to launch the forward pass (0 on a
+        processor).
 
     Raises:
         ConfigError: if the layer fails, or if its output has another shape than its input.
@@ -119,7 +120,10 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
 
 
 def _parts(layer: Layer) -> tuple[Call, ...]:
-    """The calls of one step: forward pass, backward pass, optimizer. Gradient buffers are kept and set to zero, as in estimates."""
+    """The calls of one step: forward pass, backward pass, optimizer.
+
+    Gradient buffers are kept and set to zero, as in estimates.
+    """
     saved = dict[str, Any]()
     optimizer = torch.optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
 

@@ -87,8 +87,8 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
 def prepared(device: str, threads: int, version: str, budget: float | None = None, command: str = "") -> Result:
     """A result without records for this machine; torch is set to this number of threads.
 
-    The commands use one thread on a CPU unless the user asks for more, because several threads wait for one another on a
-    busy machine.
+    The commands use one thread on a CPU unless the user asks for more, because several threads wait for one another on
+    a busy machine.
     """
     refuse_crowded(threads, device)
     torch.set_num_threads(threads)

@@ -87,8 +87,8 @@ def _streamed(
 def _gemm(make: Maker, p: Any) -> Made:
     """The product of an m × k and a k × n matrix; `layout` tells how they are stored.
 
-    TN stores the right one as n × k (a weight), NN stores both row by row, NT stores the left one as k × m (a gradient of a
-    weight).
+    TN stores the right one as n × k (a weight), NN stores both row by row, NT stores the left one as k × m (a gradient
+    of a weight).
     """
     m, n, k, layout = p["m"], p["n"], p["k"], p["layout"]
     if p["batch"] > 1:

@@ -77,8 +77,9 @@ class CudaTimer:
     ) -> Timing:  # fmt: skip
         """The times of a call, after a warm-up, from an event before and an event after each call.
 
-        The shortest kernels run as a graph of twenty calls if they are `capturable`. Calls of autograd cannot be captured if
-        their forward pass ran on another stream, and neither can optimizers whose step is a number of the host.
+        The shortest kernels run as a graph of twenty calls if they are `capturable`. Calls of autograd cannot be
+        captured if their forward pass ran on another stream, and neither can optimizers whose step is a number of the
+        host.
 
         - `cap`: the seconds that the measurement may take, about.
         - `cold`: whether the cache is flushed before each call.
@@ -96,7 +97,10 @@ class CudaTimer:
         return _timing(lapses, calls_per_lapse)
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """The times of several calls, made in turns. Before each call the GPU sleeps until the host has launched the call."""
+        """The times of several calls, made in turns.
+
+        Before each call the GPU sleeps until the host has launched the call.
+        """
         launches_of = [Launches() for _ in calls]
         turns: list[list[Lapse]] = []
         began = self.wall()
@@ -128,8 +132,8 @@ class CudaTimer:
     def _time_of_events(self) -> float:
         """The seconds that a pair of events adds to the time of the kernel between them.
 
-        It is the time of a tiny kernel alone, less its time in a graph of many. On an H200 it is 2.2 µs; with it, small kernels
-        would seem slower than they are in a row of others.
+        It is the time of a tiny kernel alone, less its time in a graph of many. On an H200 it is 2.2 µs; with it, small
+        kernels would seem slower than they are in a row of others.
         """
         tiny = self.torch.empty(1, dtype=self.torch.float32, device="cuda").zero_
         alone, in_graph = (
@@ -140,7 +144,8 @@ class CudaTimer:
     def _warmed(self, call: Call, cold: bool, launches: Launches, limit: float) -> float:
         """The mean seconds of a call after a warm-up.
 
-        The first call loads code and does not count. Then five calls are timed until two means agree, or for `limit` seconds.
+        The first call loads code and does not count. Then five calls are timed until two means agree, or for `limit`
+        seconds.
         """
         call()
         self.torch.cuda.synchronize()
@@ -175,8 +180,8 @@ class CudaTimer:
     def _captured(self, call: Call) -> Any:
         """A graph of calls, captured on its own stream; None if CUDA refuses this capture or refused an earlier one.
 
-        After a refusal, torch leaves the capturing stream in use, and its allocator keeps asking the graph which streams
-        it captures. So the stream is restored, the graph is kept, and no other capture is tried.
+        After a refusal, torch leaves the capturing stream in use, and its allocator keeps asking the graph which
+        streams it captures. So the stream is restored, the graph is kept, and no other capture is tried.
         """
         if self.refused is not None:
             return None

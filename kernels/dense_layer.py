@@ -113,7 +113,10 @@ def layer(
 
 
 def _heads(x: Any, p: Parameters, s: Shape, linear: Linear, one_product: bool) -> tuple[Any, ...]:
-    """Queries, keys and values. Their first two axes are those of the input; then come heads and the width of a head."""
+    """Queries, keys and values.
+
+    Their first two axes are those of the input; then come heads and the width of a head.
+    """
     weight, bias, sides = p["qkv_weight"], p.get("qkv_bias"), x.shape[:2]
     if not one_product:
         weights, biases = separated(weight, s.heads), separated(bias, s.heads)

@@ -37,8 +37,8 @@ def _gpu() -> Properties:
 def _nvidia_smi(uuid: object) -> Properties:
     """The driver, power limit, clocks and temperature of a GPU, as far as nvidia-smi tells them; nothing is set.
 
-    Empty without nvidia-smi. The GPU is named by its UUID, because nvidia-smi also counts GPUs that the process may not see
-    (CUDA_VISIBLE_DEVICES).
+    Empty without nvidia-smi. The GPU is named by its UUID, because nvidia-smi also counts GPUs that the process may not
+    see (CUDA_VISIBLE_DEVICES).
     """
     names = ("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "temperature.gpu")
     which = f"GPU-{uuid}" if uuid is not None else "0"

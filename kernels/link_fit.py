@@ -45,7 +45,10 @@ class Links:
 
     @property
     def bandwidth(self) -> float:
-        """The rate of the fastest kind; the rates of others are shares of it. No datasheet has a bandwidth between processes."""
+        """The rate of the fastest kind; the rates of others are shares of it.
+
+        No datasheet has a bandwidth between processes.
+        """
         return max(self.rates.values())
 
     @property

@@ -85,8 +85,8 @@ def _of_row(tables: Tables, name: str) -> Machine:
 def _processor(result: Result) -> Machine:
     """The machine of a processor without a row.
 
-    Its peaks come from instructions and clock, but are at least the measured rates; its bandwidth is that of the fastest
-    copy.
+    Its peaks come from instructions and clock, but are at least the measured rates; its bandwidth is that of the
+    fastest copy.
     """
     device, records = result["device"], result["records"]
     clock, lanes = device.get("clock_mhz", {}).get("core"), device.get("mac_per_cycle")

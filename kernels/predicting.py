@@ -111,8 +111,8 @@ def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> O
 def _sizes(record: Record) -> tuple[float, float, float, float]:
     """The sizes m, n, k and batch of a record.
 
-    Of a kernel that is no product, m and n are rows and columns (of attention: all queries, and the keys of one), k is 0
-    and batch is 1.
+    Of a kernel that is no product, m and n are rows and columns (of attention: all queries, and the keys of one), k is
+    0 and batch is 1.
     """
     p = record["params"]
     if "m" in p:
@@ -125,8 +125,8 @@ def _sizes(record: Record) -> tuple[float, float, float, float]:
 def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
     """The rates of kernels in one format, by the formulas of estimates.
 
-    `c` are coefficients by name, each a number or a column of numbers. Parameters that belong to the software, or that no
-    kernel here uses, have the defaults of estimates, which are formulas, too.
+    `c` are coefficients by name, each a number or a column of numbers. Parameters that belong to the software, or that
+    no kernel here uses, have the defaults of estimates, which are formulas, too.
     """
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
     wide_peak = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak

@@ -78,8 +78,8 @@ def masked(p: Parameters) -> bool:
 def attention_work(p: Parameters, w: float) -> Traffic:
     """The work of scores and weighted values, half of it if there is a causal mask.
 
-    Queries, keys, values and output move once; in the backward pass, their gradients move, too. `w` is the number of bytes
-    of an entry.
+    Queries, keys, values and output move once; in the backward pass, their gradients move, too. `w` is the number of
+    bytes of an entry.
     """
     rows, keys = float(p["batch"] * p["heads"] * p["queries"]), p["batch"] * p["key_value_heads"] * p["keys"]
     flops = 4.0 * rows * p["keys"] * p["head_dimension"] * (0.5 if masked(p) else 1.0)
@@ -98,8 +98,8 @@ def _product(kind: str, **more: Any) -> Family:
 def _rowwise(entry: Traffic, in_any_format: Traffic = NONE, kind: str = "element_wise", **more: Any) -> Family:
     """A family of kernels that work on a matrix of `rows` × `columns`.
 
-    `entry` is the work for an entry of one byte, `in_any_format` the further work for an entry that does not depend on its
-    bytes. `more` are further dimensions with their defaults.
+    `entry` is the work for an entry of one byte, `in_any_format` the further work for an entry that does not depend on
+    its bytes. `more` are further dimensions with their defaults.
     """
     parameters = {"rows": None, "columns": None, **more}
     return Family(kind, parameters, lambda p, w: entry.of(entries(p), w) + in_any_format * entries(p))

@@ -44,9 +44,9 @@ class CpuTimer:
     ) -> Timing:  # fmt: skip
         """Warms up, then calls as often as the cap allows: at least five times, or as often as three caps allow.
 
-        With `cold`, caches are flushed before each call; else calls that are too short for the clock are timed in groups.
-        With a reference, a call waits (up to `PATIENCE`) until the reference is as fast as it ever was. Only calls with
-        a fast reference count; if there are none, those with the fastest reference of this measurement.
+        With `cold`, caches are flushed before each call; else calls that are too short for the clock are timed in
+        groups. With a reference, a call waits (up to `PATIENCE`) until the reference is as fast as it ever was. Only
+        calls with a fast reference count; if there are none, those with the fastest reference of this measurement.
         """
         call()
         return self._turns([call], cap, CAPTURED if self._is_brief(call) and not cold else 1, cold)[0]
@@ -73,7 +73,8 @@ class CpuTimer:
     def _turns(self, calls: Sequence[Call], cap: float, group: int, cold: bool) -> list[Timing]:
         """The times of calls that are made in turns, until `cap` seconds are spent and enough calls of each are quiet.
 
-        Without enough quiet calls, the turns end after three times `cap`. `group` is the number of calls timed together.
+        Without enough quiet calls, the turns end after three times `cap`. `group` is the number of calls timed
+        together.
         """
         lists: list[list[tuple[float, float]]] = [[] for _ in calls]
         began = self.wall()

@@ -186,7 +186,10 @@ def _speed(once: Call, p: layers.Parameters, captured: bool, device: str, warm_u
 
 
 def _captured(once: Call, p: layers.Parameters) -> Call:
-    """A function that replays a captured pass. Gradients exist before, so that a pass adds to them as in other rungs."""
+    """A function that replays a captured pass.
+
+    Gradients exist before, so that a pass adds to them as in other rungs.
+    """
     cuda = torch.cuda
     stream = warmed_aside(cuda, once)
     for tensor in p.values():

@@ -136,8 +136,8 @@ class Float8:
     def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any, Any]:
         """A matrix in fp8 stored by rows, the same stored by columns, and the inverse of the scale.
 
-        The scale comes from the matrix's own range if scaling is dynamic, or if the matrix is new; else from earlier steps.
-        `name` is the key of the scale, `kind` the format.
+        The scale comes from the matrix's own range if scaling is dynamic, or if the matrix is new; else from earlier
+        steps. `name` is the key of the scale, `kind` the format.
         """
         states = self.states[kind]
         has_delayed_scale = self.delayed and name in states

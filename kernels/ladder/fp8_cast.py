@@ -32,8 +32,8 @@ def range_of(x: Any) -> Any:
 def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
     """A matrix times its scale in fp8, its transpose, and the largest absolute value of the matrix.
 
-    Values beyond the range of the format are cut to it. An entry is read once and written twice, in a byte each. It is an
-    operator of torch, so that its kernel counts as one, and a compiler leaves it whole.
+    Values beyond the range of the format are cut to it. An entry is read once and written twice, in a byte each. It is
+    an operator of torch, so that its kernel counts as one, and a compiler leaves it whole.
     """
     if x.is_cuda:
         from amped.kernels.ladder import triton_fp8

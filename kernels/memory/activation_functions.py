@@ -124,8 +124,8 @@ FUNCTIONS = {f.name: f for f in (GELU, TANH_GELU, SILU)}
 def bits_kept(name: str, dtype: torch.dtype) -> int:
     """The number of bits kept for an entry: 1, or 2 for SiLU in bf16.
 
-    The first bit tells whether the input is right of the minimum, the second one whether the exact output is farther from
-    zero than the rounded output.
+    The first bit tells whether the input is right of the minimum, the second one whether the exact output is farther
+    from zero than the rounded output.
     """
     return 2 if (name, dtype) in _TWO_BITS else 1
 
@@ -133,8 +133,8 @@ def bits_kept(name: str, dtype: torch.dtype) -> int:
 def middle_of_half(output: Tensor, farther: Tensor) -> Tensor:
     """The middle of those numbers that round to an output in bf16 and are farther from zero than the output, or nearer to it.
 
-    `farther` tells which of the two. The result is in fp32, a quarter of a unit in the last place away from the output. At a
-    power of two, toward zero, it is a quarter of the smaller unit there. Zero stays zero.
+    `farther` tells which of the two. The result is in fp32, a quarter of a unit in the last place away from the output.
+    At a power of two, toward zero, it is a quarter of the smaller unit there. Zero stays zero.
     """
     wide = output.float()
     moved = wide.view(torch.int32) + (2 * farther.int() - 1) * QUARTER_UNIT

@@ -83,8 +83,8 @@ class Bench:
 def run_bench(sizes: Dimensions, device: str | None, dtype: str, budgets: Sequence[float], cap: float) -> Bench:
     """The measurements of every technique alone, and of every variant of the layer.
 
-    `cap` is the seconds for timing one of them. `budgets` are the shares of activations that torch.compile may keep (its
-    default is 1); without any, torch.compile is not measured.
+    `cap` is the seconds for timing one of them. `budgets` are the shares of activations that torch.compile may keep
+    (its default is 1); without any, torch.compile is not measured.
 
     Raises:
         ConfigError: for a device or format that does not exist.

@@ -108,13 +108,13 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any, **keywords: Any) -> 
     """Converts modules of a model so that they keep less for the backward pass, and reports what was converted.
 
     The modules that save the most bytes per microsecond come first, until the target is met. A site is what a module
-    computes: a layer norm, an RMS norm, GELU or SiLU, of torch, of another library or your own; an activation function whose
-    very output a linear module takes; attention in modules: `nn.MultiheadAttention` with dropout that is not fused (its
-    weights are needed, or no fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a model writes with
-    functions stays, and so do modules that were placed by hand.
+    computes: a layer norm, an RMS norm, GELU or SiLU, of torch, of another library or your own; an activation function
+    whose very output a linear module takes; attention in modules: `nn.MultiheadAttention` with dropout that is not
+    fused (its weights are needed, or no fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a
+    model writes with functions stays, and so do modules that were placed by hand.
 
-    The model is run forward on the inputs (a batch that is a dict gives keywords), once or twice for each site; all reported
-    numbers are measured. Parameters, hooks and names stay; `revert` undoes the conversion.
+    The model is run forward on the inputs (a batch that is a dict gives keywords), once or twice for each site; all
+    reported numbers are measured. Parameters, hooks and names stay; `revert` undoes the conversion.
 
     Raises:
         ConfigError: if there are no inputs to measure with.

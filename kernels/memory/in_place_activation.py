@@ -39,8 +39,8 @@ _BLOCK = 1 << 16
 def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """The output of an activation function, and the packed bits of each entry (`bits_kept`).
 
-    The output is torch's, except in fp32 near the minimum: torch's is off by up to eight half-units in the last place there,
-    which costs the slope more than rounding does, and this one by half a unit.
+    The output is torch's, except in fp32 near the minimum: torch's is off by up to eight half-units in the last place
+    there, which costs the slope more than rounding does, and this one by half a unit.
     """
     if kernels := _kernels(x):
         return kernels.forward(x, name)
@@ -118,7 +118,10 @@ def _slope(output: Tensor, packed: Tensor, name: str) -> Tensor:
 
 
 def _times_slope(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
-    """The gradient times the slope. It is the derivative in both modes, as each output depends on its own input only."""
+    """The gradient times the slope.
+
+    It is the derivative in both modes, as each output depends on its own input only.
+    """
     output, packed = ctx.saved_tensors
     product = _BACKWARD if is_observed(gradient) else activation_in_place_backward
     return product(gradient, output, packed, ctx.name), None

@@ -176,8 +176,9 @@ def _normalized(
 ) -> Tensor:  # fmt: skip
     """The output of an in-place norm, or of torch's own norm.
 
-    Torch's own is used if no gradient is needed, if there are no entries, or, with a warning, if the weights are not safe.
-    Under autocast, input and parameters are widened as for torch's own norm, so that its output has the same format.
+    Torch's own is used if no gradient is needed, if there are no entries, or, with a warning, if the weights are not
+    safe. Under autocast, input and parameters are widened as for torch's own norm, so that its output has the same
+    format.
     """
     if _widened_by_autocast(x):
         x, weight, bias = (t if t is None else widened(t) for t in (x, weight, bias))
@@ -222,8 +223,8 @@ class _Checked(nn.Module):
     def _unsafe(self, dtype: torch.dtype, capturing: bool) -> bool:
         """Whether the weights are not safe, by a check now or by the last check.
 
-        A check would break a compiled graph or a capture, so that the last check counts there; without one, weights count as not
-        safe.
+        A check would break a compiled graph or a capture, so that the last check counts there; without one, weights
+        count as not safe.
         """
         if torch.compiler.is_compiling() or capturing:
             return bool(self._reason)
@@ -253,8 +254,8 @@ class InplaceRMSNorm(_Checked, nn.RMSNorm):
 class InplaceNorm(_Checked):
     """A norm of another library, or one of your own, that keeps its output if its weights are safe.
 
-    `convert` gives this class to a module that computes a layer norm or an RMS norm over the last dimension, as a subclass of
-    the module's class (`in_place_of`). The attribute `_computed` describes the norm.
+    `convert` gives this class to a module that computes a layer norm or an RMS norm over the last dimension, as a
+    subclass of the module's class (`in_place_of`). The attribute `_computed` describes the norm.
     """
 
     @property

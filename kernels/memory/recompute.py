@@ -34,8 +34,8 @@ TORCH_FUNCTIONS = {
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The product with a weight, and a bias; under autocast, in the format that autocast chooses.
 
-    The tensors are cast here and not by autocast: it would cache a weight that it casts without a gradient, and the next use
-    of the weight in the same context would get no gradient either.
+    The tensors are cast here and not by autocast: it would cache a weight that it casts without a gradient, and the
+    next use of the weight in the same context would get no gradient either.
     """
     kind = x.device.type
     if torch.is_autocast_enabled(kind):
@@ -195,8 +195,8 @@ def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
 class RecomputedActivation(nn.Module):
     """An activation function that notes its input on its output, so that the product after it can keep the input.
 
-    `convert` gives this class to a module that computes the function `_function`. If another module takes the output, its
-    gradients are as with torch's own function.
+    `convert` gives this class to a module that computes the function `_function`. If another module takes the output,
+    its gradients are as with torch's own function.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -208,7 +208,10 @@ class RecomputedActivation(nn.Module):
 
 
 def _versions(*tensors: Tensor) -> tuple[int, ...]:
-    """The number of changes in place of each tensor. Empty in a compiler, which cannot tell; `convert` has checked them."""
+    """The number of changes in place of each tensor.
+
+    Empty in a compiler, which cannot tell; `convert` has checked them.
+    """
     return () if torch.compiler.is_compiling() else tuple(t._version for t in tensors)
 
 

@@ -31,8 +31,8 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
     """The storages that autograd keeps while `fn(*args)` runs, without those of parameters and buffers.
 
     `exclude` are the tensors that do not count; by default, the parameters and buffers of a module `fn`. Tensors that a
-    custom function keeps in its context without `save_for_backward` are not seen. The graph gets no tensor that belongs to
-    it: an operator that kept its own output would keep itself, and all before it, for good.
+    custom function keeps in its context without `save_for_backward` are not seen. The graph gets no tensor that belongs
+    to it: an operator that kept its own output would keep itself, and all before it, for good.
     """
     if exclude is None:
         exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()

@@ -84,8 +84,8 @@ def stack(sizes: Dimensions, variant: Variant, layers: int) -> nn.Sequential:
 def saved_bytes(sizes: Dimensions, width: int, statistic_width: int, bits: int) -> dict[str, float]:
     """The bytes that each technique saves in an `EncoderLayer`, by its name, by the closed forms.
 
-    `width` is the bytes of an entry, `bits` the number of bits that an in-place activation function keeps for each entry
-    (`bits_kept`).
+    `width` is the bytes of an entry, `bits` the number of bits that an in-place activation function keeps for each
+    entry (`bits_kept`).
 
     Source: arXiv 2210.10246, sections 3.1 to 3.3, with packed masks. A norm keeps its input, and mean and 1/σ of
     `statistic_width` bytes (4; a processor keeps those of 16-bit tensors in 16 bits); in place, only 1/σ in fp32.

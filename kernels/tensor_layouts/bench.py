@@ -92,8 +92,8 @@ def run(
 ) -> Table:  # fmt: skip
     """The table of measured rows.
 
-    `progress` gets the number of rows that are done and the number of all rows, after each row. `keep` gets the table every
-    few seconds. `before` has the rows of an earlier, interrupted run; only the other rows are measured.
+    `progress` gets the number of rows that are done and the number of all rows, after each row. `keep` gets the table
+    every few seconds. `before` has the rows of an earlier, interrupted run; only the other rows are measured.
 
     Raises:
         ConfigError: if rows of `before` are of another device, format or size, or if a tensor does not fit in memory.

@@ -21,7 +21,8 @@ class Work:
         flop: the arithmetic, where a multiply-accumulate counts two. Source: definition.
         words_in, words_out: elements read and written, each tensor once. Source: Ivanov et al. 2021, section 3.2.
         words_unfused: elements read and written by the elementary kernels that a fused one replaces, parameters and
-            statistics once. Assumes a framework's kernels: layer norm keeps its input, its backward is one kernel for dx
+            statistics once. Assumes a framework's kernels: layer norm keeps its input, its backward is one
+              kernel for dx
             and one for dγ and dβ. Source: definition. Differs: the paper's own un-fused count, of which only a total is
             published (−22.91 %).
     """

@@ -73,8 +73,8 @@ def _contiguous(layout: str, letters: Letters) -> str | None:
 def is_one_gemm(einsum: str, layouts: Sequence[str]) -> bool:
     """Whether a contraction with these layouts is one GEMM.
 
-    The letters of each role must be adjacent in each tensor and have one order in all tensors, and no batch letter may be
-    innermost.
+    The letters of each role must be adjacent in each tensor and have one order in all tensors, and no batch letter may
+    be innermost.
     """
     orders: dict[Letters, str] = {}
     letter_roles = roles(einsum)

@@ -60,8 +60,8 @@ def contenders(
 ) -> Iterator[Contender]:
     """The layers to compare, with equal weights.
 
-    They are torch's layer in eager mode with explicit attention, with SDPA, and compiled (if `compiled`); and the layer with
-    layouts, in a row-major plan and in this plan.
+    They are torch's layer in eager mode with explicit attention, with SDPA, and compiled (if `compiled`); and the layer
+    with layouts, in a row-major plan and in this plan.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -130,9 +130,9 @@ def _set_dropout(layer: Any, dropout: float) -> None:
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:
     """The result of a contender whose forward and backward pass are timed in turns.
 
-    The input needs no gradient; the gradients of weights accumulate. On a GPU, the times are those of its kernels for every
-    contender: a plan is a sum of kernels, and dispatching its operators one by one from Python takes longer than large GPUs
-    need to run them.
+    The input needs no gradient; the gradients of weights accumulate. On a GPU, the times are those of its kernels for
+    every contender: a plan is a sum of kernels, and dispatching its operators one by one from Python takes longer than
+    large GPUs need to run them.
     """
     output: Any = None
 

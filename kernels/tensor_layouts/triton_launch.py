@@ -37,7 +37,9 @@ def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
-    """A function that launches a kernel on tensors and `Choices`. The last tensor is the output, and tiles follow its layout.
+    """A function that launches a kernel on tensors and `Choices`.
+
+    The last tensor is the output, and tiles follow its layout.
 
     `whole_rows` tells whether a tile must hold whole rows, as for a softmax or a norm.
     """

@@ -91,8 +91,8 @@ class Workspace:
     def _fused(self, operator: Operator) -> Callable[[], None]:
         """A function that runs a fused kernel on views made beforehand.
 
-        If there is dropout, a new mask is drawn first. Without dropout, softmax writes no ALPHA (its result before dropout),
-        because that would be the same tensor as ATTN_DROP.
+        If there is dropout, a new mask is drawn first. Without dropout, softmax writes no ALPHA (its result before
+        dropout), because that would be the same tensor as ATTN_DROP.
         """
         kernel, names = self.kernels[operator.kernel], operator.arguments
         mask = MASKS.get(operator.name)
