@@ -85,11 +85,9 @@ def climbed(
         row: Row = {"rung": name, "ms": None, "predicted_ms": None, "skipped": ""}
         try:
             rung = made(name, p, s, device)
-            differences = (
-                _differences(pass_of(made(name, p, without_dropout, device)), p, first)
-                if rung.shares_parameters
-                else None
-            )
+            differences = None
+            if rung.shares_parameters:
+                differences = _differences(pass_of(made(name, p, without_dropout, device)), p, first)
             _clear(p)
             forget_peak(device)
             speed = _speed(pass_of(rung), p, rung.captured, device, warm_up, passes)
@@ -116,7 +114,8 @@ def _row(
     return {
         "ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
         "tflops": s.step_flops / best / 1e12,
-        "output_difference": differences and differences[0], "gradient_difference": differences and differences[1], "peak_memory_bytes": peak_bytes(device),
+        "output_difference": differences and differences[0], "gradient_difference": differences and differences[1],
+        "peak_memory_bytes": peak_bytes(device),
         "agrees": differences is None or (differences[0] <= tolerance and differences[1] <= tolerance * GRADIENTS[kind]),
         "mfu": s.step_flops / best / peak if peak else None,
     }  # fmt: skip
