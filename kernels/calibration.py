@@ -115,8 +115,7 @@ def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
 def _vector(result: Result, machine: Machine) -> Bounds:
     """Bounds for what limits a processor's kernels besides memory.
 
-    The vector rate is always fitted, the time of an elementary function or of a random number only if a record has
-    some.
+    The vector rate is always among them; the time of an elementary function or of a random number only if a record uses it.
 
     Source of the bounds: 100 cycles at 1 GHz for an elementary function, 1000 for a random number.
     """

@@ -38,8 +38,11 @@ class Network:
 
     def layer(self, dtype: str = "float32") -> Shape:
         """The shape of one layer of the network in this format."""
-        return Shape(hidden=self.dimensionality, ffn=self.feedforward_dimension, heads=self.attention_heads, seq=self.context,
-                     batch=self.batch_size, dtype=dtype, dropout=0.0, causal=True, key_value_heads=self.key_value_heads, gated=self.gated_mlp, biased=False, batch_first=True)  # fmt: skip
+        return Shape(
+            hidden=self.dimensionality, ffn=self.feedforward_dimension, heads=self.attention_heads, seq=self.context,
+            batch=self.batch_size, dtype=dtype, dropout=0.0, causal=True, key_value_heads=self.key_value_heads,
+            gated=self.gated_mlp, biased=False, batch_first=True,
+        )  # fmt: skip
 
     @property
     def parameters(self) -> float:

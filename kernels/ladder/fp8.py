@@ -92,7 +92,7 @@ def refuse_illegal(left: Any, right: Any) -> None:
 def scaled_product(left: Any, right: Any, inverses: tuple[Any, Any], dtype: Any, fast: bool, bias: Any = None) -> Any:
     """The product of two fp8 tensors, times the inverses of their scales, plus a bias.
 
-    The kernel adds the bias if its output is bf16; else it is added afterwards. `fast` allows sums of lower precision.
+    The kernel adds the bias if bias and output are bf16; else the bias is added afterwards. `fast` allows sums of lower precision.
     """
     refuse_illegal(left, right)
     left_inverse, right_inverse = inverses

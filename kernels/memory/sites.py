@@ -174,7 +174,7 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
     for name, module in model.named_modules():
         for technique in techniques:
             made = ALONE.get(technique, {}).get(type(module))
-            if made is not None and _can_drop(module):
+            if made is not None and _is_site(module):
                 yield Site(name, technique, module, made)
         if "dropout_recomputation" in techniques and writes_its_scores(module):
             yield Site(name, "dropout_recomputation", module, type(module), {"config": changed_config(module)})
@@ -277,11 +277,8 @@ class _Made:
     versions: tuple[int, int]
 
 
-def _can_drop(module: nn.Module) -> bool:
-    """Whether a module has dropout to compute again; true for modules that are no attention.
-
-    Attention without dropout keeps its softmax only once.
-    """
+def _is_site(module: nn.Module) -> bool:
+    """Whether a module is a site; attention without dropout is none, because it keeps its softmax only once."""
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0 and module.bias_k is None and not module.add_zero_attn
     return not isinstance(module, SoftmaxDropoutMatmul) or module.p > 0

@@ -64,7 +64,10 @@ class Device:
     word_bytes: float = 2.0
 
     def arithmetic_time(self, demand: Work) -> float:
-        """Time (s) of an operator's arithmetic at the peak rate of contractions."""
+        """Time (s) of an operator's arithmetic at the peak rate of contractions.
+
+        This rate serves for all classes, because only contractions are ever bound by arithmetic.
+        """
         return demand.flop / self.flop_rate
 
     def traffic_time(self, demand: Work) -> float:

@@ -34,7 +34,7 @@ Times = NDArray[np.float64]
 
 
 def select(table: Table, attention: str = "explicit", batch: int = 0) -> Plan:
-    """The fastest plan by measured times; `batch` is a number of sequences for the plan, if it is another than the timed one.
+    """The fastest plan by measured times; `batch`, if not 0, is the number of sequences of the plan.
 
     Raises:
         InfeasibleError: with the operator for which no row fits.
