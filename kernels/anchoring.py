@@ -72,10 +72,10 @@ def plain(s: Shape, device: str, fused: bool) -> Layer:
 
 
 def own(s: Shape, device: str, make: Callable[..., Any]) -> Layer:
-    """The module that a function of the user makes; the function gets the sizes by name.
+    """The layer whose module a function of the user makes; the function gets all sizes by name.
 
     Raises:
-        ConfigError: if it fails, or makes no module with parameters.
+        ConfigError: if the function fails, or if it makes no module with parameters.
     """
     try:
         module = make(**asdict(s), head_dimension=s.head_dimension, device=device)
@@ -91,7 +91,14 @@ def own(s: Shape, device: str, make: Callable[..., Any]) -> Layer:
 
 
 def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
-    """The seconds of each part of a step of the layer, and of each kind of kernels in each pass.
+    """The measurements of a layer: the seconds of each part of a step, and of each kind of kernels in each pass.
+
+    - `cap`: the seconds that the measurement of one part may take, about.
+
+    Returns:
+        The number of updated parameters, the seconds of each part, their statistics (`spread`), the seconds of each
+        kind of kernels by pass (`parts`), and the seconds that the host takes to launch the forward pass (0 on a
+        processor).
 
     Raises:
         ConfigError: if the layer fails, or if its output has another shape than its input.
@@ -99,7 +106,7 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
     calls = _parts(layer)
     try:
         timings = dict(zip(PARTS, timer.together(calls, cap), strict=True))
-        shares = {name: _shares(calls, place, timer.device) for place, name in enumerate(PARTS[:2])}
+        shares = {name: _shares(calls, position, timer.device) for position, name in enumerate(PARTS[:2])}
     except (RuntimeError, TypeError) as error:
         advice = f"its input is {tuple(layer.x.shape)}"
         raise ConfigError(f"the layer cannot be trained: {told_of(error)}", advice) from error
@@ -113,12 +120,15 @@ def anchored(layer: Layer, timer: Timer, cap: float) -> dict[str, Any]:
 
 
 def _parts(layer: Layer) -> tuple[Call, ...]:
-    """The calls of a step in their order; gradient buffers stay and are reset, as in estimates."""
-    left = dict[str, Any]()
+    """The calls of one step: forward pass, backward pass, optimizer.
+
+    Gradient buffers are kept and set to zero, as in estimates.
+    """
+    saved = dict[str, Any]()
     optimizer = torch.optim.AdamW(layer.parameters, lr=LEARNING_RATE, foreach=True)
 
     def forward() -> None:
-        left["y"] = y = layer.forward(layer.x)
+        saved["y"] = y = layer.forward(layer.x)
         if getattr(y, "shape", None) != layer.x.shape:
             output = tuple(y.shape) if hasattr(y, "shape") else type(y).__name__
             raise ConfigError(f"the layer makes {output} of {tuple(layer.x.shape)}", "return the output alone")
@@ -127,22 +137,28 @@ def _parts(layer: Layer) -> tuple[Call, ...]:
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
 
-    return forward, lambda: left["y"].backward(layer.dy), step
+    return forward, lambda: saved["y"].backward(layer.dy), step
 
 
-def _shares(calls: tuple[Call, ...], place: int, device: str) -> dict[str, float]:
-    """The share of a pass that products, fused attention and all else take, from the least time of each of its kernels."""
+def _shares(calls: tuple[Call, ...], position: int, device: str) -> dict[str, float]:
+    """The share of a pass that each kind of kernels takes: products, attention and rest.
+
+    Each kernel counts with its least time of several profiled steps.
+
+    - `calls`: the calls of one step, in their order.
+    - `position`: the position of the profiled pass in `calls`.
+    """
     least_times = dict[str, float]()
     for _ in range(PROFILED):
-        for call in calls[:place]:
+        for call in calls[:position]:
             call()
         with _profiler(device) as profiled:
-            calls[place]()
+            calls[position]()
             if device == "cuda":
                 torch.cuda.synchronize()
         for name, seconds in _kernels(profiled, device):
             least_times[name] = min(seconds, least_times.get(name, seconds))
-        for call in calls[place + 1 :]:
+        for call in calls[position + 1 :]:
             call()
     times = dict.fromkeys(("rest", *NAMED), 0.0)
     for name, seconds in least_times.items():
@@ -151,7 +167,10 @@ def _shares(calls: tuple[Call, ...], place: int, device: str) -> dict[str, float
 
 
 def _kernels(profiled: Any, device: str) -> Iterator[tuple[str, float]]:
-    """The kernels of a pass with their times; a GPU's own, because torch's operators have the same times once more."""
+    """The name and the time of each kernel of a pass.
+
+    On a GPU, only the kernels of the GPU count, because torch's operators have the same times again.
+    """
     for event in profiled.key_averages():
         if device != "cuda":
             yield event.key, event.self_cpu_time_total
@@ -160,14 +179,14 @@ def _kernels(profiled: Any, device: str) -> Iterator[tuple[str, float]]:
 
 
 def _profiler(device: str) -> Any:
-    """Torch's profiler; on a processor the one that counts only its operators, because the other one prints lines."""
+    """Torch's profiler for a device. On a processor, the older one, because the newer one prints lines."""
     if device == "cuda":
         return torch.profiler.profile(acc_events=True)
     return importlib.import_module("torch.autograd.profiler_legacy").profile()
 
 
 def kind_of(name: str) -> str:
-    """Whether a kernel with this name is a product, an attention, or something else."""
+    """The kind of a kernel with this name: products, attention or rest."""
     kinds = (kind for kind, words in NAMED.items() if any(word in name.lower() for word in words))
     return next(kinds, "rest")
 
@@ -175,24 +194,27 @@ def kind_of(name: str) -> str:
 def rows_of(
     fresh: Result, tables: Tables, named: str | None, dtype: str, rate: float, told: tuple[str, str]
 ) -> tuple[str, dict[str, Any]]:
-    """The device's row of accelerators; and for a processor that no table has, its rows by table, from two kernels.
+    """The name of the device's row of accelerators, and new rows by table and name.
 
-    `rate` are the flop/s of the layer's own products, which are no faster than the peak. `told` are the command and the
-    version, for the sources of rows.
+    New rows are made only for a processor that no table has, from the times of two kernels; else there are none.
+
+    - `named`: the row that the user names, if any.
+    - `rate`: the flop/s of the layer's own products; the peak is at least as high.
+    - `told`: the command and the version, for the sources of rows.
 
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU without a row.
     """
     if fresh["device"]["kind"] != "cpu" or named is not None or tables.has(ACCELERATORS, processor_name(fresh)):
         return machine_of(fresh, tables, named, known_ones=True).name, {}
-    copied = CACHES_OF_A_COPY * fresh["device"]["l2_bytes"] // 4096
-    product, copy = dict.fromkeys("mnk", SIDE), {"rows": copied, "columns": 1024}
+    copied_rows = CACHES_OF_A_COPY * fresh["device"]["l2_bytes"] // 4096
+    product, copy = dict.fromkeys("mnk", SIDE), {"rows": copied_rows, "columns": 1024}
     Runner(fresh, timer_of(fresh)).run([spec("gemm", dtype, **product), spec("copy", "float32", **copy)])
     machine = machine_of(fresh, tables)
     machine = replace(machine, peaks={name: max(peak, rate) for name, peak in machine.peaks.items()})
     own_row = rows.accelerator_row(Calibration(machine), fresh, rows.source_of(fresh, *told))
-    about: dict[str, Any] = {"aliases": [], "sources": [], "unverified": [*NO_RAMPS]}
-    kernels = {"extends": rows.ANY_ACCELERATOR, **PROCESSOR, **NO_RAMPS, **about}
+    origin: dict[str, Any] = {"aliases": [], "sources": [], "unverified": [*NO_RAMPS]}
+    kernels = {"extends": rows.ANY_ACCELERATOR, **PROCESSOR, **NO_RAMPS, **origin}
     return machine.name, {ACCELERATORS: {machine.name: own_row}, rows.KERNELS: {machine.name: kernels}}
 
 
@@ -205,7 +227,10 @@ def content_of(
 ) -> dict[str, Any]:
     """The content of an anchor's file.
 
-    `settings` are the parameters of an estimate of this layer, and `device` is what `rows_of` gives.
+    - `measurements`: the result of `anchored`.
+    - `settings`: the parameters of an estimate of this layer.
+    - `device`: the result of `rows_of`.
+    - `module`: the name of the measured module.
     """
     return {
         "schema": SCHEMA,

@@ -54,7 +54,11 @@ class Request:
 
 
 def measured(request: Request, tell: Told = lambda done, of, what: None) -> Result:
-    """Measures, and writes the file after every few kernels, so that an interrupted run leaves what it has measured.
+    """The result of a request: all its kernels are measured.
+
+    The file is written after every few kernels, so that an interrupted run leaves what it has measured.
+
+    - `tell`: gets the number of kernels that are done, the number of all, and the name of the newest.
 
     Raises:
         ConfigError: for what this machine cannot do; FileError: for a file that exists, or one of another machine.
@@ -81,10 +85,10 @@ def measured(request: Request, tell: Told = lambda done, of, what: None) -> Resu
 
 
 def prepared(device: str, threads: int, version: str, budget: float | None = None, command: str = "") -> Result:
-    """This machine as a result without records; torch is limited to this number of threads.
+    """A result without records for this machine; torch is set to this number of threads.
 
-    The commands use one thread on a CPU unless the user asks for more, because several wait for one another on a busy
-    machine.
+    The commands use one thread on a CPU unless the user asks for more, because several threads wait for one another on
+    a busy machine.
     """
     refuse_crowded(threads, device)
     torch.set_num_threads(threads)
@@ -109,7 +113,12 @@ def refuse_crowded(threads: int, device: str) -> None:
 
 @dataclass
 class _Saver:
-    """Writes the file now and then, and reports the progress of a run."""
+    """Writes the file every few seconds, and reports the progress of a run.
+
+    Attributes:
+        total: the number of all kernels of the run.
+        last: when the file was last written.
+    """
 
     path: Path
     total: int
@@ -125,27 +134,29 @@ class _Saver:
 
 
 def _begun(request: Request, fresh: Result) -> Result:
-    """A result without records, or the result to resume."""
+    """The result to add records to: `fresh`, or the one in the file if the run is resumed."""
     if not request.output.exists():
         return fresh
     if not request.resume:
         advice = "choose another -o, or add what it lacks with --resume"
         raise FileError("exists and is not overwritten", advice, str(request.output))
-    before = read_result(request.output)
-    refuse_other_machine(before, fresh, str(request.output))
+    resumed = read_result(request.output)
+    refuse_other_machine(resumed, fresh, str(request.output))
     defaults = {"wall_s": 0.0, "skipped": [], "sentinels": []}
-    return {**defaults, **before, "budget_s": fresh["budget_s"]}
+    return {**defaults, **resumed, "budget_s": fresh["budget_s"]}
 
 
 def _wanted(request: Request, device: str, dtype: str, result: Result) -> list[KernelSpec]:
+    """The kernels that the request asks for: its own list, or a suite; the full suite has products in fp8, too."""
     if request.kernels is not None:
         return list(request.kernels(dtype))
     chosen = request.suite or SUITE[device]
-    made = suites.suite(chosen, device, dtype, result["device"].get("mem_bytes") or 0)
-    return [*made, *suites.fp8()] if chosen == "full" and has_fp8(device) else made
+    kernels = suites.suite(chosen, device, dtype, result["device"].get("mem_bytes") or 0)
+    return [*kernels, *suites.fp8()] if chosen == "full" and has_fp8(device) else kernels
 
 
 def _add_collectives(ranks: int, device: str, result: Result, save: _Saver) -> None:
+    """Measures collectives between processes, and adds their records or the reasons why there are none."""
     specs = list(suites.collectives(ranks, device))
     save.total += len(specs)
     impl = f"torch.distributed, {'nccl' if device == 'cuda' else 'gloo'}"

@@ -68,9 +68,13 @@ def calibrated(
     tell: Told = lambda _: None,
     collective_time: CollectiveTime | None = None,
 ) -> Calibration:
-    """Fits what the records determine.
+    """The calibration of a machine: each family's coefficients, as far as its records determine them.
 
     A family with fewer than eight clean records keeps the defaults, and this is reported.
+
+    - `defaults`: the coefficients of the row that the machine used until now.
+    - `tell`: gets a line about each family before its fit.
+    - `collective_time`: amped's formula for collectives; without it, no links are fitted.
     """
     calibration = Calibration(machine, defaults=dict(defaults))
     if machine.is_processor:
@@ -87,7 +91,7 @@ def calibrated(
 
 
 def _link(calibration: Calibration, result: Result, collective_time: CollectiveTime | None) -> None:
-    """Adds the links from collectives, if there are enough of these."""
+    """Adds the links that are fitted to collectives, or the reason if there are too few collectives."""
     network = linked(result, collective_time) if collective_time is not None else None
     if isinstance(network, str):
         calibration.refused["collectives"] = network
@@ -99,7 +103,7 @@ def _link(calibration: Calibration, result: Result, collective_time: CollectiveT
 
 
 def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
-    """The families in the order of their fits: later ones use the coefficients of earlier ones."""
+    """The name and the bounds of each family, in the order of the fits: later ones use coefficients of earlier ones."""
     processor, limits = machine.is_processor, shipped_json("kernels", "fit_bounds.json")
     formats = dict.fromkeys(r["dtype"] for r in result["records"] if r["kernel"] in ("gemm", "fp8_gemm"))
     others = limits["products"] | limits["products of a processor" if processor else "tiles"]
@@ -109,18 +113,20 @@ def _families(result: Result, machine: Machine) -> list[tuple[str, Bounds]]:
 
 
 def _vector(result: Result, machine: Machine) -> Bounds:
-    """What limits a processor's kernels besides memory: its units, elementary functions, and random numbers if used.
+    """Bounds for what limits a processor's kernels besides memory.
+
+    The vector rate is always among them; the time of an elementary function or of a random number only if a record uses it.
 
     Source of the bounds: 100 cycles at 1 GHz for an elementary function, 1000 for a random number.
     """
     work = [work_of(r, "cpu") for r in result["records"] if r["kernel"] in FAMILIES]
-    drawing: Bounds = {"random_number_time": (0.0, 1e-6)} if any(w.drawn for w in work) else {}
-    functions: Bounds = {"elementary_function_time": (0.0, 1e-7)} if any(w.functions for w in work) else {}
-    return {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate), **functions, **drawing}
+    of_random_numbers: Bounds = {"random_number_time": (0.0, 1e-6)} if any(w.drawn for w in work) else {}
+    of_functions: Bounds = {"elementary_function_time": (0.0, 1e-7)} if any(w.functions for w in work) else {}
+    return {"vector_flop_rate": (0.001 * machine.vector_rate, machine.vector_rate), **of_functions, **of_random_numbers}
 
 
 def _launches(calibration: Calibration, result: Result) -> None:
-    """Adds the overheads of a call in a graph and of an eager call; on a processor both are equal."""
+    """Adds the overhead of an eager call, and that of a call in a graph; without graphs (on a processor) both are equal."""
     statistic = result["settings"]["statistic"]
     times = {r["params"]["mode"]: measured_time(r, statistic) for r in result["records"] if r["kernel"] == "launch"}
     if "eager" in times:
@@ -129,32 +135,39 @@ def _launches(calibration: Calibration, result: Result) -> None:
 
 
 def _undisturbed(clean: Sequence[Record], result: Result) -> list[Record]:
-    """For each family, the records on a quiet machine if these are enough; else all, converted to a quiet machine."""
-    kept: list[Record] = []
+    """The records of each family that were measured on a quiet machine.
+
+    If these are too few for a fit, all records of the family, converted to a quiet machine.
+    """
+    chosen: list[Record] = []
     for family in grouped([r for r in clean if r["kernel"] in FAMILIES], family_of).values():
         quiet = [r for r in family if "throttled" not in r.get("flags", ())]
-        enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(family))
-        kept += quiet if enough else [_normalized(r, result) for r in family]
-    return kept
+        is_enough = len(quiet) >= max(FEWEST_RECORDS, QUIET_SHARE * len(family))
+        chosen += quiet if is_enough else [_normalized(r, result) for r in family]
+    return chosen
 
 
 def _normalized(record: Record, result: Result) -> Record:
-    """A product or attention whose sentinel product was slow, converted to the sentinel's usual speed.
+    """A record whose times are converted to the usual speed of the sentinel product.
 
-    Clocks and neighbors slow down arithmetic; the time for bytes that the sentinel's product does not move is not
-    changed.
+    Only slowed products and attention are converted: clocks and neighbors slow down arithmetic. The time for bytes that
+    the sentinel product does not move is not changed.
     """
-    computes = FAMILIES[record["kernel"]].kind in COMPUTING
-    if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not computes:
+    is_computing = FAMILIES[record["kernel"]].kind in COMPUTING
+    if "throttled" not in record.get("flags", ()) or "gemm_tflops_beside" not in record or not is_computing:
         return record
-    beyond = max(0.0, record["bytes"] - sentinel("cpu")[0].bytes) if result["device"]["kind"] == "cpu" else 0.0
-    streams = beyond / (1e9 * max((s["copy_gbs"] for s in result["sentinels"]), default=np.inf))
-    moving = min(1.0, streams / measured_time(record, result["settings"]["statistic"]))
-    ratio = moving + (1 - moving) * record["gemm_tflops_beside"] / usual_rate(result)
+    streamed_bytes = max(0.0, record["bytes"] - sentinel("cpu")[0].bytes) if result["device"]["kind"] == "cpu" else 0.0
+    stream_time = streamed_bytes / (1e9 * max((s["copy_gbs"] for s in result["sentinels"]), default=np.inf))
+    streaming_share = min(1.0, stream_time / measured_time(record, result["settings"]["statistic"]))
+    ratio = streaming_share + (1 - streaming_share) * record["gemm_tflops_beside"] / usual_rate(result)
     return {**record, "time_s": {name: v * ratio if name != "n" else v for name, v in record["time_s"].items()}}
 
 
 def _fit(calibration: Calibration, name: str, groups: Sequence[Samples], bounds: Bounds, result: Result) -> None:
+    """Fits one family's coefficients within bounds, and adds values, errors and layouts to the calibration.
+
+    A family with too few records is added to `refused`; coefficients that have values already are not fitted again.
+    """
     count = sum(map(len, groups))
     if count < FEWEST_RECORDS:
         if count:
@@ -178,7 +191,12 @@ def _fit(calibration: Calibration, name: str, groups: Sequence[Samples], bounds:
 
 
 def layouts(records: Sequence[Record], errors: Array) -> dict[str, float]:
-    """The ratio of measured to predicted time for each layout, relative to that of TN; empty without TN."""
+    """The ratio of measured to predicted time of each layout of products, relative to that of TN; empty without TN.
+
+    Args:
+        records: records of products.
+        errors: the error of each record: predicted over measured time, minus one.
+    """
     names = [str(r["params"]["layout"]) for r in records]
     means = {name: -np.mean(np.log1p(errors[np.array(names) == name])) for name in dict.fromkeys(names)}
     return {name: float(np.exp(mean - means["TN"])) for name, mean in means.items()} if "TN" in means else {}

@@ -22,7 +22,7 @@ BACKENDS = {"flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cud
 
 
 class Maker:
-    """Makes tensors on a device, always equal ones."""
+    """Makes the tensors of kernels on a device; the same seed makes them equal in each run."""
 
     def __init__(self, device: str, dtype: str) -> None:
         self.device, self.dtype = device, getattr(torch, "bfloat16" if dtype.startswith("float8") else dtype)
@@ -33,19 +33,22 @@ class Maker:
         return self.empty(*shape).normal_(0.0, SCALE, generator=self.generator).requires_grad_(grad)
 
     def matrix(self, p: Any, grad: bool = False) -> Any:
-        """Normal deviates in rows and columns."""
+        """Normal deviates in a matrix of the sizes `rows` and `columns` of `p`."""
         return self.normal(p["rows"], p["columns"], grad=grad)
 
     def empty(self, *shape: int, dtype: Any = None) -> Any:
-        """An empty tensor for a result."""
+        """A tensor for a result, whose entries are not set."""
         return torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
 
     def whole(self, below: int, *shape: int) -> Any:
-        """Whole numbers with a uniform distribution."""
+        """Uniformly distributed whole numbers from 0 to `below` - 1."""
         return torch.randint(0, below, shape, device=self.device, generator=self.generator)
 
     def one_pass(self, function: Callable[..., Any], inputs: tuple[Any, ...], name: str, backward: bool) -> Made:
-        """A function forward, or only its gradients by autograd, of those inputs that have one."""
+        """The call of a function's forward pass, or of its backward pass alone, and the name of its implementation.
+
+        The backward pass is that of autograd, for the inputs that need gradients.
+        """
         if not backward:
             return torch.no_grad()(lambda: function(*inputs)), name
         y, leaves = function(*inputs), [tensor for tensor in inputs if tensor.requires_grad]
@@ -54,11 +57,12 @@ class Maker:
 
 
 def built(spec: KernelSpec, device: str) -> Made:
-    """One call of a kernel, and the name of its implementation."""
+    """The call of a kernel, and the name of its implementation."""
     return BUILDERS[spec.kernel](Maker(device, spec.dtype), spec.params)
 
 
 def _launch(make: Maker, p: Any) -> Made:
+    """An addition of one entry: its time is the overhead of a call."""
     one, two = make.normal(1), make.normal(1)
     return (lambda: torch.add(one, two, out=one)), f"torch.add of one entry, {p['mode']}"
 
@@ -66,17 +70,26 @@ def _launch(make: Maker, p: Any) -> Made:
 def _streamed(
     call: Callable[..., Any], name: str, inputs: int = 1, dtype: Any = None
 ) -> Callable[[Maker, Any], Made]:  # fmt: skip
-    """A function of a result and of some matrices, which does not allocate the result."""
+    """A builder of a kernel that writes its result into a matrix made beforehand.
+
+    - `call`: a function of the result and of the input matrices.
+    - `inputs`: the number of input matrices.
+    - `dtype`: the format of the result, if it is another one.
+    """
 
     def build(make: Maker, p: Any) -> Made:
-        given = [make.matrix(p) for _ in range(inputs)]
-        return partial(call, make.empty(p["rows"], p["columns"], dtype=dtype), *given), name
+        matrices = [make.matrix(p) for _ in range(inputs)]
+        return partial(call, make.empty(p["rows"], p["columns"], dtype=dtype), *matrices), name
 
     return build
 
 
 def _gemm(make: Maker, p: Any) -> Made:
-    """In TN, a weight is stored as n × k; in NN, both in rows; in NT, a left operand as k × m (weight gradients)."""
+    """The product of an m × k and a k × n matrix; `layout` tells how they are stored.
+
+    TN stores the right one as n × k (a weight), NN stores both row by row, NT stores the left one as k × m (a gradient
+    of a weight).
+    """
     m, n, k, layout = p["m"], p["n"], p["k"], p["layout"]
     if p["batch"] > 1:
         return _batched(make, p)
@@ -93,21 +106,23 @@ def _batched(make: Maker, p: Any) -> Made:
 
 
 def _grouped(make: Maker, p: Any) -> Made:
-    """Products of experts with consecutive rows; uneven: from half of m to one and a half of m.
+    """The products of experts with consecutive rows; if `uneven`, an expert has from half of m to one and a half of m rows.
 
     Raises:
-        NotImplementedError: on a GPU, where torch has no kernel for them in this format: launched one by one, they
-            would take the host's time, which is not that of the products.
+        NotImplementedError: on a GPU, if torch has no grouped kernel in this format: products launched one by one would
+            take the host's time.
     """
-    count, m = p["batch"], p["m"]
-    steps = [m + (round(m * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)]
-    takes_groups = hasattr(torch, "_grouped_mm") and make.dtype == torch.bfloat16
-    if make.device == "cuda" and not takes_groups:
+    count, mean_rows = p["batch"], p["m"]
+    group_rows = [
+        mean_rows + (round(mean_rows * (i / max(count - 1, 1) - 0.5)) if p["uneven"] else 0) for i in range(count)
+    ]
+    has_grouped_kernel = hasattr(torch, "_grouped_mm") and make.dtype == torch.bfloat16
+    if make.device == "cuda" and not has_grouped_kernel:
         raise NotImplementedError(f"torch {torch.__version__} has no grouped product of {make.dtype}")
-    inputs, weights = make.normal(sum(steps), p["k"]), make.normal(count, p["k"], p["n"])
+    inputs, weights = make.normal(sum(group_rows), p["k"]), make.normal(count, p["k"], p["n"])
     if make.device == "cuda":
-        return grouped_call(inputs, weights, steps), "torch._grouped_mm"
-    mm, parts, out = torch.mm, inputs.split(steps), make.empty(sum(steps), p["n"]).split(steps)
+        return grouped_call(inputs, weights, group_rows), "torch._grouped_mm"
+    mm, parts, out = torch.mm, inputs.split(group_rows), make.empty(sum(group_rows), p["n"]).split(group_rows)
 
     def call() -> None:
         for i in range(count):
@@ -137,28 +152,28 @@ def _fp8_gemm(make: Maker, p: Any) -> Made:
 def _attention(make: Maker, p: Any) -> Made:
     """One call of scaled_dot_product_attention, or of its backward pass only."""
     backward = p["direction"] == "backward"
-    heads, few = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
-    query = make.normal(*heads, p["queries"], p["head_dimension"], grad=backward)
-    key, value = (make.normal(*few, p["keys"], p["head_dimension"], grad=backward) for _ in range(2))
+    query_sizes, key_sizes = (p["batch"], p["heads"]), (p["batch"], p["key_value_heads"])
+    query = make.normal(*query_sizes, p["queries"], p["head_dimension"], grad=backward)
+    key, value = (make.normal(*key_sizes, p["keys"], p["head_dimension"], grad=backward) for _ in range(2))
 
     def forward(query: Any, key: Any, value: Any) -> Any:
         with _backend(p["backend"]):
             return F.scaled_dot_product_attention(
-                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), enable_gqa=heads != few
+                query, key, value, dropout_p=p["dropout"], is_causal=masked(p), enable_gqa=query_sizes != key_sizes
             )
 
     return make.one_pass(forward, (query, key, value), f"F.scaled_dot_product_attention, {p['backend']}", backward)
 
 
 def _backend(name: str) -> Any:
-    """A context in which one backend is used, or torch's own choice if none is named."""
+    """A context in which torch uses the named backend; for "default", torch chooses."""
     if name == "default":
         return nullcontext()
     return torch.nn.attention.sdpa_kernel(getattr(torch.nn.attention.SDPBackend, BACKENDS[name]))
 
 
 def _rowwise(function: Callable[[Any, Any], Any], name: str, backward: bool = False) -> Callable[[Maker, Any], Made]:
-    """A function of x and of a vector as wide, forward or only by autograd; weights that it has get gradients, too."""
+    """A builder of a function of a matrix and of a vector as wide as its rows, for one of its passes."""
 
     def build(make: Maker, p: Any) -> Made:
         x, vector = make.matrix(p, grad=backward), make.normal(p["columns"], grad=backward)
@@ -183,9 +198,9 @@ def _cross_entropy(make: Maker, p: Any, backward: bool = False) -> Made:
 def _adamw(make: Maker, p: Any) -> Made:
     weights = make.normal(p["parameters"], grad=True)
     weights.grad = make.normal(p["parameters"])
-    way = p["implementation"]
-    optimizer = torch.optim.AdamW([weights], foreach=way == "foreach", fused=way == "fused")
-    return optimizer.step, f"torch.optim.AdamW, {way}"
+    implementation = p["implementation"]
+    optimizer = torch.optim.AdamW([weights], foreach=implementation == "foreach", fused=implementation == "fused")
+    return optimizer.step, f"torch.optim.AdamW, {implementation}"
 
 
 def _gelu(x: Any) -> Any:

@@ -33,7 +33,7 @@ Stopwatch = Callable[[Call], float]
 
 
 def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[KernelSpec, Timing | str]]:
-    """The time of each collective on the first process, or why there is no time.
+    """Each collective with its time on the first process, or with the reason why there is no time.
 
     Raises:
         ConfigError: if there are fewer GPUs than ranks, or no torch.distributed.
@@ -63,16 +63,19 @@ def timings(specs: list[KernelSpec], ranks: int, device: str) -> Iterator[tuple[
 
 
 def _taken(results: Any, processes: list[Any]) -> tuple[Timing | str, str]:
-    """What the first process found, and why the processes are lost if they are: then no other size needs to wait."""
-    until, last = time.monotonic() + MOST_WAIT, False
+    """The next result of the first process, and the reason why the processes are lost, or an empty text.
+
+    If the processes are lost, no other collective needs to wait for them.
+    """
+    deadline, is_ending = time.monotonic() + MOST_WAIT, False
     while True:
         try:
             return results.get(timeout=LOOK_EVERY), ""
         except queue.Empty:
             ended = [p.exitcode for p in processes if p.exitcode]
-            if ended and not last:
-                until, last = min(until, time.monotonic() + LAST_WORDS), True
-            if time.monotonic() > until:
+            if ended and not is_ending:
+                deadline, is_ending = min(deadline, time.monotonic() + LAST_WORDS), True
+            if time.monotonic() > deadline:
                 reason = f"a process ended with {ended[0]}" if ended else f"not done within {MOST_WAIT:.0f} s"
                 return reason, reason
 
@@ -84,6 +87,7 @@ def _free_port() -> int:
 
 
 def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpec], results: Any) -> None:
+    """Runs in each process: calls all collectives. The first process puts the times, or the errors, into `results`."""
     torch.set_num_threads(1)
     backend = "nccl" if device == "cuda" else "gloo"
     if device == "cuda":
@@ -108,9 +112,10 @@ def _worker(rank: int, ranks: int, port: int, device: str, specs: list[KernelSpe
 
 
 def _timed(kernel: KernelSpec, rank: int, device: str) -> Timing:
+    """The time of a collective on this process."""
 
     def first_one_s(number: int) -> int:
-        """A number as the first process has it."""
+        """The number that the first process has."""
         shared = torch.tensor([number], device=device)
         torch.distributed.broadcast(shared, 0)
         return int(shared.item())
@@ -133,20 +138,21 @@ def counted_together(
         trips: how often the payload crosses a link in a call.
     """
     call()
-    before, spent = None, 0.0
+    previous_mean, spent = None, 0.0
     while True:
         times = [lapse(call) for _ in range(WARM)]
         mean = statistics.fmean(times)
         spent += sum(times)
-        settled = before is not None and abs(mean - before) <= WARM_AGREEMENT * before
-        if first_one_s(settled or spent > warm_time):
+        is_settled = previous_mean is not None and abs(mean - previous_mean) <= WARM_AGREEMENT * previous_mean
+        if first_one_s(is_settled or spent > warm_time):
             break
-        before = mean
-    number = first_one_s(repeated(mean, RECORD_TIME))
-    return Timing.of([lapse(call) / trips for _ in range(number)])
+        previous_mean = mean
+    number_of_calls = first_one_s(repeated(mean, RECORD_TIME))
+    return Timing.of([lapse(call) / trips for _ in range(number_of_calls)])
 
 
 def _host_lapse(call: Call) -> float:
+    """The seconds of one call by the host's clock; all processes start together."""
     torch.distributed.barrier()
     start = time.perf_counter()
     call()
@@ -154,7 +160,7 @@ def _host_lapse(call: Call) -> float:
 
 
 def _gpu_lapse(call: Call) -> float:
-    """The mean of a row of calls: all processes launch their rows while their GPUs sleep, and start almost together."""
+    """The mean seconds of several calls in a row: all processes launch them while their GPUs sleep, and start together."""
     cuda = torch.cuda
     start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
     torch.distributed.barrier()
@@ -169,11 +175,11 @@ def _gpu_lapse(call: Call) -> float:
 
 
 def _call(kernel: KernelSpec, rank: int, device: str) -> Call:
-    """A function for one call; `bytes` is the whole payload, as amped's own collectives count it."""
+    """A function that calls a collective once. `bytes` is the whole payload, as in amped's own collectives."""
     dist, ranks = torch.distributed, kernel.params["ranks"]
     whole = torch.ones(max(ranks, kernel.params["bytes"] // 4 // ranks * ranks), device=device)
     part = torch.ones(len(whole) // ranks, device=device)
-    into = torch.empty_like(whole)
+    gathered = torch.empty_like(whole)
 
     def send_receive() -> None:
         """Sends there and back: the sender alone does not know when the data has arrived."""
@@ -185,9 +191,9 @@ def _call(kernel: KernelSpec, rank: int, device: str) -> Call:
 
     return {
         "all_reduce": lambda: dist.all_reduce(whole),
-        "all_gather": lambda: dist.all_gather_into_tensor(into, part),
+        "all_gather": lambda: dist.all_gather_into_tensor(gathered, part),
         "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
-        "all_to_all": lambda: dist.all_to_all_single(into, whole),
+        "all_to_all": lambda: dist.all_to_all_single(gathered, whole),
         "broadcast": lambda: dist.broadcast(whole, 0),
         "send_receive": send_receive,
     }[kernel.kernel]

@@ -31,7 +31,7 @@ USUAL_CACHE = 64 << 20
 
 @dataclass
 class Launches:
-    """The seconds that the host needs for one call, as they were last seen."""
+    """The seconds that the host needs to launch a call, by what was seen so far."""
 
     seconds: float = FIRST_LAUNCH
 
@@ -45,7 +45,7 @@ class Launches:
         return min(LONGEST_SLEEP, SLEEP_MARGIN * self.seconds * calls)
 
     def saw(self, seconds: float) -> None:
-        """Notes the time of a call; a single slow one is forgotten by and by."""
+        """Takes in the launch time of the newest call; the effect of a single slow one is halved with each later call."""
         self.seconds = max(seconds, self.seconds / 2)
 
 
@@ -75,25 +75,32 @@ class CudaTimer:
     def measure(
         self, call: Call, cap: float = RECORD_TIME, cold: bool = True, capturable: bool = False
     ) -> Timing:  # fmt: skip
-        """Warms up, then puts an event on each side of every call.
+        """The times of a call, after a warm-up, from an event before and an event after each call.
 
-        The shortest kernels run as a graph of twenty if the caller says that CUDA can capture them. Calls of autograd
-        cannot be captured if their forward pass ran on another stream, and neither can optimizers whose step is a number
-        of the host.
+        The shortest kernels run as a graph of twenty calls if they are `capturable`. Calls of autograd cannot be
+        captured if their forward pass ran on another stream, and neither can optimizers whose step is a number of the
+        host.
+
+        - `cap`: the seconds that the measurement may take, about.
+        - `cold`: whether the cache is flushed before each call.
+        - `capturable`: whether CUDA can capture the call in a graph.
         """
-        launches, count, warming = Launches(), 1, min(WARM_TIME, cap)
-        estimate = self._warmed(call, cold, launches, warming)
+        launches, calls_per_lapse, warm_time = Launches(), 1, min(WARM_TIME, cap)
+        estimate = self._warmed(call, cold, launches, warm_time)
         graph = self._captured(call) if capturable and not cold and estimate < SHORTEST else None
         if graph is not None:
-            call, count, launches = graph.replay, CAPTURED, Launches()
-            estimate = self._warmed(call, cold, launches, warming)
-        calls, lapses = repeated(estimate, cap), list[Lapse]()
-        while sum(lapse.covered for lapse in lapses) < calls and len(lapses) < 2 * calls:
-            lapses += self._row([call] * min(calls, launches.in_a_row), cold, launches)
-        return _timing(lapses, count)
+            call, calls_per_lapse, launches = graph.replay, CAPTURED, Launches()
+            estimate = self._warmed(call, cold, launches, warm_time)
+        number_of_lapses, lapses = repeated(estimate, cap), list[Lapse]()
+        while sum(lapse.covered for lapse in lapses) < number_of_lapses and len(lapses) < 2 * number_of_lapses:
+            lapses += self._row([call] * min(number_of_lapses, launches.in_a_row), cold, launches)
+        return _timing(lapses, calls_per_lapse)
 
     def together(self, calls: Sequence[Call], cap: float = RECORD_TIME) -> list[Timing]:
-        """Times calls in turns: the GPU sleeps before each one, for as long as the host needs to launch that one."""
+        """The times of several calls, made in turns.
+
+        Before each call the GPU sleeps until the host has launched the call.
+        """
         launches_of = [Launches() for _ in calls]
         turns: list[list[Lapse]] = []
         began = self.wall()
@@ -108,9 +115,9 @@ class CudaTimer:
         return [_timing(lapses, 1) for lapses in zip(*turns, strict=True)]
 
     def dispatched(self, call: Call, in_a_row: int = MOST) -> Timing:
-        """The seconds that the host takes to launch a call: several in a row, as fast as possible.
+        """The seconds that the host takes to launch a call, measured by several launches as fast as possible.
 
-        They must be fewer launches than the stream takes, or the host waits for the GPU.
+        `in_a_row` must be less than the stream takes, or the host waits for the GPU.
         """
         times = []
         for _ in range(FEWEST + 1):
@@ -123,9 +130,10 @@ class CudaTimer:
         return Timing.of(times[1:])
 
     def _time_of_events(self) -> float:
-        """The seconds that a pair of events adds to the kernel between them: its time alone less that in a graph of many.
+        """The seconds that a pair of events adds to the time of the kernel between them.
 
-        On an H200 it is 2.2 µs, by which small kernels would seem slower than they are in a row of others.
+        It is the time of a tiny kernel alone, less its time in a graph of many. On an H200 it is 2.2 µs; with it, small
+        kernels would seem slower than they are in a row of others.
         """
         tiny = self.torch.empty(1, dtype=self.torch.float32, device="cuda").zero_
         alone, in_graph = (
@@ -134,22 +142,23 @@ class CudaTimer:
         return max(0.0, alone - in_graph)
 
     def _warmed(self, call: Call, cold: bool, launches: Launches, limit: float) -> float:
-        """Calls once, because that loads code; then until two means of five agree, or for `limit` seconds.
+        """The mean seconds of a call after a warm-up.
 
-        The result is the last mean.
+        The first call loads code and does not count. Then five calls are timed until two means agree, or for `limit`
+        seconds.
         """
         call()
         self.torch.cuda.synchronize()
-        before, began = None, self.wall()
+        previous_mean, began = None, self.wall()
         while True:
             mean = statistics.fmean(lapse.seconds for lapse in self._row([call] * WARM_CALLS, cold, launches))
-            settled = before is not None and abs(mean - before) <= WARM_AGREEMENT * before
-            if settled or self.wall() - began > limit:
+            is_settled = previous_mean is not None and abs(mean - previous_mean) <= WARM_AGREEMENT * previous_mean
+            if is_settled or self.wall() - began > limit:
                 return mean
-            before = mean
+            previous_mean = mean
 
     def _row(self, calls: Sequence[Call], cold: bool, launches: Launches) -> list[Lapse]:
-        """The times of calls that run in a row, as soon as the GPU has slept."""
+        """The times of calls that are launched while the GPU sleeps, and run one after another when it wakes."""
         cuda = self.torch.cuda
         pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in calls]
         woken, began = cuda.Event(), self.wall()
@@ -169,41 +178,43 @@ class CudaTimer:
         return [Lapse(seconds - self.events_time if seconds > 0 else seconds, covered) for seconds in lapses]
 
     def _captured(self, call: Call) -> Any:
-        """A graph of calls on a stream of its own; None if one was refused before.
+        """A graph of calls, captured on its own stream; None if CUDA refuses this capture or refused an earlier one.
 
-        After a refusal, torch leaves the capturing stream in use, and its allocator keeps asking the graph which streams
-        it captures. So the stream is restored, the graph is kept, and no other capture is tried.
+        After a refusal, torch leaves the capturing stream in use, and its allocator keeps asking the graph which
+        streams it captures. So the stream is restored, the graph is kept, and no other capture is tried.
         """
         if self.refused is not None:
             return None
         cuda = self.torch.cuda
-        before, side, graph = cuda.current_stream(), warmed_aside(cuda, call), cuda.CUDAGraph()
+        previous_stream, stream, graph = cuda.current_stream(), warmed_aside(cuda, call), cuda.CUDAGraph()
         try:
-            with cuda.graph(graph, stream=side):
+            with cuda.graph(graph, stream=stream):
                 for _ in range(CAPTURED):
                     call()
         except RuntimeError:
             self.refused = graph
             return None
         finally:
-            cuda.set_stream(before)
+            cuda.set_stream(previous_stream)
             cuda.synchronize()
         return graph
 
 
 def warmed_aside(cuda: Any, call: Call) -> Any:
-    """A stream of its own, on which a call ran before it is captured there, as libraries need."""
-    now, side = cuda.current_stream(), cuda.Stream()
-    side.wait_stream(now)
-    with cuda.stream(side):
+    """A new stream on which the call has run already, as libraries need before a capture."""
+    current, stream = cuda.current_stream(), cuda.Stream()
+    stream.wait_stream(current)
+    with cuda.stream(stream):
         for _ in range(WARM_CAPTURES):
             call()
-    now.wait_stream(side)
-    return side
+    current.wait_stream(stream)
+    return stream
 
 
-def _timing(lapses: Iterable[Lapse], count: int) -> Timing:
-    """The statistics of the calls that no launch was in; of all calls, and flagged, if there are no others.
+def _timing(lapses: Iterable[Lapse], calls_per_lapse: int) -> Timing:
+    """The statistics of calls whose launches were done before the GPU began; if there are none, of all calls, flagged.
+
+    - `count`: the number of calls between the two events of a lapse.
 
     Raises:
         RuntimeError: if no call has an end after its start.
@@ -212,4 +223,4 @@ def _timing(lapses: Iterable[Lapse], count: int) -> Timing:
     if not ordered:
         raise RuntimeError("the GPU's events are out of order: no call ended after its start")
     covered = [lapse for lapse in ordered if lapse.covered]
-    return Timing.of([lapse.seconds / count for lapse in covered or ordered], host_bound=not covered)
+    return Timing.of([lapse.seconds / calls_per_lapse for lapse in covered or ordered], host_bound=not covered)

@@ -26,25 +26,28 @@ TO_HEADS = {True: (0, 2, 1, 3), False: (2, 0, 1, 3)}
 
 
 def parameters(s: Shape, device: str) -> Parameters:
-    """One set of parameters for all rungs; norms start as the identity, biases at zero."""
+    """The parameters of a layer by name, such as `up_weight` and `up_bias`; every rung gets equal ones.
+
+    Norms start as the identity, biases at zero.
+    """
     random = torch.Generator(device=device).manual_seed(SEED)
-    like: dict[str, Any] = {"device": device, "dtype": getattr(torch, s.dtype)}
-    weights = {name: drawn(shape, random, like["dtype"]) for name, shape in s.shapes.items()}
-    weights |= {name: torch.ones(s.hidden, **like) for name in ("norm1", "norm2")}
-    made: dict[str, Any] = {}
+    options: dict[str, Any] = {"device": device, "dtype": getattr(torch, s.dtype)}
+    weights = {name: drawn(shape, random, options["dtype"]) for name, shape in s.shapes.items()}
+    weights |= {name: torch.ones(s.hidden, **options) for name in ("norm1", "norm2")}
+    parameters_by_name: dict[str, Any] = {}
     for name, weight in weights.items():
-        made[f"{name}_weight"] = weight
-        made |= {f"{name}_bias": torch.zeros(len(weight), **like)} if s.biased else {}
-    return {name: tensor.requires_grad_() for name, tensor in made.items()}
+        parameters_by_name[f"{name}_weight"] = weight
+        parameters_by_name |= {f"{name}_bias": torch.zeros(len(weight), **options)} if s.biased else {}
+    return {name: tensor.requires_grad_() for name, tensor in parameters_by_name.items()}
 
 
 def drawn(shape: tuple[int, ...], random: Any, dtype: Any) -> Any:
-    """A weight as it is before training."""
+    """A weight before training: normal deviates of a small scale."""
     return torch.empty(shape, device=random.device).normal_(0.0, DEVIATION, generator=random).to(dtype)
 
 
 def inputs(s: Shape, device: str) -> tuple[Any, Any]:
-    """The input, without a gradient, and the gradient of the output: normal deviates."""
+    """The input of a layer, which needs no gradient, and the gradient of its output: normal deviates of equal shape."""
     random = torch.Generator(device=device).manual_seed(SEED + 1)
     sides = (s.batch, s.seq) if s.batch_first else (s.seq, s.batch)
     shape, dtype = (*sides, s.hidden), getattr(torch, s.dtype)
@@ -53,17 +56,17 @@ def inputs(s: Shape, device: str) -> tuple[Any, Any]:
 
 
 def separated(weight: Any, heads: int) -> tuple[Any, ...]:
-    """The three weights that are interleaved in one."""
+    """The weights (or biases) of queries, keys and values, from one tensor that has them ordered by head."""
     return tuple(part.flatten(0, 1) for part in weight.unflatten(0, (heads, 3, -1)).unbind(1))
 
 
 def plain_linear(_: str, x: Any, weight: Any, bias: Any) -> Any:
-    """A product with a weight, in the format of its factors."""
+    """The product with a weight, in the format of its operands."""
     return functional.linear(x, weight, bias)
 
 
 def explicit_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
-    """Scores, softmax, dropout and weighted values; each is a kernel that writes all scores."""
+    """Scores, softmax, dropout and weighted values as separate kernels; each of them writes a tensor of all scores."""
     scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(s.head_dimension)
     if s.causal:
         mask = torch.ones(s.seq, s.seq, dtype=torch.bool, device=q.device).tril()
@@ -81,7 +84,12 @@ def fused_attention(q: Any, k: Any, v: Any, s: Shape) -> Any:
 def layer(
     x: Any, p: Parameters, s: Shape, attention: Attention, linear: Linear = plain_linear, one_product: bool = True
 ) -> Any:
-    """The whole layer; queries, keys and values come from one product, or from three with parts of one weight."""
+    """The output of the whole layer.
+
+    - `p`: the parameters by name.
+    - `linear`: computes the product with a weight from the product's name, its input, the weight and the bias.
+    - `one_product`: whether one product makes queries, keys and values; else three make them with parts of one weight.
+    """
 
     def product(name: str, x: Any) -> Any:
         return linear(name, x, p[f"{name}_weight"], p.get(f"{name}_bias"))
@@ -105,12 +113,15 @@ def layer(
 
 
 def _heads(x: Any, p: Parameters, s: Shape, linear: Linear, one_product: bool) -> tuple[Any, ...]:
-    """Queries, keys and values in the order of the input's axes, with one more for the heads before the last."""
+    """Queries, keys and values.
+
+    Their first two axes are those of the input; then come heads and the width of a head.
+    """
     weight, bias, sides = p["qkv_weight"], p.get("qkv_bias"), x.shape[:2]
     if not one_product:
         weights, biases = separated(weight, s.heads), separated(bias, s.heads)
-        made = (linear("qkv", x, w, b) for w, b in zip(weights, biases, strict=True))
-        return tuple(part.view(*sides, s.heads, s.head_dimension) for part in made)
+        products = (linear("qkv", x, w, b) for w, b in zip(weights, biases, strict=True))
+        return tuple(part.view(*sides, s.heads, s.head_dimension) for part in products)
     joined = linear("qkv", x, weight, bias)
     if s.kept_heads == s.heads:
         return tuple(joined.view(*sides, s.heads, 3, s.head_dimension).unbind(3))

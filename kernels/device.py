@@ -20,24 +20,25 @@ LANES = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
 
 
 def device_of(kind: str) -> Properties:
-    """The device with its full name, and the properties that its speed depends on."""
+    """The properties of the device of a kind ("cpu" or "cuda"): its name, and what its speed depends on."""
     return _gpu() if kind == "cuda" else _cpu()
 
 
 def _gpu() -> Properties:
-    p = torch.cuda.get_device_properties(torch.cuda.current_device())
+    """The properties of the current GPU."""
+    gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
-        "kind": "cuda", "name": p.name, "cc": f"{p.major}.{p.minor}", "sm": p.multi_processor_count,
-        "l2_bytes": getattr(p, "L2_cache_size", None), "mem_bytes": p.total_memory, "count": torch.cuda.device_count(),
-        **_nvidia_smi(getattr(p, "uuid", None)),
+        "kind": "cuda", "name": gpu.name, "cc": f"{gpu.major}.{gpu.minor}", "sm": gpu.multi_processor_count,
+        "l2_bytes": getattr(gpu, "L2_cache_size", None), "mem_bytes": gpu.total_memory, "count": torch.cuda.device_count(),
+        **_nvidia_smi(getattr(gpu, "uuid", None)),
     }  # fmt: skip
 
 
 def _nvidia_smi(uuid: object) -> Properties:
-    """Driver, power limit and clocks; they are only read, and the result is empty without the tool.
+    """The driver, power limit, clocks and temperature of a GPU, as far as nvidia-smi tells them; nothing is set.
 
-    The tool counts GPUs that the process may not see (CUDA_VISIBLE_DEVICES), so that the GPU is asked for by its UUID.
-    What the tool does not tell is left out.
+    Empty without nvidia-smi. The GPU is named by its UUID, because nvidia-smi also counts GPUs that the process may not
+    see (CUDA_VISIBLE_DEVICES).
     """
     names = ("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "temperature.gpu")
     which = f"GPU-{uuid}" if uuid is not None else "0"
@@ -54,7 +55,7 @@ def _nvidia_smi(uuid: object) -> Properties:
 
 
 def _number(written: str) -> float | None:
-    """A number, or None for what the tool does not know (`[N/A]`)."""
+    """The number in a text; None for a value that nvidia-smi does not know (`[N/A]`)."""
     try:
         return float(written)
     except ValueError:
@@ -73,6 +74,7 @@ def name_of(kind: str) -> str:
 
 
 def _cpu() -> Properties:
+    """The properties of the processor."""
     description = _read("/proc/cpuinfo")
     name = processor()
     flags = (_found(r"(?:flags|Features)\s*:\s*(.+)", description) or "").split()
@@ -87,7 +89,7 @@ def _cpu() -> Properties:
 
 
 def _largest_cache() -> int:
-    """The bytes of the largest cache of the first core."""
+    """The bytes of the largest cache of the first core; a default if the system does not tell them."""
     sizes = []
     for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")):
         written = _read(str(path)).strip()
@@ -97,6 +99,7 @@ def _largest_cache() -> int:
 
 
 def _memory() -> int:
+    """The bytes of the machine's memory; 0 if the system does not tell them."""
     total = _found(r"MemTotal:\s*(\d+) kB", _read("/proc/meminfo"))
     return int(total) * 1024 if total else 0
 
@@ -123,6 +126,7 @@ def software_of() -> Properties:
 
 
 def _version(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
     from importlib import metadata
 
     try:
@@ -139,5 +143,6 @@ def _read(path: str) -> str:
 
 
 def _found(pattern: str, text: str) -> str | None:
+    """The text of the pattern's first group where it matches; None if it does not match."""
     match = re.search(pattern, text)
     return match[1].strip() if match else None

@@ -16,7 +16,12 @@ LARGE, SMALL, SKINNY = {"cpu": 5e8, "cuda": 1e11}, {"cpu": 1e8, "cuda": 1e10}, 6
 
 @dataclass(frozen=True)
 class Stratum:
-    """The mean absolute errors of a group of records: in the fit, and held out."""
+    """The errors of a group of records.
+
+    Attributes:
+        train, held_out: the mean absolute error in the fit, and of each half by the fit to the other half.
+        bias: the mean signed error in the fit.
+    """
 
     family: str
     name: str
@@ -27,14 +32,14 @@ class Stratum:
 
 
 def strata(family: str, records: Sequence[Record], fit: Fitted, device: str) -> list[Stratum]:
-    """The errors of a family, of all its records and of each group."""
+    """The errors of a family: those of all its records, then those of each group."""
     names = [stratum_of(r, device) for r in records]
-    chosen = {name: np.array(names) == name for name in dict.fromkeys(names)}
-    chosen = {"all": np.ones(len(records), dtype=bool), **chosen}
+    masks = {name: np.array(names) == name for name in dict.fromkeys(names)}
+    masks = {"all": np.ones(len(records), dtype=bool), **masks}
     means = (np.abs(fit.errors), np.abs(fit.held_out), fit.errors)
     return [
         Stratum(family, name, int(mask.sum()), *(float(errors[mask].mean()) for errors in means))
-        for name, mask in chosen.items()
+        for name, mask in masks.items()
     ]
 
 

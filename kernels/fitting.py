@@ -47,7 +47,13 @@ class Fitted:
 
 
 def fitted(model: Model, times: Array, bounds: Bounds) -> Fitted:
-    """The coefficients within bounds that have the least mean absolute logarithm of predicted over measured times."""
+    """The fit with the least mean absolute logarithm of predicted over measured times.
+
+    Args:
+        model: gives the times of all records for sets of coefficients.
+        times: the measured times.
+        bounds: the least and the largest value of each coefficient.
+    """
     values = _evolved(model, times, bounds, np.ones(len(times), dtype=bool))
     held_out = np.empty(len(times))
     for left_out in halves(len(times)):
@@ -57,26 +63,27 @@ def fitted(model: Model, times: Array, bounds: Bounds) -> Fitted:
 
 
 def halves(count: int) -> Sequence[Mask]:
-    """Two halves of the records: the even ones and the odd ones."""
+    """The masks of two halves of the records: every second one, and the others."""
     even = np.arange(count) % 2 == 0
     return (even, ~even)
 
 
 def _errors(model: Model, values: Mapping[str, float], times: Array) -> Array:
-    """The errors of the times for one set of coefficients."""
-    made = model({name: np.full((1, 1), value) for name, value in values.items()})
-    errors: Array = (made / times - 1)[0]
+    """The error of each record with one set of coefficients: predicted over measured time, minus one."""
+    predicted = model({name: np.full((1, 1), value) for name, value in values.items()})
+    errors: Array = (predicted / times - 1)[0]
     return errors
 
 
-def _evolved(model: Model, times: Array, bounds: Bounds, seen: Mask) -> dict[str, float]:
+def _evolved(model: Model, times: Array, bounds: Bounds, mask: Mask) -> dict[str, float]:
+    """The best coefficients by differential evolution; only the records of the mask count."""
     optimize = from_extra("scipy.optimize", "fit", "a fit")
 
     def losses(members: Array) -> Array:
         values = _within(members.T, bounds)
         made = model({name: values[:, i : i + 1] for i, name in enumerate(bounds)})
-        off = np.abs(np.log(np.broadcast_to(made, (len(values), len(times))) / times))
-        mean: Array = np.mean(off[:, seen], axis=1)
+        deviations = np.abs(np.log(np.broadcast_to(made, (len(values), len(times))) / times))
+        mean: Array = np.mean(deviations[:, mask], axis=1)
         return mean
 
     optimum = optimize.differential_evolution(
@@ -88,7 +95,10 @@ def _evolved(model: Model, times: Array, bounds: Bounds, seen: Mask) -> dict[str
 
 
 def _within(members: Array, bounds: Bounds) -> Array:
-    """Coefficients for members between 0 and 1: linear within near bounds, else logarithmic, or cubic from zero."""
+    """The coefficients of members of a population, whose values between 0 and 1 are mapped to the bounds.
+
+    The scale is linear if the bounds are near to each other, cubic if they start at zero, else logarithmic.
+    """
     low, high = (np.array([b[i] for b in bounds.values()]) for i in (0, 1))
     floor = np.where(low > 0, low, 1.0)
     by_magnitude = floor * (high / floor) ** members

@@ -9,10 +9,10 @@ from amped.base.errors import ConfigError, Problem
 
 
 def refuse_impossible(of: Shape | Dimensions, heads_share_the_width: bool = True) -> None:
-    """Refuses sizes that are no counts, and heads that cannot share the width of the layer.
+    """Refuses sizes that are not whole numbers above 0, and heads that cannot share the width of the layer.
 
     Raises:
-        ConfigError: with every size that is none.
+        ConfigError: with every wrong size; or with the numbers of heads that are nearest and possible.
     """
     sizes = {name: getattr(of, name) for name in ("batch", "seq", "heads", "hidden", "ffn")}
     wrong = [
@@ -66,7 +66,7 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """The tokens of the input."""
+        """The number of tokens of the input."""
         return self.seq * self.batch
 
     @property
@@ -76,12 +76,12 @@ class Shape:
 
     @property
     def kept_heads(self) -> int:
-        """The heads of keys and values."""
+        """The number of heads of keys and values."""
         return self.key_value_heads or self.heads
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """The weights of the four products, by name: rows are outputs."""
+        """The shapes of the four weights by name: rows are outputs, columns are inputs."""
         attended, kept = self.heads * self.head_dimension, self.kept_heads * self.head_dimension
         return {"qkv": (attended + 2 * kept, self.hidden), "projection": (self.hidden, attended),
                 "up": ((2 if self.gated else 1) * self.ffn, self.hidden), "down": (self.hidden, self.ffn)}  # fmt: skip
@@ -123,12 +123,12 @@ class Dimensions:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The number of values of each letter."""
+        """The length of each axis by its letter (see `tensor_layouts/spec.py`)."""
         return {"q": 3, "b": self.batch, "j": self.seq, "k": self.seq, "h": self.heads,
                 "p": self.hidden // self.heads, "i": self.hidden, "u": self.ffn}  # fmt: skip
 
     def size(self, letters: str) -> int:
-        """The number of elements of a tensor with these letters."""
+        """The number of elements of a tensor whose axes have these letters."""
         return prod(self.sizes[letter] for letter in letters)
 
     def __str__(self) -> str:

@@ -45,12 +45,15 @@ class Links:
 
     @property
     def bandwidth(self) -> float:
-        """The rate of the fastest kind, of which the others reach shares. No datasheet has one for processes."""
+        """The rate of the fastest kind; the rates of others are shares of it.
+
+        No datasheet has a bandwidth between processes.
+        """
         return max(self.rates.values())
 
     @property
     def typical(self) -> str:
-        """The kind whose latency and share represent all in the row of a system: the all-reduce, if it was measured."""
+        """The kind that represents all kinds in the row of a system: all-reduce if it was measured, else the slowest."""
         return "all_reduce" if "all_reduce" in self.rates else min(self.rates, key=self.rates.__getitem__)
 
     def share(self, kind: str) -> float:
@@ -64,7 +67,7 @@ class Links:
 
 
 def linked(result: Result, collective_time: CollectiveTime) -> Links | str | None:
-    """The links that collectives determine; the reason, if there are too few of them; None if there are none.
+    """The links that are fitted to collectives; a reason (a text) if there are too few of these; None if there are none.
 
     Most calls on a processor wait for its scheduler, so that minima count even if they are noisy. Source: Hockney, 1994
     (α–β).
@@ -78,19 +81,21 @@ def linked(result: Result, collective_time: CollectiveTime) -> Links | str | Non
     fits = {
         kind: _fitted(kind, sizes, result["settings"]["statistic"], collective_time) for kind, sizes in groups.items()
     }
-    whole = Fitted({}, *(np.concatenate([getattr(f, part) for f in fits.values()]) for part in ("errors", "held_out")))
+    all_errors = Fitted(
+        {}, *(np.concatenate([getattr(f, part) for f in fits.values()]) for part in ("errors", "held_out"))
+    )
     backend = str(used[0].get("impl", "")).rpartition(", ")[2] or "unknown"
     latencies, rates = ({kind: f.values[name] for kind, f in fits.items()} for name in ("latency", "rate"))
-    errors = strata("collectives", used, whole, result["device"]["kind"])
-    return Links(int(used[0]["params"]["ranks"]), backend, latencies, rates, errors)
+    errors = strata("collectives", used, all_errors, result["device"]["kind"])
+    return Links(int(used[0]["params"]["ranks"]), backend, latencies=latencies, rates=rates, strata=errors)
 
 
 def _fitted(kind: str, records: Sequence[Record], statistic: str, collective_time: CollectiveTime) -> Fitted:
-    """Latency and rate of one kind; the rate is at least that of the fastest measured payload."""
+    """The fitted latency and rate of one kind; the rate is at least that of the fastest measured payload."""
     times = np.array([measured_time(r, statistic) for r in records])
-    moved = np.array([r["bytes"] for r in records])
-    seen = float(np.max(moved / times))
-    bounds: Bounds = {"latency": (0.0, 2 * float(np.min(times))), "rate": (seen, FASTER * seen)}
+    traffic = np.array([r["bytes"] for r in records])
+    fastest_rate = float(np.max(traffic / times))
+    bounds: Bounds = {"latency": (0.0, 2 * float(np.min(times))), "rate": (fastest_rate, FASTER * fastest_rate)}
     sizes, ranks = np.array([_payload(r) for r in records]), float(records[0]["params"]["ranks"])
 
     def model(columns: Columns) -> Array:

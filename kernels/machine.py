@@ -43,14 +43,14 @@ class Machine:
 
     @property
     def is_processor(self) -> bool:
-        """Whether it multiplies without tiles that are distributed to cores."""
+        """Whether this is a processor: its products have no tiles that are distributed to cores."""
         return self.cores == 1
 
 
 def machine_of(result: Result, tables: Tables, named: str | None = None, known_ones: bool = False) -> Machine:
-    """The machine of a result: the named row, the row of its device, or for a processor a description made here.
+    """The machine of a result: the named row, or the row of its device, or a description of a processor by its records.
 
-    A processor's own row, which an earlier fit wrote, is used only if `known_ones` is true.
+    The row of a processor, which an earlier fit wrote, is used only if it is named or `known_ones` is true.
 
     Raises:
         TableError: for an unknown row; ConfigError: for a GPU without a row.
@@ -66,6 +66,7 @@ def machine_of(result: Result, tables: Tables, named: str | None = None, known_o
 
 
 def _of_row(tables: Tables, name: str) -> Machine:
+    """The machine that a row of accelerators describes. Without a vector rate, it is 1/16 of the bf16 peak."""
     row = tables.row(ACCELERATORS, name)
 
     def number(column: str, unit: str, default: float = 0.0) -> float:
@@ -77,11 +78,16 @@ def _of_row(tables: Tables, name: str) -> Machine:
     cores = number("number_of_cores", "count", 1.0)
     multipliers = number("functional_units_per_core", "count", 1.0) * number("mac_per_cycle_per_unit", "1", 1.0)
     power = number("thermal_design_power", "W", float("inf"))
-    return Machine(row.name, True, peaks, vector, number("memory_bandwidth", "byte/s"), cores, power, multipliers)
+    return Machine(name=row.name, known=True, peaks=peaks, vector_rate=vector, bandwidth=number("memory_bandwidth", "byte/s"),
+                   cores=cores, power=power, multipliers=multipliers)  # fmt: skip
 
 
 def _processor(result: Result) -> Machine:
-    """A processor: peaks from instructions and clock, but at least as measured; bandwidth of the fastest large copy."""
+    """The machine of a processor without a row.
+
+    Its peaks come from instructions and clock, but are at least the measured rates; its bandwidth is that of the
+    fastest copy.
+    """
     device, records = result["device"], result["records"]
     clock, lanes = device.get("clock_mhz", {}).get("core"), device.get("mac_per_cycle")
     threads = result["host"].get("threads") or 1
@@ -96,8 +102,10 @@ def _processor(result: Result) -> Machine:
         if not amount:
             raise ConfigError(f"the result has no {kernel}, and a processor's {quantity} is not known otherwise",
                               "measure a suite with a longer --budget, not one kernel")  # fmt: skip
-    return Machine(processor_name(result), False, peaks, peak or max(peaks.values()), copied, 1.0)
+    return Machine(name=processor_name(result), known=False, peaks=peaks, vector_rate=peak or max(peaks.values()),
+                   bandwidth=copied, cores=1.0)  # fmt: skip
 
 
-def _rate(record: Record, what: str) -> float:
-    return float(record[what] / record["time_s"]["min"])
+def _rate(record: Record, amount: str) -> float:
+    """The operations ("flop") or the bytes ("bytes") of a record per second of its least time."""
+    return float(record[amount] / record["time_s"]["min"])

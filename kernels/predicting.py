@@ -33,7 +33,12 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Samples:
-    """Records of kernels that one formula times: one operator whose fields are arrays, and the measured times."""
+    """Records that one formula times together.
+
+    Attributes:
+        operator: one operator whose fields are arrays with a value for each record.
+        times: the measured times.
+    """
 
     family: str
     records: Sequence[Record]
@@ -84,7 +89,7 @@ def samples(records: Sequence[Record], statistic: str, device: str) -> list[Samp
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """The items by what a function says of each, in the order in which that is first said."""
+    """The items by their keys; groups have the order in which their keys first occur."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -92,17 +97,23 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def operator(kind: str, phase: str, records: Sequence[Record], device: str) -> Operator:
-    """All records of a kind as one operator."""
+    """One operator whose fields are arrays with a value for each record; all records have this kind and phase."""
     m, n, k, batch = np.array([_sizes(r) for r in records], dtype=np.float64).T
     work = Traffic(*np.array([work_of(r, device) for r in records], dtype=np.float64).T)
-    width, dropped = np.array([[r["params"].get(n) or 0.0 for n in ("head_dimension", "dropout")] for r in records]).T
-    edges = np.array([1.0 * (kind == "fused_attention" and masked(r["params"])) for r in records])
-    made, heads = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work), np.maximum(width, 1.0)
-    return made.with_heads((heads, heads), n * (1 - edges / 2), edges, 1.0 * (dropped > 0))
+    head_widths, dropout = np.array(
+        [[r["params"].get(n) or 0.0 for n in ("head_dimension", "dropout")] for r in records]
+    ).T
+    masked_edges = np.array([1.0 * (kind == "fused_attention" and masked(r["params"])) for r in records])
+    made, heads = kernel_work.operator("kernel", kind, phase, (m, n, k, batch), work), np.maximum(head_widths, 1.0)
+    return made.with_heads((heads, heads), n * (1 - masked_edges / 2), masked_edges, 1.0 * (dropout > 0))
 
 
 def _sizes(record: Record) -> tuple[float, float, float, float]:
-    """The sizes of a record: m, n, k and batch of a product; rows and width of a stream; queries and keys."""
+    """The sizes m, n, k and batch of a record.
+
+    Of a kernel that is no product, m and n are rows and columns (of attention: all queries, and the keys of one), k is
+    0 and batch is 1.
+    """
     p = record["params"]
     if "m" in p:
         return p["m"], p["n"], p["k"], p["batch"]
@@ -112,13 +123,13 @@ def _sizes(record: Record) -> tuple[float, float, float, float]:
 
 
 def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
-    """Rates by the formulas of estimates, from peaks and from coefficients by name (each a value or a column).
+    """The rates of kernels in one format, by the formulas of estimates.
 
-    Parameters that belong to the software, or that no kernel here uses, have the defaults of estimates, which are
-    formulas, too.
+    `c` are coefficients by name, each a number or a column of numbers. Parameters that belong to the software, or that
+    no kernel here uses, have the defaults of estimates, which are formulas, too.
     """
     peak = machine.peaks.get(dtype) or max(machine.peaks.values())
-    wide = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
+    wide_peak = machine.peaks.get("bfloat16" if dtype.startswith("float8") else dtype) or peak
     head_ramp = c.get("attention_head_ramp", HEAD_RAMP)
     quantities: dict[str, Any] = {
         **neutral(), "vector_flop_rate": machine.vector_rate,
@@ -127,9 +138,9 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
         "tile_quantization": c["wave_quantization"], **c,
         "flops_per_multiply_accumulate": FLOPS_OF_A_MAC, "flops_per_elementary_operation": 1.0,
         **dict.fromkeys(("sustained_matrix_flop_rate", "sustained_batched_flop_rate"), peak * c[FORMATS[dtype].sustained]),
-        "fused_forward_flop_rate": wide * c["attention_forward_efficiency"],
-        "fused_backward_flop_rate": wide * c["attention_backward_efficiency"],
-        "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores, "attention_peak_flop_rate": wide,
+        "fused_forward_flop_rate": wide_peak * c["attention_forward_efficiency"],
+        "fused_backward_flop_rate": wide_peak * c["attention_backward_efficiency"],
+        "memory_bandwidth": machine.bandwidth, "cores_sharing_tiles": machine.cores, "attention_peak_flop_rate": wide_peak,
         **dict.fromkeys(("matrix_operand_precision", "activation_precision"), float(FORMATS[dtype].bytes)),
     }  # fmt: skip
     energy = c.get("energy_of_operand_byte", 0.0)
@@ -139,7 +150,7 @@ def rates(c: Coefficients, machine: Machine, dtype: str) -> Kernels:
 
 
 def _evaluated(name: str, quantities: dict[str, Any]) -> Any:
-    """A quantity that is known, or by its formula, which may need others; it is known then."""
+    """The value of a quantity: the one in `quantities`, or else that of its formula, which is added to them."""
     if name not in quantities:
         formula = catalogue()[name].formulas[0]
         quantities[name] = formula.function(*(_evaluated(argument, quantities) for argument in formula.arguments))
@@ -147,11 +158,11 @@ def _evaluated(name: str, quantities: dict[str, Any]) -> Any:
 
 
 def neutral() -> Coefficients:
-    """Values of coefficients that a fit does not determine: a rate is 1, and a loss or a time is 0."""
+    """Coefficients that a fit does not determine, with values of no effect: a rate is 1, a loss or a time is 0."""
     losses = ("exposed_softmax_fraction", "elementary_function_time", "random_number_time")
     return {"grouped_gemm_efficiency": 1.0, **dict.fromkeys(losses, 0.0)}
 
 
 def predicted(of: Samples, c: Coefficients, machine: Machine) -> Array:
-    """The seconds of each record; if coefficients are columns, a row for each set of them."""
+    """The predicted seconds of each record; if coefficients are columns, one row for each set of coefficients."""
     return kernels.kernel_time(of.operator, rates(c, machine, of.dtype))  # type: ignore[no-any-return, no-untyped-call]

@@ -37,7 +37,10 @@ class Footprint:
 
 
 def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]) -> float | None:
-    """The most bytes of all tensors that are alive at once in a step: those from before it, and those that it makes."""
+    """The most bytes of all tensors that are alive at once in a step; None if torch cannot count them.
+
+    `tensors` exist before the step; those that the step makes are counted, too.
+    """
     try:
         from torch.distributed._tools.mem_tracker import MemTracker
     except ImportError:
@@ -50,7 +53,7 @@ def tensor_bytes(step: Callable[[], Any], optimizer: Any, tensors: Iterable[Any]
 
 
 def forget_peak(device: str) -> None:
-    """Starts the count of `peak_bytes` anew; some systems refuse it for a process, or ignore it."""
+    """Resets the peak that `peak_bytes` gives; some systems refuse this for a process, or ignore it."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
         return
@@ -59,12 +62,12 @@ def forget_peak(device: str) -> None:
 
 
 def peak_bytes(device: str) -> float:
-    """The most bytes that tensors took since the peak was forgotten; on a processor, the most bytes of the process."""
+    """The most bytes that tensors took since the last `forget_peak`; on a processor, the most bytes of the process."""
     return float(torch.cuda.max_memory_allocated()) if device == "cuda" else resident_bytes(most=True)
 
 
 def resident_bytes(most: bool = False) -> float:
-    """The bytes of this process in memory, or the most that there were."""
+    """The bytes of this process in memory; with `most`, the most bytes so far."""
     name = "VmHWM" if most else "VmRSS"
     line = re.search(rf"{name}:\s*(\d+) kB", STATUS.read_text("utf-8")) if STATUS.exists() else None
     if line:

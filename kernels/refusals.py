@@ -8,10 +8,10 @@ from amped.base.errors import ConfigError, did_you_mean
 
 
 def refuse_unknown(name: str, known: Iterable[str], told: str) -> None:
-    """Refuses a name that is not known, with the nearest one, or with all.
+    """Refuses a name that is not one of the known names; the advice is the nearest one, or all of them.
 
     Raises:
-        ConfigError: if it is not known.
+        ConfigError: with `told` as the problem, if the name is not known.
     """
     names = list(known)
     if name not in names:
@@ -19,11 +19,11 @@ def refuse_unknown(name: str, known: Iterable[str], told: str) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is that of a memory that is full: of Python, of a processor or of a GPU."""
+    """Whether an error says that a memory is full: Python's, a processor's or a GPU's."""
     message = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in message or "allocate memory" in message
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says in its first line; the name of its class if it says nothing."""
+    """The first line of an error's message; the name of the error's class if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -23,7 +23,7 @@ MOST_PROBLEMS = 8
 
 
 def read_result(path: Path) -> Result:
-    """Reads a result file.
+    """The content of a result file.
 
     Raises:
         FileError: if it cannot be read, is not a result file, or lacks something; with JSON paths.
@@ -82,12 +82,12 @@ def refuse_other_machine(result: Mapping[str, Any], fresh: Mapping[str, Any], fi
 
 
 def usual_rate(result: Mapping[str, Any]) -> float:
-    """The TFLOP/s of the sentinel's product that records are compared with; zero without any.
+    """The usual TFLOP/s of the sentinel's product, with which records are compared; 0 if no record has a rate.
 
     A processor can only be disturbed, so that its best counts. A GPU that was idle before runs faster until it is warm,
     so that its median counts.
     """
-    beside = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
-    if not beside:
+    rates = [r["gemm_tflops_beside"] for r in result["records"] if "gemm_tflops_beside" in r]
+    if not rates:
         return 0.0
-    return float(statistics.median(beside) if result["device"]["kind"] == "cuda" else max(beside))
+    return float(statistics.median(rates) if result["device"]["kind"] == "cuda" else max(rates))

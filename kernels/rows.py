@@ -33,7 +33,10 @@ DESCRIPTION = "Coefficients fitted by `amped bench fit`: each row extends the on
 
 
 def base_row(tables: Tables, machine: str, in_table: bool) -> str:
-    """The row that the machine has used until now: its own, its generation's, or the default."""
+    """The name of the row that the machine used until now: its own, that of its architecture, or the default.
+
+    `in_table` tells whether the table of accelerators has the machine.
+    """
     if not in_table:
         return ANY_ACCELERATOR
     row = tables.row(ACCELERATORS, machine)
@@ -43,29 +46,35 @@ def base_row(tables: Tables, machine: str, in_table: bool) -> str:
 
 
 def kernel_row(calibration: Calibration, result: Result, base: str, source: str) -> Row:
-    """The row of kernel_efficiencies, with what was fitted to what, when, how, and how well."""
+    """The row of kernel_efficiencies: the coefficients, which of them were fitted, to what, and how well.
+
+    `base` is the row that this row extends.
+    """
     columns = {
         name: as_written(name, value) for name, value in calibration.values.items() if name not in OF_THE_ACCELERATOR
     }
-    on = f"{len(result['records'])} kernels of {result['device']['name']}"
-    origin = {"fitted": [name for name in calibration.fitted if name in columns], "fitted_on": on}
-    return {"extends": base, **columns, **_about(source, _notes(calibration), **origin)}
+    measured_kernels = f"{len(result['records'])} kernels of {result['device']['name']}"
+    origin = {"fitted": [name for name in calibration.fitted if name in columns], "fitted_on": measured_kernels}
+    return {"extends": base, **columns, **_columns_of_origin(source, _notes(calibration), **origin)}
 
 
-def _about(source: str, notes: str, **more: Any) -> Row:
-    """The columns that describe every row itself."""
+def _columns_of_origin(source: str, notes: str, **more: Any) -> Row:
+    """The columns that every written row has about its origin: aliases, sources, unverified and notes.
+
+    `more` adds further columns, such as fitted_on.
+    """
     return {"aliases": [], "sources": [source], **more, "unverified": [], "notes": notes}
 
 
 def as_written(name: str, value: float) -> float | str:
-    """A value with its unit, in the form of the tables."""
+    """A value as tables have it: with four digits, and with its unit if it has one."""
     size, unit = UNITS.get(name, (1.0, ""))
     number = float(f"{value / size:.4g}")
     return f"{number:g}{unit}" if unit else number
 
 
 def source_of(result: Result, command: str, version: str) -> str:
-    """Where rows come from: the command, and what was measured with what."""
+    """A text about the origin of rows: the command, the device and the software."""
     device, software = result["device"], result["software"]
     driver = f", driver {device['driver']}" if device.get("driver") else ""
     return (f"{command} (amped {version}): {len(result['records'])} kernels measured {result['date']} on {device['name']}"
@@ -73,6 +82,7 @@ def source_of(result: Result, command: str, version: str) -> str:
 
 
 def _notes(calibration: Calibration) -> str:
+    """A text about the fit: the errors of each family, and the families that were not fitted."""
     errors = [
         f"{s.family} {s.train:.1%} ({s.held_out:.1%} held out, {s.count} records)"
         for s in calibration.strata
@@ -91,7 +101,7 @@ def accelerator_row(calibration: Calibration, result: Result, source: str) -> Ro
         "vendor": result["device"]["name"], "architecture": "CPU", **peaks,
         "vector_flop_rate": f"{vector / 1e9:.4g} GFLOP/s", "memory_bandwidth": f"{machine.bandwidth / 1e9:.4g} GB/s",
         "memory_capacity": f"{(result['device'].get('mem_bytes') or 0) / 1e9:.4g} GB", KERNELS: machine.name,
-        **_about(source, "Peaks are instructions times clock, or what was measured where that is more; the "
+        **_columns_of_origin(source, "Peaks are instructions times clock, or what was measured where that is more; the "
                  "bandwidth is the fastest large copy; the vector rate is fitted to kernels that work row by row."),
     }  # fmt: skip
 
@@ -102,14 +112,14 @@ def network_name(machine: str, network: Links) -> str:
 
 
 def network_settings(network: Links) -> Row:
-    """The parameters of an estimate for a network inside a node, by name."""
+    """The parameters of an estimate, by name, for a network inside a node."""
     settings = {"inter_accelerator_bandwidth": network.bandwidth, "inter_accelerator_latency": network.latencies[network.typical],
              "inter_accelerator_efficiency": network.share(network.typical)}  # fmt: skip
     return {name: as_written(name, value) for name, value in settings.items()}
 
 
 def link_row(network: Links, source: str) -> Row:
-    """A row for the link between processes: the bandwidth of the fastest collective, and the share that each has."""
+    """A row for the link between processes: the bandwidth of the fastest collective, and each collective's share of it."""
     shares = {SHARES[kind]: float(f"{network.share(kind):.4g}") for kind in network.rates if kind in SHARES}
     steps = [f"{kind} {as_written('inter_accelerator_latency', value)}" for kind, value in network.latencies.items()]
     errors = [f"{s.name} {s.train:.1%} ({s.held_out:.1%} held out)" for s in network.strata]
@@ -119,7 +129,7 @@ def link_row(network: Links, source: str) -> Row:
         "bandwidth_of": "one process, the fastest kind of collective",
         "latency": settings["inter_accelerator_latency"], **shares,
         "efficiency_basis": f"fitted to {network.ranks} processes, {network.backend}",
-        **_about(source,
+        **_columns_of_origin(source,
                  f"Latency of a step: {', '.join(steps)}. Mean absolute errors of the fit: {'; '.join(errors)}."),
     }  # fmt: skip
 
@@ -130,13 +140,15 @@ def system_row(network: Links, machine: str, source: str) -> Row:
         "accelerator": machine, "number_of_accelerators_per_node": network.ranks,
         "scale_up_link": network_name(machine, network), **network_settings(network),
         "inter_accelerator_efficiency_basis": f"{network.typical} of {network.ranks} processes, {network.backend}",
-        **_about(source,
+        **_columns_of_origin(source,
                  "Latency and bandwidth are fitted to collectives; the latency is that of each step, ramps are in it."),
     }  # fmt: skip
 
 
 def write_rows(folder: Path, rows: dict[str, tuple[str, Row]], replace: bool = False) -> list[Path]:
-    """Adds a row to each table's file in a folder, which keeps its other rows.
+    """Adds one row to the file of each table in a folder, and returns the files; their other rows are kept.
+
+    `rows` has the name of the row and the row by table.
 
     Raises:
         FileError: for amped's own tables, a file of another table, or a row that exists and may not be replaced.
@@ -150,6 +162,11 @@ def write_rows(folder: Path, rows: dict[str, tuple[str, Row]], replace: bool = F
 
 
 def _added(path: Path, table: str, name: str, row: Row, replace: bool) -> str:
+    """The text of a table's file with a row added.
+
+    Raises:
+        FileError: if the file is not this table, or has the row already and it may not be replaced.
+    """
     content: Any = read_json(path) if path.exists() else {"table": table, "description": DESCRIPTION, "rows": {}}
     if (
         not isinstance(content, dict)

@@ -71,9 +71,8 @@ class Runner:
     def run(self, suite: Sequence[KernelSpec], before: Sequence[KernelSpec] = ()) -> Result:
         """Measures all kernels of a suite, or lists them as skipped; the rest of the budget is used for more rounds.
 
-        `before` are kernels of an earlier run, which are in the further rounds, too.
-
-        A neighbor that slows the processor down for minutes does not do so in every round, and the minimum ignores it.
+        `before` are kernels of an earlier run; they are measured in the further rounds, too. A neighbor that slows the
+        processor down for minutes does not do so in every round, and the minimum ignores it.
         """
         self._began, self._before = self.clock(), self.result["wall_s"]
         for number, kernel in enumerate(suite):
@@ -87,7 +86,7 @@ class Runner:
         return self.result
 
     def _repeated(self, suite: Sequence[KernelSpec], only_doubtful: bool) -> bool:
-        """Runs another round, of all kernels or of those slowed down or noisy; false if the budget is spent."""
+        """Measures another round, of all kernels or only of those with flags; returns whether the budget was enough."""
         measured = {key_of(r): r for r in self.result["records"]}
         kernels = [kernel for kernel in suite if kernel.key in measured]
         for kernel in [k for k in kernels if measured[k.key]["flags"] or not only_doubtful]:
@@ -96,13 +95,14 @@ class Runner:
             record, fresh = measured[kernel.key], self._measurement(kernel)
             if isinstance(fresh, dict):
                 calls = record["time_s"]["n"] + fresh["time_s"]["n"]
-                if _better(fresh, record):
+                if _is_better(fresh, record):
                     record.update(fresh)
                 record["time_s"]["n"] = calls
             self._advanced()
         return True
 
     def _advanced(self) -> None:
+        """Marks slowed records, notes the time that is spent, and reports the result."""
         mark_slowed(self.result)
         self.result["wall_s"] = self._before + self._spent()
         self.advance(self.result)
@@ -129,6 +129,7 @@ class Runner:
         return record_of(kernel, name, timing, self.result) | {"gemm_tflops_beside": self._beside(timing)}
 
     def _reason_to_skip(self, kernel: KernelSpec) -> str:
+        """The reason why a kernel is not measured: "memory" or "budget"; empty if there is none."""
         memory = self.result["device"].get("mem_bytes") or 0
         if memory and TENSORS * kernel.bytes > MEMORY_SHARE * memory:
             return "memory"
@@ -141,7 +142,7 @@ class Runner:
         return float(max(kernel.flop / (first["gemm_tflops"] * 1e12), kernel.bytes / (first["copy_gbs"] * 1e9)))
 
     def _look_at_sentinel(self) -> None:
-        """Times a product and a copy that are always the same, to see whether clocks drift."""
+        """Adds the rates of a product and a copy that are always the same; they show whether clocks drift."""
         product, copy = sentinel(self.timer.device)
         rates = []
         for kernel, work in ((product, product.flop), (copy, copy.bytes)):
@@ -154,14 +155,14 @@ class Runner:
         self.result["sentinels"].append(look)
 
     def _beside(self, timing: Timing) -> float:
-        """The TFLOP/s of the sentinel's product beside a record, or at the last look at it."""
+        """The TFLOP/s of the sentinel's product, measured with a record; else those of the last look at it."""
         if timing.beside is None:
             return float(self.result["sentinels"][-1]["gemm_tflops"])
         return sentinel(self.timer.device)[0].flop / timing.beside / 1e12
 
 
 def kept(result: Result, kernel: KernelSpec, outcome: dict[str, Any] | str) -> None:
-    """Adds the record of a kernel to a result, or the reason why there is none."""
+    """Adds an outcome to a result: the record of a kernel, or the reason why there is none."""
     if isinstance(outcome, str):
         result["skipped"].append({**vars(kernel), "reason": outcome})
     else:
@@ -169,15 +170,15 @@ def kept(result: Result, kernel: KernelSpec, outcome: dict[str, Any] | str) -> N
 
 
 def record_of(kernel: KernelSpec, impl: str, timing: Timing, result: Result) -> dict[str, Any]:
-    """What a result keeps of the times of a kernel."""
+    """The record of a kernel: its sizes, work, times and flags. `impl` is the name of its implementation."""
     return {
         **vars(kernel), "impl": impl, "flop": kernel.flop, "bytes": kernel.bytes, "time_s": timing.as_plain(),
         "flags": timing.flags(result["device"]["kind"]), "sentinel": len(result["sentinels"]) - 1,
     }  # fmt: skip
 
 
-def _better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Whether a repetition had a quieter machine, or an equally quiet one and a shorter time."""
+def _is_better(fresh: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether a repeated measurement replaces a record: its machine was quieter, or as quiet and its time shorter."""
     quieter = fresh["gemm_tflops_beside"] / record["gemm_tflops_beside"]
     return bool(quieter > QUIET or (quieter * QUIET > 1 and fresh["time_s"]["min"] < record["time_s"]["min"]))
 
@@ -191,12 +192,12 @@ def mark_slowed(result: Result) -> None:
 
 
 def told_of(error: BaseException) -> str:
-    """The reason why a kernel was not measured, in one line."""
+    """The reason, in one line, why an error kept a kernel from being measured."""
     return "out of memory" if is_out_of_memory(error) else first_line(error)[:200]
 
 
 def freed(device: str) -> None:
-    """Frees memory after a kernel that did not fit.
+    """Frees a GPU's unused memory after a kernel that did not fit.
 
     After a refused capture, torch's allocator frees nothing and says so with an error; the run goes on without.
     """

@@ -57,12 +57,15 @@ class Family:
 
 
 def entries(p: Parameters) -> float:
-    """The entries of a matrix of rows, or the parameters that are updated."""
+    """The number of entries of a matrix (rows times columns), or the number of parameters that are updated."""
     return float(p["rows"] * p["columns"] if "rows" in p else p["parameters"])
 
 
 def product_work(p: Parameters, w: float) -> Traffic:
-    """The work of `batch` products of m × k with k × n; both operands and the result move once."""
+    """The work of `batch` products of m × k with k × n; both operands and the result move once.
+
+    `w` is the number of bytes of an entry.
+    """
     m, n, k, batch = (float(p[name]) for name in ("m", "n", "k", "batch"))
     return Traffic(flops=2 * batch * m * n * k, read=w * batch * (m * k + k * n), written=w * batch * m * n)
 
@@ -73,9 +76,10 @@ def masked(p: Parameters) -> bool:
 
 
 def attention_work(p: Parameters, w: float) -> Traffic:
-    """The work of scores and weighted values, half of them if causal; queries, keys, values and output move once.
+    """The work of scores and weighted values, half of it if there is a causal mask.
 
-    In the backward pass, their gradients move, too.
+    Queries, keys, values and output move once; in the backward pass, their gradients move, too. `w` is the number of
+    bytes of an entry.
     """
     rows, keys = float(p["batch"] * p["heads"] * p["queries"]), p["batch"] * p["key_value_heads"] * p["keys"]
     flops = 4.0 * rows * p["keys"] * p["head_dimension"] * (0.5 if masked(p) else 1.0)
@@ -87,27 +91,36 @@ def attention_work(p: Parameters, w: float) -> Traffic:
 
 
 def _product(kind: str, **more: Any) -> Family:
+    """A family of products; `more` are further dimensions with their defaults."""
     return Family(kind, {"m": None, "n": None, "k": None, "batch": 1, "layout": "TN", **more}, product_work)
 
 
 def _rowwise(entry: Traffic, in_any_format: Traffic = NONE, kind: str = "element_wise", **more: Any) -> Family:
-    """A kernel that works on rows of columns, given by its work for an entry: of one byte, and of any format."""
+    """A family of kernels that work on a matrix of `rows` × `columns`.
+
+    `entry` is the work for an entry of one byte, `in_any_format` the further work for an entry that does not depend on
+    its bytes. `more` are further dimensions with their defaults.
+    """
     parameters = {"rows": None, "columns": None, **more}
     return Family(kind, parameters, lambda p, w: entry.of(entries(p), w) + in_any_format * entries(p))
 
 
 def _both_passes(name: str, work: Work, **more: Any) -> dict[str, Family]:
-    """The kernels of the forward and of the backward pass."""
+    """The families of a kernel's forward and backward pass, by name."""
     return {name: _rowwise(work.forward, **more), f"{name}_backward": _rowwise(work.backward, **more)}
 
 
 def _collective(share: Callable[[float], float]) -> Family:
-    """A collective: each of `ranks` holds `bytes`, and a share of them crosses each link."""
+    """A family of collectives: each of `ranks` processes holds `bytes`, and a share of them crosses each link.
+
+    `share` gives the share for a number of processes.
+    """
     parameters = {"bytes": None, "ranks": None}
     return Family("collective", parameters, lambda p, w: Traffic(read=share(p["ranks"]) * p["bytes"]))
 
 
 def _ring(n: float) -> float:
+    """The share of a payload that crosses each link of a ring of n processes."""
     return (n - 1) / n
 
 
@@ -177,7 +190,7 @@ class KernelSpec:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What distinguishes this kernel from others."""
+        """A key that no other kernel, size or format has."""
         return key_of(vars(self))
 
     def __str__(self) -> str:
@@ -186,7 +199,7 @@ class KernelSpec:
 
 
 def record_work(record: Record) -> Traffic:
-    """The work of a call of the kernel that a record is about."""
+    """The least work of a call of a record's kernel: each operand moves once."""
     return FAMILIES[record["kernel"]].work(record["params"], FORMATS[record["dtype"]].bytes)
 
 
@@ -197,7 +210,7 @@ ON_PROCESSORS = {"rms_norm": 7, "rms_norm_backward": 23, "dropout": 6, "bias_gel
 
 
 def work_of(record: Record, device: str) -> Traffic:
-    """The work of the measured call of a record on a device, with the traffic of what torch runs as several kernels."""
+    """The work of a record's call on a device, with the traffic of all kernels that torch runs for the call."""
     minimum = record_work(record)
     passes = (PASSES | (ON_PROCESSORS if device == "cpu" else {})).get(record["kernel"])
     if passes is None:
@@ -206,12 +219,12 @@ def work_of(record: Record, device: str) -> Traffic:
 
 
 def key_of(record: Record) -> tuple[Any, ...]:
-    """What distinguishes the kernel of a record from others."""
+    """A key of a record's kernel that no other kernel, size or format has."""
     return (record["kernel"], record["dtype"], *sorted((n, str(v)) for n, v in record["params"].items()))
 
 
 def spec(kernel: str, dtype: str, **sizes: Any) -> KernelSpec:
-    """The kernel with a name; dimensions that are not given have their defaults.
+    """The kernel with this name, format and dimensions; dimensions that are not given have their defaults.
 
     Raises:
         ConfigError: for an unknown kernel, format or dimension, and for a missing dimension.
@@ -250,7 +263,11 @@ def sizes_of(written: str, kernel: str) -> dict[str, Any]:
 
 
 def _value(name: str, written: str, default: Any) -> Any:
-    """A positive whole number; or a text, a boolean or a share if the default is one."""
+    """The value in a text: of the type of the default (text, boolean, share), else a positive whole number.
+
+    Raises:
+        ConfigError: if the text is not such a number.
+    """
     if isinstance(default, str):
         return written
     if isinstance(default, bool):
@@ -265,7 +282,7 @@ def _value(name: str, written: str, default: Any) -> Any:
 
 
 def sentinel(device: str) -> tuple[KernelSpec, KernelSpec]:
-    """A product and a copy that are always the same."""
+    """The product and the copy that are measured repeatedly on a device; they are always the same."""
     side, size = SENTINELS[device]
     dtype = "float32" if device == "cpu" else "bfloat16"
     return spec("gemm", dtype, m=side, n=side, k=side), spec("copy", dtype, rows=size // 4096, columns=1024)

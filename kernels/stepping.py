@@ -37,9 +37,12 @@ class Network:
     tied_embeddings: bool
 
     def layer(self, dtype: str = "float32") -> Shape:
-        """A layer of it."""
-        return Shape(self.dimensionality, self.feedforward_dimension, self.attention_heads, self.context, self.batch_size, dtype,
-                     dropout=0.0, causal=True, key_value_heads=self.key_value_heads, gated=self.gated_mlp, biased=False, batch_first=True)  # fmt: skip
+        """The shape of one layer of the network in this format."""
+        return Shape(
+            hidden=self.dimensionality, ffn=self.feedforward_dimension, heads=self.attention_heads, seq=self.context,
+            batch=self.batch_size, dtype=dtype, dropout=0.0, causal=True, key_value_heads=self.key_value_heads,
+            gated=self.gated_mlp, biased=False, batch_first=True,
+        )  # fmt: skip
 
     @property
     def parameters(self) -> float:
@@ -58,7 +61,9 @@ class Network:
 
 
 def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
-    """The network, made smaller until its states and its work fit: the batch first, then layers, words, length, width.
+    """The network, made smaller until its states fit in `most_bytes` and its step in `most_flops`.
+
+    First the batch is made smaller, then the number of layers, the vocabulary, the context and the width.
 
     Raises:
         ConfigError: if nothing remains that could be trained.
@@ -72,9 +77,10 @@ def scaled(n: Network, most_bytes: float, most_flops: float) -> Network:
 
 
 def _smaller(n: Network) -> Iterator[Network]:
-    """The possible next smaller networks, the best one first."""
+    """The possible networks that are one step smaller, the preferred one first."""
 
     def halved(name: str, above: float, least: int = 1) -> Iterator[Network]:
+        """The network with one size halved, but at least `least`; none if the size is not above `above`."""
         size = getattr(n, name)
         if size > above:
             yield replace(n, **{name: max(least, size // 2)})
@@ -94,22 +100,25 @@ def _smaller(n: Network) -> Iterator[Network]:
 
 
 def weights(n: Network, device: str, dtype: str) -> dict[str, Any]:
-    """All weights, by name."""
+    """All weights by name: words, positions, head (if it is separate), norm, and those of layer i with the prefix `i.`."""
     random = torch.Generator(device=device).manual_seed(SEED)
-    width, like = n.dimensionality, {"device": device, "dtype": getattr(torch, dtype)}
-    rows = {"words": n.vocabulary_size, "positions": n.context}
-    rows |= {} if n.tied_embeddings else {"head": n.vocabulary_size}
-    made = {
-        name: dense_layer.drawn((size, width), random, like["dtype"]).requires_grad_() for name, size in rows.items()
+    width, options = n.dimensionality, {"device": device, "dtype": getattr(torch, dtype)}
+    row_counts = {"words": n.vocabulary_size, "positions": n.context}
+    row_counts |= {} if n.tied_embeddings else {"head": n.vocabulary_size}
+    weights_by_name = {
+        name: dense_layer.drawn((size, width), random, options["dtype"]).requires_grad_()
+        for name, size in row_counts.items()
     }
-    made["norm"] = torch.ones(width, **like).requires_grad_()
+    weights_by_name["norm"] = torch.ones(width, **options).requires_grad_()
     for i in range(n.layers):
-        made |= {f"{i}.{name}": weight for name, weight in dense_layer.parameters(n.layer(dtype), device).items()}
-    return made
+        weights_by_name |= {
+            f"{i}.{name}": weight for name, weight in dense_layer.parameters(n.layer(dtype), device).items()
+        }
+    return weights_by_name
 
 
 def logits_of(n: Network, p: dense_layer.Parameters, words: Any) -> Any:
-    """The output of the network: embedding, layers, final norm, output head."""
+    """The logits of the network for token numbers `words`: embedding, layers, final norm, output head."""
     functional = dense_layer.functional
     x, shape = functional.embedding(words, p["words"]) + p["positions"], n.layer()
     for i in range(n.layers):
@@ -124,13 +133,22 @@ def loss_of(logits: Any, words: Any) -> Any:
     return dense_layer.functional.cross_entropy(logits.flatten(0, -2).float(), words.reshape(-1))
 
 
-# It only serves to run every kernel once.
-EMPTY = Network(1, 64, 1, 1, 64, 256, 32, 1, gated_mlp=False, tied_embeddings=True)
+# A network that only serves to run every kernel once.
+EMPTY = Network(
+    layers=1, dimensionality=64, attention_heads=1, key_value_heads=1, feedforward_dimension=64, vocabulary_size=256,
+    context=32, batch_size=1, gated_mlp=False, tied_embeddings=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The seconds of each step but the first, the losses of all, and the most bytes of memory."""
+    """The measurements of a training.
+
+    Attributes:
+        times: the seconds of each step but the first.
+        losses: the loss of each step.
+        memory: the most bytes of memory.
+    """
 
     times: tuple[float, ...]
     losses: tuple[float, ...]
@@ -143,10 +161,10 @@ class Steps:
 
 
 def trained(n: Network, device: str, dtype: str, steps: int, tell: Callable[[int, float], None]) -> Steps:
-    """Trains with AdamW on one random batch, so that the loss must fall. The first step allocates and does not count.
+    """The measurements of a training with AdamW on one random batch, so that the loss must fall.
 
-    On a processor, one more step follows in which the tensors are counted; and a tiny network is trained first, because
-    torch loads its code in the first pass.
+    The first step allocates and does not count. On a processor, one more step follows in which the tensors are counted;
+    and a tiny network is trained first, because torch loads its code in the first pass.
 
     Raises:
         ConfigError: if there is not enough memory.
@@ -195,7 +213,7 @@ class _Training:
         return clock() - start, float(loss.detach())
 
     def footprint(self, bare: float, loaded: float) -> Footprint:
-        """The most memory of a process that had `bare` bytes at first, and `loaded` bytes with torch's code."""
+        """The most memory of the step. The process had `bare` bytes at first, and `loaded` bytes with torch's code."""
         grown = max(0.0, peak_bytes(self.device) - bare)  # a process may meanwhile give back what others left
         if self.device == "cuda":
             return Footprint(grown, grown, 0.0)

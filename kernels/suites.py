@@ -29,12 +29,12 @@ def suite(name: str, device: str, dtype: str, memory: float) -> list[KernelSpec]
         ConfigError: for an unknown suite.
     """
     refuse_unknown(name, SUITES, f"there is no suite {name!r}")
-    made = _listed("quick", device, dtype) if name == "quick" else full(device, dtype, memory)
-    return list(dict.fromkeys(made))
+    kernels = _listed("quick", device, dtype) if name == "quick" else full(device, dtype, memory)
+    return list(dict.fromkeys(kernels))
 
 
 def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
-    """The kernels that a GPU measures in five minutes."""
+    """The kernels of the full suite, which a GPU measures in five minutes. `memory` is the bytes of its memory."""
     largest = int(min(LARGEST_COPY, memory / 4))
     sizes = [size for size in (MIB // 4 << 2 * i for i in range(8)) if size <= largest] + [largest]
     yield from _combinations({"kernel": ["launch"], "mode": ["eager", "graph"]}, dtype)
@@ -44,14 +44,14 @@ def full(device: str, dtype: str, memory: float) -> Iterator[KernelSpec]:
 
 
 def _listed(name: str, device: str, dtype: str) -> Iterator[KernelSpec]:
-    """The kernels of a suite's rows that the device has."""
+    """The kernels in the rows of a suite, without those that the device does not have."""
     for row in ROWS[name]:
         kernels = _layer(dtype, **row["layer"]) if "layer" in row else _combinations(row, dtype)
         yield from (k for k in kernels if device == "cuda" or not ONLY_ON_GPUS & {*map(str, k.params.values())})
 
 
 def _combinations(row: Mapping[str, Sequence[Any]], dtype: str) -> Iterator[KernelSpec]:
-    """All combinations of a row's values; the columns of a name like `m,n,k` change together."""
+    """The kernels of one row: all combinations of its values. The values of a name like `m,n,k` change together."""
     for values in product(*row.values()):
         sizes: dict[str, Any] = {}
         for name, value in zip(row, values, strict=True):
@@ -64,7 +64,10 @@ def _combinations(row: Mapping[str, Sequence[Any]], dtype: str) -> Iterator[Kern
 def _layer(
     dtype: str, hidden: Sequence[int], tokens: Sequence[int], inner: int | None, vocabulary: int
 ) -> Iterator[KernelSpec]:
-    """The products of a layer (forward, and gradients of inputs and weights) and of the output head."""
+    """The products of a layer (forward, and gradients of inputs and weights) and of the output head.
+
+    `inner` is the width of the MLP; None means four times the width of the layer.
+    """
     for t in tokens:
         for h in hidden:
             f = inner or 4 * h
@@ -81,9 +84,9 @@ def fp8() -> list[KernelSpec]:
 
 
 def collectives(ranks: int, device: str) -> Iterator[KernelSpec]:
-    """Collectives of growing size between processes."""
-    more = ("reduce_scatter", "all_to_all") if device == "cuda" else ()
-    names = ("all_reduce", "all_gather", "broadcast", "send_receive", *more)
+    """Collectives of growing size between this number of processes."""
+    only_on_gpus = ("reduce_scatter", "all_to_all") if device == "cuda" else ()
+    names = ("all_reduce", "all_gather", "broadcast", "send_receive", *only_on_gpus)
     for exponent, name in product(range(10, (22 if device == "cpu" else 30) + 1, 4), names):
         yield spec(name, "float32", bytes=1 << exponent, ranks=ranks)
 
@@ -97,6 +100,7 @@ def of_operators(operators: Iterable[Operator], dtype: str, attention: Parameter
 
 
 def _of_operator(o: Operator, dtype: str, attention: Parameters, gated: bool) -> Iterator[KernelSpec]:
+    """The kernel that measures one operator; none if the operator does not run, or if no kernel measures it."""
     if not o.count:
         return
     m, n, k, batch = (max(1, round(v)) for v in (o.m, o.n, o.k, o.batch))
@@ -113,6 +117,7 @@ def _of_operator(o: Operator, dtype: str, attention: Parameters, gated: bool) ->
 
 
 def _streaming_kernel(o: Operator, gated: bool) -> str | None:
+    """The name of the kernel that measures a row-by-row operator; None if there is no such kernel."""
     name: str | None = ROWS["kernels_of_operators"].get(o.name)
     if o.name == "activation_function" and gated:
         return "swiglu" if o.phase == "forward" else None

@@ -49,18 +49,19 @@ class Timing:
         ordered = sorted(times)
         last = len(ordered) - 1
         low, high = ordered[round(0.1 * last)], ordered[round(0.9 * last)]
-        return cls(statistics.median(ordered), low, high, ordered[0], len(times), beside, host_bound)
+        return cls(median=statistics.median(ordered), p10=low, p90=high, min=ordered[0], n=len(times), beside=beside,
+                   host_bound=host_bound)  # fmt: skip
 
     def as_plain(self) -> dict[str, float]:
-        """What a record keeps of the times."""
+        """The statistics as a record has them."""
         return {name: getattr(self, name) for name in ("median", "p10", "p90", "min", "n")}
 
     def best(self, device: str) -> float:
-        """The statistic that counts on a device."""
+        """The statistic that counts on a device: the minimum on a CPU, the median on a GPU."""
         return float(getattr(self, STATISTIC[device]))
 
     def flags(self, device: str) -> list[str]:
-        """The reasons to doubt the record."""
+        """The names of the reasons to doubt the times: noisy, unsettled, host_bound."""
         noisy = self.p90 > max(NOISY[device] * self.p10, self.p10 + CLOCK_ERROR[device])
         unsettled = noisy and self.min < TRUSTED * self.median
         reasons = {"noisy": noisy, "unsettled": unsettled, "host_bound": self.host_bound}
@@ -68,5 +69,5 @@ class Timing:
 
 
 def repeated(estimate: float, cap: float) -> int:
-    """How often to run a call that takes about `estimate` seconds."""
+    """The number of calls, each of about `estimate` seconds, that fit in `cap` seconds; at least five, at most 200."""
     return max(FEWEST, min(MOST, int(cap / estimate) if estimate > 0 else MOST))

@@ -37,7 +37,7 @@ def chosen_device(device: str | None) -> str:
 
 
 def chosen_format(dtype: str | None, device: str, allowed: Sequence[str] = TRAINED) -> str:
-    """The name of a format in torch; by default, bf16 on GPUs and fp32 on CPUs.
+    """The name of the chosen format in torch; by default, bf16 on GPUs and fp32 on CPUs.
 
     Raises:
         ConfigError: for an unknown format, and for one that products on this device cannot have.
@@ -53,6 +53,11 @@ def chosen_format(dtype: str | None, device: str, allowed: Sequence[str] = TRAIN
 
 
 def _try_product(name: str, device: str) -> None:
+    """Tries a small product in a format.
+
+    Raises:
+        ConfigError: if the device does not support it.
+    """
     try:
         tensor = torch.ones(2, 2, dtype=getattr(torch, name), device=device)
         torch.mm(tensor, tensor)

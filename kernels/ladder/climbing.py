@@ -36,7 +36,13 @@ class Unavailable(Exception):  # noqa: N818 (no mistake: a rung that this machin
 
 @dataclass
 class Rung:
-    """A way to run the layer: its forward pass, a context around it, and a captured whole pass if there is one."""
+    """A way to run the layer.
+
+    Attributes:
+        context: makes the context of the forward pass.
+        captured: whether a whole pass is captured in a CUDA graph.
+        shares_parameters: whether its parameters are those of the other rungs, so that outputs can be compared.
+    """
 
     forward: Callable[[Any], Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -45,7 +51,7 @@ class Rung:
     shares_parameters: bool = True
 
     def once(self, x: Any, dy: Any) -> Any:
-        """One pass: forward in the context, then backward outside of it; the output."""
+        """Runs one pass: forward in the context, then backward outside of it. Returns the output."""
         with self.context():
             y = self.forward(x)
         y.backward(dy)
@@ -61,28 +67,31 @@ def climbed(
     warm_up: int,
     passes: int,
 ) -> Iterator[Row]:
-    """A row for each rung, beside its expected seconds and the peak of the machine, if they are known.
+    """The row of each rung: its times, and how far its results differ from those of the first rung.
 
-    A rung that this machine does not have, or that fails, has the reason and no times.
+    A rung that this machine does not have, or that fails, has the reason (`skipped`) and no times. `expected` are the
+    predicted seconds by rung, `peak` the flop/s of the machine, if they are known.
     """
     for name in rungs:
         refuse_unknown(name, RUNGS, f"there is no rung {name!r}")
     p, (x, dy) = layers.parameters(s, device), layers.inputs(s, device)
-    still = replace(s, dropout=0.0)
+    without_dropout = replace(s, dropout=0.0)
 
     def pass_of(rung: Rung) -> Call:
         return partial(rung.once, x, dy)
 
-    first = _outcome(pass_of(made("eager", p, still, device)), p)
+    first = _outcome(pass_of(made("eager", p, without_dropout, device)), p)
     for name in rungs:
         row: Row = {"rung": name, "ms": None, "predicted_ms": None, "skipped": ""}
         try:
             rung = made(name, p, s, device)
-            off = _differences(pass_of(made(name, p, still, device)), p, first) if rung.shares_parameters else None
+            differences = None
+            if rung.shares_parameters:
+                differences = _differences(pass_of(made(name, p, without_dropout, device)), p, first)
             _clear(p)
             forget_peak(device)
             speed = _speed(pass_of(rung), p, rung.captured, device, warm_up, passes)
-            row |= _row(speed, s, off, "fp8" if rung.is_fp8 else s.dtype, device, peak)
+            row |= _row(speed, s, differences, "fp8" if rung.is_fp8 else s.dtype, device, peak)
             predicted = (expected or {}).get(name)
             if predicted is not None and (has_fp8(device) or not rung.is_fp8):  # an emulation is not predicted
                 row |= {"predicted_ms": predicted * 1e3, "error": predicted * 1e3 / row["ms"] - 1}
@@ -93,22 +102,27 @@ def climbed(
 
 
 def _row(
-    speed: Speed, s: Shape, off: tuple[float, float] | None, kind: str, device: str, peak: float | None
+    speed: Speed, s: Shape, differences: tuple[float, float] | None, kind: str, device: str, peak: float | None
 ) -> Row:  # fmt: skip
-    """What was measured. A rung that was not compared with the first one agrees."""
+    """The measured part of a rung's row.
+
+    `differences` are those of outputs and gradients from the first rung; None counts as agreement. `kind` is the format
+    whose tolerance applies.
+    """
     best = speed.least if device == "cpu" else speed.mean
     tolerance = TOLERANCE[kind]
     return {
         "ms": best * 1e3, **{f"{name}_ms": seconds * 1e3 for name, seconds in vars(speed).items()},
         "tflops": s.step_flops / best / 1e12,
-        "output_difference": off and off[0], "gradient_difference": off and off[1], "peak_memory_bytes": peak_bytes(device),
-        "agrees": off is None or (off[0] <= tolerance and off[1] <= tolerance * GRADIENTS[kind]),
+        "output_difference": differences and differences[0], "gradient_difference": differences and differences[1],
+        "peak_memory_bytes": peak_bytes(device),
+        "agrees": differences is None or (differences[0] <= tolerance and differences[1] <= tolerance * GRADIENTS[kind]),
         "mfu": s.step_flops / best / peak if peak else None,
     }  # fmt: skip
 
 
 def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
-    """The rung with a name.
+    """The rung with this name.
 
     Raises:
         Unavailable: if this machine does not have it.
@@ -132,7 +146,7 @@ def made(name: str, p: layers.Parameters, s: Shape, device: str) -> Rung:
 
 
 def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool) -> Rung:
-    """The layer with products in fp8; the rest is compiled, as predictions assume, where fp8 is not an emulation."""
+    """A rung whose products are in fp8. Its rest is compiled, as predictions assume, unless fp8 is an emulation."""
     linear = torch.compiler.disable(float8.linear) if compiled else float8.linear
 
     def forward(x: Any) -> Any:
@@ -142,20 +156,20 @@ def _in_fp8(p: layers.Parameters, s: Shape, float8: Float8, compiled: bool) -> R
 
 
 def _outcome(once: Call, p: layers.Parameters) -> tuple[Any, ...]:
-    """The output and the gradients of one pass."""
+    """The output of one pass, and then the gradients of all parameters in the order of their names."""
     _clear(p)
     y = once()
     return (y.detach(), *(p[name].grad.detach().clone() for name in sorted(p)))
 
 
 def _differences(once: Call, p: layers.Parameters, first: tuple[Any, ...]) -> tuple[float, float]:
-    """How far the output, and the gradient that is furthest off, differ from those of the first rung, in norm."""
+    """The relative difference of the output from that of the first rung, and the largest one of any gradient, in norm."""
     outcome = _outcome(once, p)
-    off = [
+    differences = [
         float((a.float() - b.float()).norm() / b.float().norm().clamp_min(1e-30))
         for a, b in zip(outcome, first, strict=True)
     ]
-    return off[0], max(off[1:])
+    return differences[0], max(differences[1:])
 
 
 def _clear(p: layers.Parameters) -> None:
@@ -164,18 +178,22 @@ def _clear(p: layers.Parameters) -> None:
 
 
 def _speed(once: Call, p: layers.Parameters, captured: bool, device: str, warm_up: int, passes: int) -> Speed:
+    """The speed of a rung's passes; if `captured`, they are replayed from a CUDA graph."""
     once = _captured(once, p) if captured else once
     laps = event_laps(torch.cuda) if device == "cuda" else clock_laps(host_clock())
     return speedometer(once, laps, warm_up, passes)
 
 
 def _captured(once: Call, p: layers.Parameters) -> Call:
-    """A whole pass, to be replayed. Gradients are there before, so that it adds to them as other rungs do."""
+    """A function that replays a captured pass.
+
+    Gradients exist before, so that a pass adds to them as in other rungs.
+    """
     cuda = torch.cuda
-    side = warmed_aside(cuda, once)
+    stream = warmed_aside(cuda, once)
     for tensor in p.values():
         tensor.grad.zero_()
     graph = cuda.CUDAGraph()
-    with cuda.graph(graph, stream=side):
+    with cuda.graph(graph, stream=stream):
         once()
     return graph.replay

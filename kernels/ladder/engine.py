@@ -18,7 +18,9 @@ def autocast(engine: Any, enabled: bool) -> AbstractContextManager[Any]:
 
 
 def engine_rung(s: Shape, device: str) -> Rung:
-    """Its TransformerLayer in fp8. It has its own parameters, so that it is not compared with the first rung.
+    """The rung that runs Transformer Engine's own layer in fp8.
+
+    The layer has its own parameters, so that its output is not compared with that of the first rung.
 
     Raises:
         Unavailable: without Transformer Engine or without a GPU.
@@ -29,8 +31,8 @@ def engine_rung(s: Shape, device: str) -> Rung:
         raise Unavailable(f"transformer_engine cannot be imported ({type(error).__name__})") from None
     if device != "cuda":
         raise Unavailable("transformer_engine needs a GPU")
-    made = engine.TransformerLayer(
+    layer = engine.TransformerLayer(
         s.hidden, s.ffn, s.heads, hidden_dropout=s.dropout, attention_dropout=s.dropout,
         self_attn_mask_type="causal" if s.causal else "no_mask", params_dtype=getattr(torch, s.dtype),
     )  # fmt: skip
-    return Rung(made, lambda: autocast(engine, enabled=True), is_fp8=True, shares_parameters=False)
+    return Rung(layer, lambda: autocast(engine, enabled=True), is_fp8=True, shares_parameters=False)

@@ -22,9 +22,9 @@ HISTORY = 16
 
 
 class ScaleState:
-    """The scale of one tensor and its history of ranges; slot 0 is this step's.
+    """The scale of one tensor and the ranges of its last steps; the first range is that of the current step.
 
-    Both stay on the device, without waiting. It starts with a scale of one and an empty history.
+    Both stay on the device, so that the host does not wait. At first, the scale is one and all ranges are zero.
     """
 
     def __init__(self, largest: float, history: int, device: Any = "cpu") -> None:
@@ -33,13 +33,18 @@ class ScaleState:
         self.ranges = torch.zeros(history, device=device)
 
     def seen(self, amax: Any) -> None:
-        """Notes the range of a tensor in this step."""
-        now = self.ranges.select(0, 0)
-        torch.maximum(now, torch.as_tensor(amax, device=now.device, dtype=torch.float32), out=now)
+        """Takes the range of a tensor (its largest absolute value) into the range of the current step."""
+        current_range = self.ranges.select(0, 0)
+        torch.maximum(
+            current_range, torch.as_tensor(amax, device=current_range.device, dtype=torch.float32), out=current_range
+        )
 
 
 def update(states: Collection[ScaleState]) -> None:
-    """Ends a step: computes the scales of the next step, and empties slot 0; all tensors of a format at once."""
+    """Ends a step of several scales of one format: sets the scales of the next step from the ranges of all steps.
+
+    The ranges move by one step, and the range of the new step is zero.
+    """
     if not states:
         return
     largest = next(iter(states)).largest
@@ -53,20 +58,23 @@ def update(states: Collection[ScaleState]) -> None:
 
 
 def aligned(numbers: Any) -> tuple[Any, ...]:
-    """Each of these numbers as a tensor at an address where cuBLASLt reads a scale."""
-    apart = numbers.unsqueeze(1).repeat(1, ALIGNED // numbers.element_size())
-    return apart.select(1, 0).unbind()
+    """Each of these numbers as a tensor, at an address where cuBLASLt can read it as a scale."""
+    spread = numbers.unsqueeze(1).repeat(1, ALIGNED // numbers.element_size())
+    return spread.select(1, 0).unbind()
 
 
 def scale_for(amax: Any, largest: float, before: Any) -> Any:
-    """The scale that brings a range to the format's largest number; the scale before if there is no range."""
+    """The scale that brings a range to the format's largest number; the scale `before` if the range is zero or not finite."""
     amax = torch.as_tensor(amax, dtype=torch.float32)
     scale = (largest / amax).clamp(max=torch.finfo(torch.float32).max)
     return torch.where(torch.isfinite(amax) & (amax > 0), scale, torch.as_tensor(before, device=amax.device))
 
 
 def refuse_illegal(left: Any, right: Any) -> None:
-    """Refuses a product in fp8 that a GPU cannot do: left in rows, right in columns, sides of 16, not both E5M2.
+    """Refuses a product in fp8 that a GPU cannot compute.
+
+    The left operand must be stored by rows and the right one by columns, sides must be multiples of 16, and only one
+    operand may be E5M2.
 
     Raises:
         ConfigError: with the first condition that does not hold.
@@ -82,17 +90,19 @@ def refuse_illegal(left: Any, right: Any) -> None:
 
 
 def scaled_product(left: Any, right: Any, inverses: tuple[Any, Any], dtype: Any, fast: bool, bias: Any = None) -> Any:
-    """The product of two fp8 tensors times the inverses of their scales, and a bias.
+    """The product of two fp8 tensors, times the inverses of their scales, plus a bias.
 
-    The bias belongs to the product if its output has 16 bits; products with outputs in fp32 take none.
+    The kernel adds the bias if bias and output are bf16; else the bias is added afterwards. `fast` allows sums of lower precision.
     """
     refuse_illegal(left, right)
-    one, two = inverses
+    left_inverse, right_inverse = inverses
     out = torch.bfloat16 if dtype in (torch.bfloat16, torch.float16) else torch.float32
-    inside = bias if bias is not None and bias.dtype == out == torch.bfloat16 else None
-    product = torch._scaled_mm(left, right, scale_a=one, scale_b=two, bias=inside, out_dtype=out, use_fast_accum=fast)
+    fused_bias = bias if bias is not None and bias.dtype == out == torch.bfloat16 else None
+    product = torch._scaled_mm(
+        left, right, scale_a=left_inverse, scale_b=right_inverse, bias=fused_bias, out_dtype=out, use_fast_accum=fast
+    )
     product = product.to(dtype)
-    return product if bias is inside else product + bias
+    return product if bias is fused_bias else product + bias
 
 
 class Float8:
@@ -118,20 +128,21 @@ class Float8:
         update(self.states["e4m3"].values())
 
     def linear(self, name: str, x: Any, weight: Any, bias: Any) -> Any:
-        """A product with a weight as `plain_linear`: in fp8 inside the context, plain outside."""
+        """The product with a weight, with the arguments of `plain_linear`: in fp8 inside the context, plain outside of it."""
         if not self.inside:
             return torch.nn.functional.linear(x, weight, bias)
         return _Float8Linear.apply(x, weight, bias, self, name)
 
     def cast(self, name: str, x: Any, kind: str) -> tuple[Any, Any, Any]:
-        """A matrix in fp8, in rows and transposed, and the inverse of its scale.
+        """A matrix in fp8 stored by rows, the same stored by columns, and the inverse of the scale.
 
-        The scale is of its own range at first, and always if scaling is dynamic.
+        The scale comes from the matrix's own range if scaling is dynamic, or if the matrix is new; else from earlier
+        steps. `name` is the key of the scale, `kind` the format.
         """
         states = self.states[kind]
-        chosen = self.delayed and name in states
+        has_delayed_scale = self.delayed and name in states
         state = states.setdefault(name, ScaleState(LARGEST[kind], HISTORY, x.device))
-        if not chosen:
+        if not has_delayed_scale:
             state.scale = scale_for(range_of(x), state.largest, state.scale)
             state.inverse = 1.0 / state.scale
         rows, transposed, amax = cast_both_ways(x, state.scale, kind)

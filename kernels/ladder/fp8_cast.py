@@ -16,13 +16,13 @@ FORMATS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def quantized(x: Any, scale: Any, kind: str) -> Any:
-    """A tensor times its scale, cut to the range of the format."""
+    """A tensor times its scale in fp8; values beyond the range of the format are cut to it."""
     limit = LARGEST[kind]
     return (x.float() * scale).clamp(-limit, limit).to(FORMATS[kind])
 
 
 def range_of(x: Any) -> Any:
-    """The largest entry, in one pass that writes nothing but this."""
+    """The largest absolute value of a tensor, computed in one pass that writes no other tensor."""
     return torch.linalg.vector_norm(x, float("inf"), dtype=torch.float32)
 
 
@@ -30,10 +30,10 @@ def range_of(x: Any) -> Any:
     "amped::fp8_cast", mutates_args=(), schema="(Tensor x, Tensor scale, str kind) -> (Tensor, Tensor, Tensor)"
 )
 def cast_both_ways(x: Any, scale: Any, kind: str) -> tuple[Any, Any, Any]:
-    """A matrix times its scale, cut to the range of the format; the same transposed; and the matrix's largest entry.
+    """A matrix times its scale in fp8, its transpose, and the largest absolute value of the matrix.
 
-    An entry is read once and written twice, in a byte each. It is an operator of torch, so that its kernel counts as
-    one, and a compiler leaves it whole.
+    Values beyond the range of the format are cut to it. An entry is read once and written twice, in a byte each. It is
+    an operator of torch, so that its kernel counts as one, and a compiler leaves it whole.
     """
     if x.is_cuda:
         from amped.kernels.ladder import triton_fp8

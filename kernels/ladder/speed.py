@@ -54,7 +54,7 @@ def event_laps(cuda: Any) -> Laps:
 
 
 def speedometer(once: Callable[[], object], laps: Laps, warm_up: int, passes: int) -> Speed:
-    """Times passes of a layer, forward and backward; those of the warm-up do not count."""
+    """The speed of passes of a layer, forward and backward; the passes of the warm-up do not count."""
     for _ in range(warm_up):
         once()
     laps.settle()

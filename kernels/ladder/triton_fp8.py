@@ -18,7 +18,7 @@ def _cast_kernel(
     x_ptr, scale_ptr, rows_ptr, columns_ptr, range_ptr, rows, columns,
     LARGEST: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """One tile; what is no number stays none."""
+    """Casts one tile and writes it twice, straight and transposed. NaN stays NaN."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.program_id(1).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < rows) & (column < columns)
@@ -33,7 +33,7 @@ def _cast_kernel(
 
 
 def cast_both_ways(x: Tensor, scale: Tensor, largest: float, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """The matrix in fp8, in rows and transposed, and its largest entry."""
+    """A matrix in fp8, its transpose in fp8, and its largest absolute value."""
     x, (rows, columns) = x.contiguous(), x.shape
     straight, across = x.new_empty((rows, columns), dtype=dtype), x.new_empty((columns, rows), dtype=dtype)
     largest_entry = x.new_zeros((), dtype=torch.float32)

@@ -67,10 +67,12 @@ class ActivationFunction:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Polynomials of the slope in t − center, one between each two `ends`; after the last end the slope is 1.
+    """Polynomials of the slope, one for each interval of t.
 
     Attributes:
-        coefficients: a row for each piece, the constant first.
+        ends: the ends of the intervals, in ascending order; above the last end, the slope is 1.
+        centers: the polynomial of an interval takes t minus the center of the interval.
+        coefficients: a row for each interval, the constant first.
     """
 
     ends: np.ndarray
@@ -79,55 +81,60 @@ class Pieces:
 
 
 def _normal(x: Tensor) -> Tensor:
+    """The cumulative normal distribution."""
     return 0.5 * torch.special.erfc(-x / math.sqrt(2))
 
 
 def _density(x: Tensor) -> Tensor:
+    """The density of the normal distribution."""
     return torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def _inner(x: Tensor) -> Tensor:
+    """The argument of the hyperbolic tangent in GELU's approximation."""
     return _RATE * (x + _CUBIC * x**3)
 
 
 def _tanh_slope(x: Tensor) -> Tensor:
+    """The slope of GELU's approximation by a hyperbolic tangent."""
     rise = _RATE * (1 + 3 * _CUBIC * x**2)
     half = torch.sigmoid(2 * _inner(x))
     return half + 2 * x * half * torch.sigmoid(-2 * _inner(x)) * rise
 
 
 GELU = ActivationFunction(
-    "gelu", lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x),
-    -0.7517915246935645, -0.16997120747990369, 0.43149399231404695,
-    (0.0, 1.0, 1.94, 2.4), lambda depth: -torch.sqrt(2 * depth),
+    name="gelu", value=lambda x: x * _normal(x), slope=lambda x: _normal(x) + x * _density(x),
+    minimum_input=-0.7517915246935645, minimum_value=-0.16997120747990369, curvature=0.43149399231404695,
+    right_ends=(0.0, 1.0, 1.94, 2.4), tail_start=lambda depth: -torch.sqrt(2 * depth),
 )  # fmt: skip
 TANH_GELU = ActivationFunction(
-    "gelu_tanh", lambda x: x * torch.sigmoid(2 * _inner(x)), _tanh_slope,
-    -0.7524614220710163, -0.17004075057125403, 0.43040009102485851,
-    (0.0, 1.0, 1.94, 2.4), lambda depth: -((depth / (2 * _RATE * _CUBIC)) ** (1 / 3)),
+    name="gelu_tanh", value=lambda x: x * torch.sigmoid(2 * _inner(x)), slope=_tanh_slope,
+    minimum_input=-0.7524614220710163, minimum_value=-0.17004075057125403, curvature=0.43040009102485851,
+    right_ends=(0.0, 1.0, 1.94, 2.4), tail_start=lambda depth: -((depth / (2 * _RATE * _CUBIC)) ** (1 / 3)),
 )  # fmt: skip
 SILU = ActivationFunction(
-    "silu", lambda x: x * torch.sigmoid(x),
-    lambda x: torch.sigmoid(x) * (1 + x * torch.sigmoid(-x)),
-    -1.278464542761074, -0.2784645427610738, 0.2178117057197201,
-    (0.0, 1.0, 2.0, 3.0, 4.5), lambda depth: -1.5 * depth - 2,
+    name="silu", value=lambda x: x * torch.sigmoid(x),
+    slope=lambda x: torch.sigmoid(x) * (1 + x * torch.sigmoid(-x)),
+    minimum_input=-1.278464542761074, minimum_value=-0.2784645427610738, curvature=0.2178117057197201,
+    right_ends=(0.0, 1.0, 2.0, 3.0, 4.5), tail_start=lambda depth: -1.5 * depth - 2,
 )  # fmt: skip
 FUNCTIONS = {f.name: f for f in (GELU, TANH_GELU, SILU)}
 
 
 def bits_kept(name: str, dtype: torch.dtype) -> int:
-    """The bits kept of an entry: the side of the minimum and, for SiLU in bf16, the side of the rounded output.
+    """The number of bits kept for an entry: 1, or 2 for SiLU in bf16.
 
-    The second bit says whether the exact output is farther from zero than the rounded one.
+    The first bit tells whether the input is right of the minimum, the second one whether the exact output is farther
+    from zero than the rounded output.
     """
     return 2 if (name, dtype) in _TWO_BITS else 1
 
 
 def middle_of_half(output: Tensor, farther: Tensor) -> Tensor:
-    """The middle of one half of the numbers that round to an output in bf16: the half farther from zero, or nearer.
+    """The middle of those numbers that round to an output in bf16 and are farther from zero than the output, or nearer to it.
 
-    The result is in fp32, a quarter of a unit in the last place away from the output. At a power of two, toward zero,
-    it is a quarter of the smaller unit there. Zero stays zero.
+    `farther` tells which of the two. The result is in fp32, a quarter of a unit in the last place away from the output.
+    At a power of two, toward zero, it is a quarter of the smaller unit there. Zero stays zero.
     """
     wide = output.float()
     moved = wide.view(torch.int32) + (2 * farther.int() - 1) * QUARTER_UNIT
@@ -135,14 +142,17 @@ def middle_of_half(output: Tensor, farther: Tensor) -> Tensor:
 
 
 def signed_root(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
-    """The coordinate t of an output: the root of its height above the minimum, negative on the left of it."""
+    """The coordinate t of an output: the square root of its height above the minimum, negative left of the minimum.
+
+    `above` tells whether the input is right of the minimum.
+    """
     rounded, rest = two_parts(function.minimum_value)
     root = torch.sqrt(((output - rounded) - rest).clamp_min(0))
     return torch.where(above, root, -root)
 
 
 def two_parts(number: float) -> tuple[float, float]:
-    """A number rounded to fp32, and the rest; both together keep its digits in fp32 arithmetic."""
+    """A number rounded to fp32, and the rest of it; with both, fp32 arithmetic keeps the digits of the number."""
     rounded = float(np.float32(number))
     return rounded, number - rounded
 
@@ -159,18 +169,24 @@ def series_near_minimum(function: ActivationFunction) -> tuple[float, ...]:
 
 
 def _polynomial(function: Callable[[Any], Any], half: float, terms: int, degree: int) -> np.ndarray:
-    """The coefficients for offsets from −half to half: the first terms of the Chebyshev series."""
+    """The coefficients, the constant first, of a polynomial near a function of offsets from −half to half.
+
+    It has the first terms of the function's Chebyshev series.
+    """
     series = np.polynomial.chebyshev.chebinterpolate(lambda node: function(half * node), terms)
     return np.polynomial.chebyshev.cheb2poly(series[: degree + 1]) / half ** np.arange(degree + 1)
 
 
 def _value_at(x: Tensor, coefficients: Iterable[Tensor]) -> Tensor:
-    """The value of a polynomial, whose constant is the last coefficient (Horner's method)."""
+    """The value of a polynomial by Horner's method; the coefficients end with the constant."""
     return functools.reduce(lambda value, coefficient: torch.addcmul(coefficient, value, x), coefficients)
 
 
 def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) -> Tensor:
-    """Corrects outputs in fp32, in place: those near the minimum are rounded correctly, so that they give the slope."""
+    """Corrects fp32 outputs near the minimum in place and returns all outputs.
+
+    The corrected outputs are rounded correctly, so that the slope can be computed from them.
+    """
     (start, rest), (low, left) = two_parts(function.minimum_input), two_parts(function.minimum_value)
     entries, flat = x.reshape(-1), output.view(-1)  # also of a tensor without dimensions, which takes no places
     near = (flat < function.minimum_value + NEAR * NEAR * function.curvature / 2).nonzero(as_tuple=True)
@@ -181,7 +197,10 @@ def exact_near_minimum(function: ActivationFunction, x: Tensor, output: Tensor) 
 
 
 def input_of(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
-    """The input that has this output, by Newton's method on t; or on its logarithm in the tail on the left."""
+    """The input of an output; `above` tells whether the input is right of the minimum.
+
+    It is found by Newton's method on t, or on the logarithm of small outputs left of the minimum.
+    """
     tail = ~above & (output > _TAIL)
     t = torch.where(tail, 0.5, signed_root(function, output, above))
     tangent = function.minimum_input + t * math.sqrt(2 / function.curvature)
@@ -194,9 +213,9 @@ def input_of(function: ActivationFunction, output: Tensor, above: Tensor) -> Ten
 
 
 def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
-    """The input that has a small negative output.
+    """The input left of the minimum that gives a small negative output.
 
-    There log|g| is concave, so that steps from the left never overshoot.
+    There log|g| is concave, so that Newton's steps from the left never overshoot.
     """
     logarithm = torch.log((-output).clamp_min(_LAST))
     x = function.tail_start(-logarithm)
@@ -207,7 +226,7 @@ def _tail_input(function: ActivationFunction, output: Tensor) -> Tensor:
 
 
 def slope_of_output(function: ActivationFunction, output: Tensor, above: Tensor) -> Tensor:
-    """The slope where the function has this output; exact up to the rounding of the output."""
+    """The slope at the input that gives an output; it is exact up to the rounding of the output."""
     exact = function.slope(input_of(function, output, above))
     at_minimum = output <= function.minimum_value
     last = ~above & (output.abs() < _LAST)

@@ -19,13 +19,14 @@ from amped.kernels.memory.function import Function
 
 
 def _applied(probabilities: Tensor, kept: Tensor | None, p: float) -> Tensor:
+    """Probabilities after dropout: those that the mask `kept` keeps are divided by 1 − p; without a mask, all of them."""
     if kept is None:
         return probabilities
     return probabilities * kept * (1 / (1 - p) if p < 1 else 0.0)
 
 
 class _SoftmaxDropoutMatmul(Function):
-    """Gives the output and, if wanted, the weights of the values; it keeps softmax and mask."""
+    """The weighted values and, if wanted, their weights; softmax and mask are kept for the backward pass."""
 
     @staticmethod
     def forward(scores: Tensor, values: Tensor, p: float, with_weights: bool) -> tuple[Tensor | None, ...]:
@@ -61,9 +62,9 @@ class _SoftmaxDropoutMatmul(Function):
 
 
 def softmax_dropout_matmul(scores: Tensor, values: Tensor, p: float = 0.0, training: bool = True) -> Tensor:
-    """Computes dropout(softmax(scores)) @ values.
+    """The result of dropout(softmax(scores)) @ values, whose dropout is computed again in the backward pass.
 
-    It keeps softmax, mask and values (only these values, not a tensor that they are a view of).
+    Softmax, mask and values are kept (only these values, not a tensor that they are a view of).
 
     Raises:
         ConfigError: for an impossible probability, and for matrices that do not fit.
@@ -103,7 +104,10 @@ class RecomputedSoftmaxDropoutMatmul(SoftmaxDropoutMatmul):
 
 
 class RecomputedAttention(nn.MultiheadAttention):
-    """`nn.MultiheadAttention` that writes its scores and computes dropout again; torch's own if nothing is dropped."""
+    """`nn.MultiheadAttention` that writes its scores and computes dropout again.
+
+    Without dropout, and for calls that it does not support, it is torch's own attention.
+    """
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
@@ -126,7 +130,10 @@ class RecomputedAttention(nn.MultiheadAttention):
         return output, weights.mean(1) if need_weights and average_attn_weights else weights
 
     def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values as (batch, heads, sequence, head dimension); one product for one input tensor."""
+        """Queries, keys and values as (batch, heads, sequence, head dimension).
+
+        If all three inputs are one tensor, one product computes them.
+        """
         order = FROM_HEADS[self.batch_first]
         if self._qkv_same_embed_dim and query is key is value:
             joined = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias)
@@ -140,7 +147,7 @@ class RecomputedAttention(nn.MultiheadAttention):
 
 
 def _masks(padding: Tensor | None, attention: Tensor | None, scores: Tensor) -> Iterator[Tensor]:
-    """What is added to the scores; for a boolean mask, −inf where it is true."""
+    """The tensors to add to the scores, one for each given mask; a boolean mask gives −inf where it is true."""
     batch, heads, _, keys = scores.shape
     shaped = (
         None if padding is None else padding.view(batch, 1, 1, keys),

@@ -81,10 +81,10 @@ class Bench:
 
 
 def run_bench(sizes: Dimensions, device: str | None, dtype: str, budgets: Sequence[float], cap: float) -> Bench:
-    """Measures every technique alone and every variant of the layer; `cap` is the seconds for timing one of them.
+    """The measurements of every technique alone, and of every variant of the layer.
 
-    `budgets` are the shares of activations that torch.compile may keep (its default is 1); without any, it is not
-    compared.
+    `cap` is the seconds for timing one of them. `budgets` are the shares of activations that torch.compile may keep
+    (its default is 1); without any, torch.compile is not measured.
 
     Raises:
         ConfigError: for a device or format that does not exist.
@@ -120,15 +120,16 @@ def run_bench(sizes: Dimensions, device: str | None, dtype: str, budgets: Sequen
 
 
 def _timed(runs: list[Run], device: str, cap: float) -> list[Row]:
-    """The rows with their times, measured in turns; rows that do not run stay unchanged."""
+    """The rows with their times, measured in turns; rows without a function to call stay unchanged."""
     times = iter(timer_for(device).together([call for _, call in runs if call is not None], cap))
     return [row if call is None else replace(row, step_time=next(times).best(device)) for row, call in runs]
 
 
 def front(rows: list[Row]) -> list[Row]:
-    """The rows, with whether each pays: no other row is as good in kept bytes and time, and better in one of them."""
+    """The rows, with `pays` set: no other row has as few kept bytes and as little time, and less of one of them."""
 
     def beaten(row: Row) -> bool:
+        """Whether another row is as good in both and better in one."""
         return any(
             o.kept_bytes <= row.kept_bytes
             and o.step_time <= row.step_time
@@ -140,19 +141,23 @@ def front(rows: list[Row]) -> list[Row]:
 
 
 def _machine(device: str) -> str:
+    """The name of the device, and the number of threads on a processor."""
     threads = "" if device == "cuda" else f", {torch.get_num_threads()} threads"
     return name_of(device) + threads
 
 
 def _built(name: str, sizes: Dimensions, variant: Variant, x: Tensor) -> Run:
-    """A layer, and the bytes that each further one keeps: those of two minus those of one, as they share one tensor."""
+    """The row of a variant with its kept bytes, and a function that runs one layer forward and backward.
+
+    The bytes are those of two layers minus those of one, as the layers share one tensor.
+    """
     two = stack(sizes, variant, 2).to(x)
     kept = stash_bytes(two, x).bytes - stash_bytes(two[0], x).bytes
     return Row(name, kept), forward_and_backward(two[0], x, two[0].parameters())
 
 
 def _checkpointed(sizes: Dimensions, x: Tensor) -> Run:
-    """A layer that keeps only its input, and runs forward again in the backward pass."""
+    """The row of a layer that keeps only its input and runs forward again in the backward pass; and a function that runs it."""
     layer = stack(sizes, Variant("fused"), 1).to(x)
     again = partial(checkpoint, layer, use_reentrant=False)
     # The kept input of a checkpoint is not visible to hooks.
@@ -161,7 +166,10 @@ def _checkpointed(sizes: Dimensions, x: Tensor) -> Run:
 
 
 def _compiled(sizes: Dimensions, budget: float, x: Tensor, backend: str = "inductor") -> Run:
-    """The layer compiled under a budget, and the bytes that its whole graph keeps, without its output."""
+    """The row of a layer that is compiled with a memory budget, and a function that runs it; None if it does not compile.
+
+    Its kept bytes are those of the whole graph, without its output.
+    """
     name = f"{FUSED}, torch.compile" + ("" if budget == 1 else f", budget {budget:g}")
     if (
         backend == "inductor"

@@ -60,7 +60,14 @@ class Policy:
 
 @dataclass(frozen=True)
 class Choice:
-    """A site, the bytes that it saves and the seconds that it adds to a step; or the reason why it was not taken."""
+    """What a technique does at one site.
+
+    Attributes:
+        name: the name of the module.
+        saved_bytes: the bytes that it saves for the backward pass.
+        added_time: the seconds that it adds to a step.
+        refused: the reason why it was not taken; empty if it was taken.
+    """
 
     name: str
     technique: str
@@ -98,15 +105,16 @@ class Report:
 
 
 def convert(model: nn.Module, policy: Policy, *inputs: Any, **keywords: Any) -> Report:
-    """Converts modules of a model, those first that save the most bytes per microsecond, until the target is met.
+    """Converts modules of a model so that they keep less for the backward pass, and reports what was converted.
 
-    A site is what a module computes: a layer norm, an RMS norm, GELU or SiLU, of torch, of another library or your own;
-    an activation function whose very output a linear module takes; attention in modules: `nn.MultiheadAttention` with
-    dropout that is not fused (its weights are needed, or no fused kernel takes the call), and `SoftmaxDropoutMatmul`.
-    Attention that a model writes with functions stays, and so do modules that were placed by hand.
+    The modules that save the most bytes per microsecond come first, until the target is met. A site is what a module
+    computes: a layer norm, an RMS norm, GELU or SiLU, of torch, of another library or your own; an activation function
+    whose very output a linear module takes; attention in modules: `nn.MultiheadAttention` with dropout that is not
+    fused (its weights are needed, or no fused kernel takes the call), and `SoftmaxDropoutMatmul`. Attention that a
+    model writes with functions stays, and so do modules that were placed by hand.
 
-    It runs the model forward on the inputs (a batch that is a dict gives keywords), once or twice for each site; all
-    reported numbers are measured. Parameters, hooks and names stay; `revert` undoes it.
+    The model is run forward on the inputs (a batch that is a dict gives keywords), once or twice for each site; all
+    reported numbers are measured. Parameters, hooks and names stay; `revert` undoes the conversion.
 
     Raises:
         ConfigError: if there are no inputs to measure with.
@@ -124,7 +132,7 @@ def convert(model: nn.Module, policy: Policy, *inputs: Any, **keywords: Any) -> 
 
 
 def _run(model: nn.Module, inputs: tuple[Any, ...], keywords: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of the model; a single dict whose names it takes is a batch of keywords."""
+    """A function that calls the model. A single dict becomes keywords, if the model takes all its names."""
     if len(inputs) == 1 and not keywords and isinstance(inputs[0], Mapping):
         try:
             inspect.signature(model.forward).bind(**inputs[0])
@@ -136,12 +144,12 @@ def _run(model: nn.Module, inputs: tuple[Any, ...], keywords: Mapping[str, Any])
 
 
 def revert(model: nn.Module) -> int:
-    """Gives every converted module its earlier class back; the result is their number."""
+    """Gives every converted module its earlier class back, and returns the number of these modules."""
     return sum(restore(module) for module in model.modules())
 
 
 def _worth(choice: Choice) -> float:
-    """Bytes saved per microsecond; infinite if no time is added, then more bytes first."""
+    """The bytes that a choice saves per microsecond; a choice that adds no time counts as adding 1 ns."""
     return choice.saved_bytes / max(choice.added_time * 1e6, 1e-3)
 
 
@@ -149,9 +157,10 @@ class _Work:
     """A model that is being converted.
 
     Attributes:
-        run: runs it forward.
-        before: what it kept at first, and `kept` the bytes that it keeps now.
-        calls: what was seen of its sites.
+        run: calls the model.
+        found: all sites of the model.
+        before: the bytes that the model kept at first, and `kept` the bytes that it keeps now.
+        calls: the calls of the sites in a forward pass.
         useful: the modules whose output an operator after them keeps.
     """
 
@@ -164,11 +173,12 @@ class _Work:
         self.kept = self.before.bytes
 
     def _stash(self) -> Stash:
-        """What is kept for the backward pass; random numbers come from a copy of the generators' state."""
+        """The bytes that are kept for the backward pass now; the state of random generators does not change."""
         with torch.random.fork_rng():
             return stash_bytes(self.run, exclude=(*self.model.parameters(), *self.model.buffers()))
 
     def _first(self) -> tuple[Stash, set[nn.Module]]:
+        """The bytes that are kept before any conversion, and the modules of sites whose output is kept."""
         outputs: list[tuple[nn.Module, Tensor]] = []
 
         def note(module: nn.Module, _: Any, output: Any) -> None:
@@ -182,7 +192,10 @@ class _Work:
         return before, {module for module, output in outputs if before.has(output)}
 
     def measured(self) -> list[tuple[Site, Choice]]:
-        """The sites with what they save and cost, or why they are refused; those that save only together as one site."""
+        """All sites with their choices: saved bytes and added time, or the reason of a refusal.
+
+        Sites that save only together are one site.
+        """
         times: dict[tuple[Any, ...], float] = {}
         measured = [(site, self._measured(site, times)) for site in self.found]
         joint = [(site, self._measured(site, times)) for site in self._together(measured)]
@@ -191,7 +204,10 @@ class _Work:
         return [pair for pair in measured if not pair[1].refused or pair[0].module not in covered] + joint
 
     def _measured(self, site: Site, times: dict[tuple[Any, ...], float]) -> Choice:
-        """What a site saves and costs, or why it is refused; each kind (technique, shape) is timed once."""
+        """The choice of a site: saved bytes and added time, or the reason of a refusal.
+
+        Each kind of site (technique, class, shapes) is timed once; `times` has the seconds by kind.
+        """
         call, (saved, added) = self.calls.first.get(site.module), (0, math.nan)
         reason = "is not run" if call is None else _unsafe(site, call)
         if call is not None and not reason:
@@ -205,7 +221,7 @@ class _Work:
         return Choice(site.name, site.technique, saved, added, reason)
 
     def _together(self, measured: list[tuple[Site, Choice]]) -> Iterator[Site]:
-        """Sites that have the same input and save nothing one by one, because the others keep it: as one site."""
+        """A site for each group of sites that have the same input and save nothing alone, because the others keep the input."""
         groups: dict[int, list[Site]] = {}
         for site, choice in measured:
             if choice.refused == KEPT_ANYWAY:
@@ -215,7 +231,11 @@ class _Work:
                 yield replace(first, name=" + ".join(s.name for s in (first, *others)), together=tuple(others))
 
     def chosen(self, measured: list[tuple[Site, Choice]]) -> tuple[dict[nn.Module, Choice], list[Choice]]:
-        """What is taken, by module, and what is refused, of modules of which nothing is taken."""
+        """Converts the best sites until the target is met.
+
+        Returns:
+            The choices that were taken, by module, and those that were refused, of modules of which none was taken.
+        """
         saving = [(site, choice) for site, choice in measured if not choice.refused]
         refused = [(site.module, choice) for site, choice in measured if choice.refused]
         taken: dict[nn.Module, Choice] = {}
@@ -248,7 +268,7 @@ class _Work:
 
 
 def _unsafe(site: Site, call: Seen) -> str:
-    """The reason why a norm must keep its input, or attention stay as it is; empty for others."""
+    """The reason why a norm must keep its input, or attention must stay as it is; empty if the site may be converted."""
     if "config" in site.own:
         return why_other(site.module, site.own, call)
     if site.technique != "in_place_norm":
@@ -266,6 +286,7 @@ def _added(site: Site, call: Seen) -> float:
 
 
 def _seconds(alone: nn.Module, x: Tensor) -> float:
+    """The seconds of a module's forward and backward pass."""
     device = x.device.type
     call = forward_and_backward(alone, x, alone.parameters())
     return timer_for(device).together([call], _CAP)[0].best(device)

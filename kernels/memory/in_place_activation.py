@@ -37,10 +37,10 @@ _BLOCK = 1 << 16
 
 
 def activation_in_place(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The function's output, and `bits_kept` for each entry; the first bit is set for an input right of the minimum.
+    """The output of an activation function, and the packed bits of each entry (`bits_kept`).
 
-    It is torch's output, except in fp32 near the minimum: there torch's is off by up to eight half-units in the last
-    place, which costs the slope more than rounding does, and this one by half a unit.
+    The output is torch's, except in fp32 near the minimum: torch's is off by up to eight half-units in the last place
+    there, which costs the slope more than rounding does, and this one by half a unit.
     """
     if kernels := _kernels(x):
         return kernels.forward(x, name)
@@ -62,7 +62,7 @@ def _(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 def activation_in_place_backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
-    """The gradient of the input, from the output and the bits."""
+    """The gradient of the input, from the gradient of the output, the output and the packed bits."""
     if kernels := _kernels(output):
         return kernels.backward(gradient, output, packed, name)
     result = gradient.new_empty(output.shape)
@@ -84,7 +84,7 @@ def _(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:  #
 
 
 def _kernels(x: Tensor) -> Any:
-    """Triton's kernels, if they compute this: on a GPU, except for float64."""
+    """The module of Triton kernels for this tensor; None on a processor and for float64."""
     if not x.is_cuda or x.dtype not in DEGREES:
         return None
     from amped.kernels.memory import triton_activation
@@ -93,7 +93,10 @@ def _kernels(x: Tensor) -> Any:
 
 
 def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
-    """The kept bits, each in a row of its own. It works block by block, so that only one block at a time is in fp32."""
+    """The packed bits of all entries: a row for each kept bit.
+
+    The tensor is processed block by block, so that only one block at a time is in fp32.
+    """
     packed = room_for_bits(x, bits_kept(name, x.dtype))
     parts = x.reshape(-1).split(_BLOCK), output.view(-1).split(_BLOCK), packed.split(_BLOCK // 8, dim=1)
     for entries, rounded, into in zip(*parts, strict=True):
@@ -105,6 +108,7 @@ def _packed(x: Tensor, output: Tensor, name: str) -> Tensor:
 
 
 def _slope(output: Tensor, packed: Tensor, name: str) -> Tensor:
+    """The slope of an activation function at each entry, from the outputs and the packed bits."""
     function = FUNCTIONS[name]
     above, *farther = (unpack_bits(row, output.shape) for row in packed)
     if output.dtype == torch.float64:
@@ -114,7 +118,10 @@ def _slope(output: Tensor, packed: Tensor, name: str) -> Tensor:
 
 
 def _times_slope(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:
-    """The product with the slope: the derivative in both modes, as each output depends on its own input only."""
+    """The gradient times the slope.
+
+    It is the derivative in both modes, as each output depends on its own input only.
+    """
     output, packed = ctx.saved_tensors
     product = _BACKWARD if is_observed(gradient) else activation_in_place_backward
     return product(gradient, output, packed, ctx.name), None
@@ -135,7 +142,10 @@ class _InPlace(Function):
 
 
 class _InPlaceBothModes(_InPlace):
-    """The same with a derivative in forward mode. A function by itself, because the compiler takes none that has one."""
+    """An in-place activation function that also has a derivative in forward mode.
+
+    It is a class of its own, because the compiler takes no function with such a derivative.
+    """
 
     jvp = staticmethod(_times_slope)
 
@@ -146,6 +156,11 @@ class _InPlaceBothModes(_InPlace):
 
 
 def _in_place(x: Tensor, name: str) -> Tensor:
+    """The output of an in-place activation function.
+
+    Raises:
+        ConfigError: for a format that it does not take.
+    """
     if x.dtype not in (*DEGREES, torch.float64):
         raise ConfigError(
             f"an in-place {name} cannot take {x.dtype}", "it takes float16, bfloat16, float32 and float64"

@@ -52,7 +52,10 @@ def widened(x: Tensor) -> Tensor:
 def _norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
-    """The output, and 1/σ (in fp32 for narrower formats) of rows, which are the last dimensions, flattened."""
+    """The output of a norm, and 1/σ of each row (in fp32 for narrower formats).
+
+    A row has the entries of all normalized dimensions.
+    """
     wide, weight, bias = widened(x).reshape(rows, -1), *_flat(weight, bias)
     if centered:
         y, _, scale = torch.native_layer_norm(wide, wide.shape[1:], weight, bias, eps)
@@ -64,7 +67,10 @@ def _norm(
 def _norm_backward(
     gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of input, weight and bias; the last two are flat, and undefined if there is no such parameter."""
+    """The gradients of input, weight and bias, from the output and 1/σ of each row.
+
+    The gradients of weight and bias have one dimension, and have no meaning if there is no such parameter.
+    """
     g, normalized = (widened(t).reshape(scale.shape[0], -1) for t in (gradient, y))
     flat, shift = _flat(weight, bias)
     if shift is not None:
@@ -83,7 +89,7 @@ def _norm_backward(
 
 
 def normalized(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
-    """A layer norm or RMS norm over the last dimension, computed in fp32 for narrower formats."""
+    """The output of a layer norm or RMS norm over the last dimension, computed in fp32 for narrower formats."""
     return _norm(x, weight, bias, x.numel() // x.shape[-1], eps, centered)[0]
 
 
@@ -94,13 +100,17 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tens
 
 
 def rms_gradients(gradient: Tensor, normalized: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The gradients of an RMS norm's input (times σ) and of its weight, from the normalized input."""
+    """The gradient of an RMS norm's input times σ, and the gradient of its weight.
+
+    Both are computed from the normalized input: the output before it is multiplied by the weight.
+    """
     inner = gradient if weight is None else gradient * weight
     to_weight = (gradient * normalized).flatten(0, -2).sum(0)
     return inner - normalized * (inner * normalized).mean(-1, keepdim=True), to_weight
 
 
 def _flat(*parameters: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Parameters with one dimension, in fp32 or float64; None stays None."""
     return tuple(None if p is None else widened(p).reshape(-1) for p in parameters)
 
 
@@ -128,7 +138,7 @@ class _InPlaceNorm(Function):
 
 
 def _passes(x: Tensor, *parameters: Tensor | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The functions that compute a norm forward and backward: Triton's kernels on a GPU, except for float64."""
+    """The functions for the forward and the backward pass of a norm: Triton's on a GPU, except for float64; else torch's."""
     if x.is_cuda and x.dtype != torch.float64 and all(p is None or p.is_cuda for p in parameters):
         from amped.kernels.memory import triton_norm
 
@@ -137,6 +147,7 @@ def _passes(x: Tensor, *parameters: Tensor | None) -> tuple[Callable[..., Any], 
 
 
 def _tell(what: str, reason: str) -> None:
+    """Warns that a norm keeps its input, and why."""
     message = f"{what} keeps its input: {reason}"
     warnings.warn(message, UserWarning, stacklevel=4)
 
@@ -145,9 +156,9 @@ def inplace_layer_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
     check: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Layer norm that keeps its output; or torch's own, with a warning, if its weights are not safe.
+    """The output of a layer norm that keeps its output; with a warning torch's own norm, if the weights are not safe.
 
-    `check=False` trusts the caller, and avoids the check of the weights, which would wait for a GPU.
+    `check=False` skips the check of the weights, for which the host would wait for a GPU.
     """
     return _normalized(x, shape, weight, bias, eps, check, centered=True)
 
@@ -155,7 +166,7 @@ def inplace_layer_norm(
 def inplace_rms_norm(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None = None, eps: float | None = None, check: bool = True
 ) -> Tensor:
-    """RMS norm that keeps its output; or torch's own, with a warning, if a weight is zero."""
+    """The output of an RMS norm that keeps its output; with a warning torch's own norm, if the weights are not safe."""
     return _normalized(x, shape, weight, None, eps, check, centered=False)
 
 
@@ -163,9 +174,11 @@ def _normalized(
     x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float | None, check: bool,
     centered: bool,
 ) -> Tensor:  # fmt: skip
-    """The norm in place; or torch's own: without a gradient or entries, or if the weights are not safe, with a warning.
+    """The output of an in-place norm, or of torch's own norm.
 
-    Under autocast, input and parameters are widened as for torch's own norm, so that its output has the same format.
+    Torch's own is used if no gradient is needed, if there are no entries, or, with a warning, if the weights are not
+    safe. Under autocast, input and parameters are widened as for torch's own norm, so that its output has the same
+    format.
     """
     if _widened_by_autocast(x):
         x, weight, bias = (t if t is None else widened(t) for t in (x, weight, bias))
@@ -188,9 +201,9 @@ def _widened_by_autocast(x: Tensor) -> bool:
 
 
 class _Checked(nn.Module):
-    """A norm that checks its weights in the first pass and after every `CHECK_EVERY`.
+    """A norm that checks its weights in the first pass and again after every `CHECK_EVERY` passes.
 
-    It keeps its input while its weights are not safe.
+    While its weights are not safe, it keeps its input, as torch's own norm does.
     """
 
     # The passes so far, and why the weights are not safe.
@@ -208,9 +221,10 @@ class _Checked(nn.Module):
         return self.weight
 
     def _unsafe(self, dtype: torch.dtype, capturing: bool) -> bool:
-        """Whether the weights are not safe. A check would break a compiled graph, and a capture: the last one counts.
+        """Whether the weights are not safe, by a check now or by the last check.
 
-        Without any check before, weights count as not safe.
+        A check would break a compiled graph or a capture, so that the last check counts there; without one, weights
+        count as not safe.
         """
         if torch.compiler.is_compiling() or capturing:
             return bool(self._reason)
@@ -231,7 +245,7 @@ class InplaceLayerNorm(_Checked, nn.LayerNorm):
 
 
 class InplaceRMSNorm(_Checked, nn.RMSNorm):
-    """`nn.RMSNorm` that keeps its output if no weight is zero."""
+    """`nn.RMSNorm` that keeps its output if its weights are safe."""
 
     def _in_place(self, x: Tensor) -> Tensor:
         return inplace_rms_norm(x, self.normalized_shape, self.weight, self.eps, check=False)
@@ -240,8 +254,8 @@ class InplaceRMSNorm(_Checked, nn.RMSNorm):
 class InplaceNorm(_Checked):
     """A norm of another library, or one of your own, that keeps its output if its weights are safe.
 
-    `convert` makes it of a module that computes a layer norm or an RMS norm over the last dimension, as a subclass of that
-    module's class (`in_place_of`). `_computed` says what it computes.
+    `convert` gives this class to a module that computes a layer norm or an RMS norm over the last dimension, as a
+    subclass of the module's class (`in_place_of`). The attribute `_computed` describes the norm.
     """
 
     @property
@@ -264,11 +278,11 @@ _MADE: dict[type[nn.Module], type[InplaceNorm]] = {}
 
 
 def in_place_of(kind: type[nn.Module]) -> type[InplaceNorm]:
-    """The class whose norms keep their output, of another class of norms."""
+    """The subclass of a class of norms whose norms keep their output."""
     return _MADE.setdefault(kind, type(f"Inplace{kind.__name__}", (InplaceNorm, kind), {}))
 
 
 def _empty(kind: type[nn.Module]) -> nn.Module:
-    """A module of the class made of another one, for copies and files."""
+    """A module without attributes, of the class that `in_place_of` makes; copying and loading fill it."""
     made = in_place_of(kind)
     return made.__new__(made)

@@ -29,10 +29,11 @@ _NAMES, _USUAL = ("variance_epsilon", "eps", "epsilon", "norm_eps"), (1e-5, 1e-6
 
 @dataclass(frozen=True)
 class Norm:
-    """A layer norm (`centered`) or RMS norm over the last dimension, whose scale is its weight plus an offset.
+    """A layer norm (`centered`) or RMS norm over the last dimension.
 
     Attributes:
-        keeps_format: whether its output has the format of its input, though its weight's is wider.
+        offset: the norm multiplies by its weight plus this number.
+        keeps_format: whether its output has the format of its input, even if its weight has a wider one.
     """
 
     centered: bool
@@ -42,7 +43,10 @@ class Norm:
 
 
 def activation_of(module: nn.Module) -> str:
-    """The activation function that a module is, by the names of `act_linear`; empty if it is none, or writes over its input."""
+    """The name (of `act_linear`) of the activation function that a module computes.
+
+    Empty if the module computes none of them, or if it writes over its input.
+    """
     if getattr(module, "inplace", False):
         return ""
     if type(module) is nn.GELU:
@@ -61,7 +65,10 @@ def activation_of(module: nn.Module) -> str:
 
 
 def norm_of(module: nn.Module) -> Norm | None:
-    """The norm that a module is; None if it is none, or if its parameters are not a weight and perhaps a bias."""
+    """The norm that a module computes; None if it computes none.
+
+    Its parameters must be a weight and perhaps a bias.
+    """
     parameters = dict(module.named_parameters(recurse=False))
     weight, bias = parameters.get("weight"), parameters.get("bias")
     if (
@@ -88,13 +95,14 @@ def norm_of(module: nn.Module) -> Norm | None:
 
 
 def _epsilons(module: nn.Module) -> Iterator[float]:
+    """The values that a module's epsilon may have: those of its attributes, then the usual ones."""
     named = (getattr(module, name, None) for name in _NAMES)
     yield from (eps for eps in named if isinstance(eps, float))
     yield from _USUAL
 
 
 def _may_be_kin(module: nn.Module) -> bool:
-    """Whether it is of no class of torch's, and has nothing inside that it could hide."""
+    """Whether a module may be run to find what it computes: its class is not torch's, and it has no buffers or submodules."""
     kinds = type(module).__mro__
     outside_torch = all(kind is nn.Module or not kind.__module__.startswith("torch.nn.") for kind in kinds)
     return outside_torch and not module._buffers and not module._modules
@@ -102,12 +110,12 @@ def _may_be_kin(module: nn.Module) -> bool:
 
 @torch.no_grad()
 def _output(module: nn.Module, x: Tensor) -> Tensor | None:
-    """What a module makes of a tensor; None if it fails, makes something of another shape, or changes itself."""
+    """The output of a module for a tensor; None if it fails, has another shape, or changes the module."""
     before = dict(vars(module))
     with torch.random.fork_rng(), torch.autocast(x.device.type, enabled=False):
         try:
             y = type(module).forward(module, x.clone())
         except Exception:  # whatever a stranger's module says to it: it is no kin
             return None
-    changed = any(before.get(name, module) is not value for name, value in vars(module).items())
-    return y if isinstance(y, Tensor) and y.shape == x.shape and not changed else None
+    is_changed = any(before.get(name, module) is not value for name, value in vars(module).items())
+    return y if isinstance(y, Tensor) and y.shape == x.shape and not is_changed else None

@@ -32,10 +32,10 @@ TORCH_FUNCTIONS = {
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The product as torch computes it; under autocast, in the format that autocast chooses.
+    """The product with a weight, and a bias; under autocast, in the format that autocast chooses.
 
-    The casts stand here and not in autocast: it would cache a weight that it casts without a gradient, and the weight's
-    next use in the same context would get no gradient either.
+    The tensors are cast here and not by autocast: it would cache a weight that it casts without a gradient, and the
+    next use of the weight in the same context would get no gradient either.
     """
     kind = x.device.type
     if torch.is_autocast_enabled(kind):
@@ -46,11 +46,11 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class Before:
-    """What stands before a product, and is computed again for it.
+    """A function before a product; its output is computed again in the backward pass.
 
     Attributes:
-        value: gives its output and the statistics that it keeps beside its inputs, from eps and its inputs.
-        gradients: gives the gradients of its inputs, from that of its output and from what it keeps.
+        value: gives the output and the statistics to keep, from eps and the inputs of the function.
+        gradients: gives the gradients of the inputs, from the gradient of the output, the inputs and the statistics.
     """
 
     value: Callable[..., tuple[Tensor, ...]]
@@ -58,17 +58,22 @@ class Before:
 
 
 def _activated(value: Callable[[Tensor], Tensor], backward: Callable[[Tensor, Tensor], Tensor]) -> Before:
+    """The function `value` before a product; `backward` gives the gradient of its input."""
     return Before(lambda _, x: (value(x),), lambda gradient, x: (backward(gradient.to(x.dtype), x),))
 
 
 def _layer_norm(eps: float, x: Tensor, scale: Tensor, shift: Tensor | None) -> tuple[Tensor, ...]:
-    """If the input is narrower than the parameters, as under autocast, the norm is computed in their format."""
+    """The output of a layer norm, and its mean and 1/σ.
+
+    If the input is narrower than the parameters, as under autocast, the norm is computed in their format.
+    """
     return torch.native_layer_norm(x.to(scale.dtype), scale.shape, scale, shift, eps)
 
 
 def _layer_norm_gradients(
     gradient: Tensor, x: Tensor, scale: Tensor, shift: Tensor | None, mean: Tensor, rate: Tensor
 ) -> tuple[Tensor | None, ...]:
+    """The gradients of a layer norm's input, scale and shift."""
     wide, gradient = x.to(scale.dtype), gradient.to(scale.dtype)
     needed = [True, True, shift is not None]
     to_x, *others = aten.native_layer_norm_backward(gradient, wide, scale.shape, mean, rate, scale, shift, needed)
@@ -76,16 +81,19 @@ def _layer_norm_gradients(
 
 
 def _rms_norm(eps: float, x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    """The output of an RMS norm, and its 1/σ."""
     y, rate = rms_norm(widened(x), scale, eps)
     return y.to(x.dtype), rate
 
 
 def _rms_norm_gradients(gradient: Tensor, x: Tensor, scale: Tensor, rate: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of an RMS norm's input and scale."""
     to_x, to_scale = rms_gradients(widened(gradient), widened(x) * rate, scale)
     return (to_x * rate).to(x.dtype), to_scale.to(scale.dtype)
 
 
 def _swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of the gate and of the other factor of silu(gate)·up."""
     inner = gradient.to(torch.result_type(gate, up))
     to_gate = aten.silu_backward((inner * up).to(gate.dtype), gate)
     return to_gate, (inner * nn.functional.silu(gate)).to(up.dtype)
@@ -117,7 +125,7 @@ def _(gradient: Tensor, inputs: list[Tensor], name: str, eps: float) -> Tensor: 
 
 
 class _RecomputedLinear(Function):
-    """A product whose input is computed again; its gradients have the format that torch's own have before they are cast."""
+    """A product whose input is computed again; its gradients have the format of torch's own before these are cast."""
 
     @staticmethod
     def forward(
@@ -152,7 +160,9 @@ class _RecomputedLinear(Function):
 def act_linear(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, act: str = "gelu", known: Tensor | None = None
 ) -> Tensor:
-    """Computes linear(act(x)); it keeps x and computes act(x) again, forward only if it is not `known`.
+    """The result of linear(act(x)), which keeps x and computes act(x) again in the backward pass.
+
+    `known` is act(x), if it is computed already.
 
     Raises:
         ConfigError: for an unknown function.
@@ -165,9 +175,7 @@ def norm_linear(
     x: Tensor, scale: Tensor, shift: Tensor | None, weight: Tensor, bias: Tensor | None = None, eps: float = 1e-5,
     rms: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Computes linear(norm(x)); it keeps x and the norm's statistics, and computes the norm again.
-
-    RMS norms have no shift.
+    """The result of linear(norm(x)), which keeps x and the norm's statistics, and computes the norm again.
 
     Raises:
         ConfigError: for an RMS norm with a shift.
@@ -180,15 +188,15 @@ def norm_linear(
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor) -> Tensor:
-    """Computes linear(silu(gate)·up); it keeps both inputs, and computes their product again."""
+    """The result of linear(silu(gate)·up), which keeps both inputs and computes silu(gate)·up again."""
     return _RecomputedLinear.apply("swiglu", 0.0, None, weight, None, gate, up)[0]
 
 
 class RecomputedActivation(nn.Module):
-    """An activation function whose output knows its input, so that the product after it keeps the input.
+    """An activation function that notes its input on its output, so that the product after it can keep the input.
 
-    `convert` makes it of a module that computes the function `_function`. Whoever else takes the output gets gradients as
-    from torch's own.
+    `convert` gives this class to a module that computes the function `_function`. If another module takes the output,
+    its gradients are as with torch's own function.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -200,12 +208,15 @@ class RecomputedActivation(nn.Module):
 
 
 def _versions(*tensors: Tensor) -> tuple[int, ...]:
-    """How often tensors were changed in place; the compiler cannot tell, and then `convert` has looked."""
+    """The number of changes in place of each tensor.
+
+    Empty in a compiler, which cannot tell; `convert` has checked them.
+    """
     return () if torch.compiler.is_compiling() else tuple(t._version for t in tensors)
 
 
 def _known(y: Tensor) -> tuple[Tensor, str] | None:
-    """The input and the name of the function that a tensor is the unchanged output of."""
+    """The input and the name of the activation function that gave this output; None if it is unknown or one was changed."""
     x, name, *versions = getattr(y, "computed_from", (None, ""))
     return (x, name) if x is not None and tuple(versions) == _versions(x, y) else None
 
@@ -214,17 +225,20 @@ class RecomputingLinear(nn.Linear):
     """`nn.Linear` that keeps the input of the activation function before it, and computes the function again."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The product."""
-        before = _known(x)
-        return act_linear(before[0], self.weight, self.bias, before[1], x.detach()) if before else super().forward(x)
+        """The product; torch's own if no activation function noted its input on `x`."""
+        origin = _known(x)
+        return act_linear(origin[0], self.weight, self.bias, origin[1], x.detach()) if origin else super().forward(x)
 
 
 class RecomputingConv1D(nn.Module):
-    """The same of transformers' `Conv1D`, whose weight is transposed; `_before` has that class."""
+    """Transformers' `Conv1D` (a linear module with a transposed weight) that keeps the input of the function before it.
+
+    The attribute `_before` has its earlier class.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The product."""
-        before = _known(x)
-        if before is None:
+        """The product; that of the earlier class if no activation function noted its input on `x`."""
+        origin = _known(x)
+        if origin is None:
             return self._before[0].forward(self, x)
-        return act_linear(before[0], self.weight.t(), self.bias, before[1], x.detach())
+        return act_linear(origin[0], self.weight.t(), self.bias, origin[1], x.detach())

@@ -45,7 +45,11 @@ NOT_ALONE = "it or the product after it is used more than once, or a hook watche
 
 @dataclass(frozen=True)
 class Seen:
-    """What a module was called with; gradients stop at these tensors."""
+    """The arguments of a module's call, without the graph of autograd before them.
+
+    Attributes:
+        first: the first floating-point tensor among the arguments.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -53,30 +57,30 @@ class Seen:
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen | None:
-        """A call with at least one tensor that a gradient can flow to; the first such tensor counts."""
+        """The call with these arguments; None if no floating-point tensor is among them."""
         given = (*args, *kwargs.values())
         first = next((t for t in given if isinstance(t, Tensor) and t.is_floating_point()), None)
         return None if first is None else cls(args, kwargs, first)
 
     @property
     def given(self) -> tuple[Any, ...]:
-        """All arguments, those by keyword in the order of their names."""
+        """All arguments: those by position, then those by keyword in the order of their names."""
         return (*self.args, *(self.kwargs[name] for name in sorted(self.kwargs)))
 
     def again(self, module: nn.Module, x: Tensor) -> Any:
-        """Calls a module with another tensor in all places of the first one: attention may have it three times."""
+        """Calls a module with `x` in place of the first tensor, wherever it was an argument: attention may have it three times."""
         kwargs = {name: x if given is self.first else given for name, given in self.kwargs.items()}
         return module(*(x if given is self.first else given for given in self.args), **kwargs)
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What the time of the call depends on: shapes, formats, and arguments that are not tensors."""
+        """A key of the calls that take equal time: shapes, formats, and arguments that are not tensors."""
         same = tuple(argument is self.first for argument in self.given)
         return (*((t.shape, t.dtype) if isinstance(t, Tensor) else t for t in self.given), same)
 
 
 class Alone(nn.Module):
-    """What a site computes from its first input, with its parameters, so that it can be timed."""
+    """A module that computes one site as a function of the site's first input, so that it can be timed."""
 
     def __init__(self, site: Site, seen: Seen) -> None:
         super().__init__()
@@ -95,9 +99,10 @@ class Site:
 
     Attributes:
         module: the module whose input is no longer kept.
-        made: the class that it gets, and `own` what it has then beside its parameters.
-        product: the product after it, if that one computes the function again.
-        together: sites with the same input, which is let go of only if all of them are exchanged.
+        made: the new class of the module.
+        own: the further attributes of the module with its new class.
+        product: the product after the module, if that product computes the function again.
+        together: sites with the same input, which is no longer kept only if all of them are exchanged.
     """
 
     name: str
@@ -110,12 +115,12 @@ class Site:
 
     @property
     def scale(self) -> Tensor | None:
-        """What a norm multiplies by."""
+        """The factor of a norm: its weight, plus the offset of a norm that is not torch's."""
         norm = self.own.get("_computed")
         return self.module.weight + norm.offset if norm else self.module.weight
 
     def apply(self) -> None:
-        """Exchanges the classes."""
+        """Gives the modules their new classes."""
         _exchange(self.module, self.made, self.own)
         if self.product is not None:
             _exchange(self.product, RecomputingLinear if type(self.product) is nn.Linear else RecomputingConv1D, {})
@@ -132,7 +137,7 @@ class Site:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Exchanges the classes for a while."""
+        """Gives the modules their new classes while the block runs."""
         self.apply()
         try:
             yield
@@ -141,7 +146,10 @@ class Site:
 
 
 def _exchange(module: nn.Module, made: type[nn.Module], attributes: dict[str, Any]) -> None:
-    """Gives a module another class, and attributes that this class reads; `_before` remembers what it was."""
+    """Gives a module another class, and attributes that this class reads.
+
+    The attribute `_before` keeps the earlier class and attributes.
+    """
     now = vars(module)
     now["_before"] = type(module), {name: now[name] for name in attributes if name in now}, tuple(attributes)
     now.update(attributes)
@@ -149,7 +157,7 @@ def _exchange(module: nn.Module, made: type[nn.Module], attributes: dict[str, An
 
 
 def restore(module: nn.Module) -> bool:
-    """Gives a module that was exchanged its earlier class back; the result says whether it was."""
+    """Gives a module its earlier class and attributes back; returns whether it was exchanged."""
     now = vars(module)
     if "_before" not in now:
         return False
@@ -162,11 +170,11 @@ def restore(module: nn.Module) -> bool:
 
 
 def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
-    """Every module of which one of the techniques makes another one; subclasses of torch's modules are left alone."""
+    """All sites in a model for these techniques; subclasses of torch's modules are left alone."""
     for name, module in model.named_modules():
         for technique in techniques:
             made = ALONE.get(technique, {}).get(type(module))
-            if made is not None and _drops(module):
+            if made is not None and _is_site(module):
                 yield Site(name, technique, module, made)
         if "dropout_recomputation" in techniques and writes_its_scores(module):
             yield Site(name, "dropout_recomputation", module, type(module), {"config": changed_config(module)})
@@ -177,6 +185,10 @@ def sites(model: nn.Module, techniques: tuple[str, ...]) -> Iterator[Site]:
 
 
 def _activations_in_place(name: str, module: nn.Module) -> Iterator[Site]:
+    """The site of a module for in-place activation functions; none if the module computes none.
+
+    A layer of torch has its activation function as an attribute.
+    """
     technique = "in_place_activation"
     if isinstance(module, _LAYERS) and module.activation is nn.functional.gelu:
         yield Site(f"{name}.activation".lstrip("."), technique, module, type(module), {"activation": inplace_gelu})
@@ -185,12 +197,13 @@ def _activations_in_place(name: str, module: nn.Module) -> Iterator[Site]:
 
 
 class Calls:
-    """What a forward pass showed of the sites of a model (under no_grad, so that no gradient leads out).
+    """The calls of a model's sites in one forward pass (under no_grad, so that no graph is kept).
 
     Attributes:
-        first: the first call of each module, and `count` their number.
-        pairs: the sites of activation functions and the products that took their very outputs.
-        refused: names of activation functions that no product can compute again, and why.
+        first: the first call of each module.
+        count: the number of calls of each module.
+        pairs: the sites of activation functions whose very output a product takes.
+        refused: the reasons, by name, why no product can compute an activation function again.
     """
 
     def __init__(self, model: nn.Module, found: list[Site], run: Callable[[], Any], recomputing: bool) -> None:
@@ -203,13 +216,16 @@ class Calls:
         named = [(name, m) for name, m in model.named_modules() if recomputing and "_before" not in vars(m)]
         functions = {m: (name, function) for name, m in named if (function := activation_of(m))}
         products = {m for _, m in named if functions and _is_product(m)}
-        hooked = {m for m in (*functions, *products) if _hooked(m)}
+        hooked = {m for m in (*functions, *products) if _has_hooks(m)}
         self._watch({*(site.module for site in found), *functions, *products}, functions, run)
         for module, (name, function) in functions.items():
             self._pair(module, name, function, hooked)
 
     def _watch(self, modules: Iterable[nn.Module], functions: Iterable[nn.Module], run: Callable[[], Any]) -> None:
-        """Runs the model; what an activation function makes stays alive until the end, so that its id is its own."""
+        """Runs the model with hooks on these modules.
+
+        Outputs of activation functions stay alive until the end, so that no other tensor has their id.
+        """
         with ExitStack() as hooks, torch.random.fork_rng(), torch.no_grad():
             for module in modules:
                 hooks.enter_context(module.register_forward_pre_hook(self._before_call, with_kwargs=True))
@@ -219,6 +235,7 @@ class Calls:
         self._made.clear()
 
     def _before_call(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Notes a call of a module, and whether its first argument is the unchanged output of an activation function."""
         self.count[module] += 1
         if call := Seen.of(args, kwargs):
             self.first.setdefault(module, call)
@@ -227,22 +244,32 @@ class Calls:
             self._taken.append((made.by, module))
 
     def _after_call(self, module: nn.Module, args: tuple[Any, ...], y: Any) -> None:
+        """Notes the output of an activation function."""
         if args and isinstance(y, Tensor):
             self._made[id(y)] = _Made(module, args[0], y, (args[0]._version, y._version))
 
     def _pair(self, module: nn.Module, name: str, function: str, hooked: set[nn.Module]) -> None:
-        fed = [product for by, product in self._taken if by is module]
-        free = len(fed) == 1 == self.count[module] == self.count[fed[0]] and not {module, *fed} & hooked
-        if free:
+        """Adds the site of an activation function and its product, or the reason why there is none."""
+        products = [product for by, product in self._taken if by is module]
+        is_free = (
+            len(products) == 1 == self.count[module] == self.count[products[0]] and not {module, *products} & hooked
+        )
+        if is_free:
             attributes = {"_function": function}
-            self.pairs.append(Site(name, RECOMPUTATION, module, RecomputedActivation, attributes, fed[0]))
+            self.pairs.append(Site(name, RECOMPUTATION, module, RecomputedActivation, attributes, products[0]))
         else:
-            self.refused[name] = NOT_ALONE if fed else NO_PRODUCT
+            self.refused[name] = NOT_ALONE if products else NO_PRODUCT
 
 
 @dataclass(frozen=True)
 class _Made:
-    """The output of an activation function, its input, and how often both had been changed in place then."""
+    """An output of an activation function.
+
+    Attributes:
+        by: the module of the function.
+        x, y: the input and the output.
+        versions: how often input and output had been changed in place at the time of the call.
+    """
 
     by: nn.Module
     x: Tensor
@@ -250,18 +277,19 @@ class _Made:
     versions: tuple[int, int]
 
 
-def _drops(module: nn.Module) -> bool:
-    """Whether there is something to compute again: attention without dropout keeps its softmax only once."""
+def _is_site(module: nn.Module) -> bool:
+    """Whether a module is a site; attention without dropout is none, because it keeps its softmax only once."""
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0 and module.bias_k is None and not module.add_zero_attn
     return not isinstance(module, SoftmaxDropoutMatmul) or module.p > 0
 
 
 def _is_product(module: nn.Module) -> bool:
-    """Whether it is torch's linear module or transformers' `Conv1D`, which has the weight transposed."""
+    """Whether a module is torch's linear module, or transformers' `Conv1D`, which has the weight transposed."""
     kind = type(module)
     return kind is nn.Linear or (kind.__name__ == "Conv1D" and kind.__module__.startswith("transformers."))
 
 
-def _hooked(module: nn.Module) -> bool:
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether a module has hooks."""
     return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))

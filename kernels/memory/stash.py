@@ -12,26 +12,27 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Stash:
-    """All that is kept for a backward pass.
+    """The storages that are kept for a backward pass.
 
     Attributes:
         bytes: the bytes of all storages; each counts once, however many tensors are in it.
-        storages: their addresses.
+        storages: the addresses of the storages.
     """
 
     bytes: int
     storages: frozenset[int] = frozenset()
 
     def has(self, tensor: Tensor) -> bool:
-        """Whether a tensor that was alive throughout is kept."""
+        """Whether the storage of a tensor is kept; the tensor must have been alive throughout."""
         return address_of(tensor) in self.storages
 
 
 def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | None = None) -> Stash:
-    """What autograd keeps while `fn(*args)` runs, without parameters (those of a module, or the given tensors).
+    """The storages that autograd keeps while `fn(*args)` runs, without those of parameters and buffers.
 
-    It does not see what a custom function hides in its context without `save_for_backward`. The graph gets no tensor
-    that belongs to it: an operator that kept its own output would keep itself, and all before it, for good.
+    `exclude` are the tensors that do not count; by default, the parameters and buffers of a module `fn`. Tensors that a
+    custom function keeps in its context without `save_for_backward` are not seen. The graph gets no tensor that belongs
+    to it: an operator that kept its own output would keep itself, and all before it, for good.
     """
     if exclude is None:
         exclude = (*fn.parameters(), *fn.buffers()) if isinstance(fn, nn.Module) else ()
@@ -40,6 +41,7 @@ def stash_bytes(fn: Callable[..., Any], *args: Any, exclude: Iterable[Tensor] | 
     kept: dict[int, tuple[int, Tensor]] = {}
 
     def keep(tensor: Tensor) -> Tensor:
+        """Counts a saved tensor, and returns it without its graph."""
         address, alone = address_of(tensor), tensor.detach()
         if address not in left_out:
             kept.setdefault(address, (tensor.untyped_storage().nbytes(), alone))
@@ -57,7 +59,7 @@ def address_of(tensor: Tensor) -> int:
 
 
 def forward_and_backward(call: Callable[[Any], Any], x: Tensor, parameters: Iterable[Tensor]) -> Callable[[], Any]:
-    """A function that runs a layer forward and backward; gradients are dropped before each run."""
+    """A function that runs a layer forward and backward, and returns the gradients of `x` and of the parameters."""
     gradient = torch.ones_like(call(x))
     leaves = [leaf for leaf in (x, *parameters) if leaf.requires_grad]
 

@@ -27,7 +27,7 @@ CACHED = "its call takes a cache, so that it cannot be run twice: use_cache=Fals
 
 
 def writes_its_scores(module: nn.Module) -> bool:
-    """Whether a module of transformers looks up its attention, and finds the one that writes the scores."""
+    """Whether a module of transformers looks up its attention by name, and the name is that of explicit attention."""
     if getattr(vars(module).get("config"), "_attn_implementation", None) != "eager":
         return False
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
@@ -35,7 +35,7 @@ def writes_its_scores(module: nn.Module) -> bool:
 
 
 def changed_config(module: nn.Module) -> Any:
-    """The config of a module, with the name of the attention whose dropout is computed again."""
+    """A copy of a module's config, with the name of the attention whose dropout is computed again."""
     sys.modules["transformers"].AttentionInterface.register(NAME, _attention)
     config = copy.deepcopy(module.config)
     config._attn_implementation = NAME
@@ -43,7 +43,7 @@ def changed_config(module: nn.Module) -> Any:
 
 
 def why_other(module: nn.Module, changed: Mapping[str, Any], call: Seen) -> str:
-    """The reason why a module must stay as it is: it makes something else with the other config; empty if it may change."""
+    """The reason why a module's attention must stay as it is; empty if its output with the changed config is the same."""
     if any(value is not None and not isinstance(value, Tensor | tuple | bool | int | float) for value in call.given):
         return CACHED
     outputs, before = [], vars(module).copy()
@@ -60,7 +60,10 @@ def _attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
     scaling: float | None = None, dropout: float = 0.0, position_bias: Tensor | None = None, **_: Any,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """What transformers' own functions compute; keys and values of grouped heads are repeated."""
+    """The weighted values and their weights, with arguments as transformers' own attention functions have them.
+
+    Keys and values of grouped heads are repeated.
+    """
     key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
     scores = (query @ key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scaling is None else scaling)
     for added in (position_bias, attention_mask):

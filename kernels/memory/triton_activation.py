@@ -30,7 +30,7 @@ _QUARTER_UNIT = tl.constexpr(QUARTER_UNIT)
 
 @triton.jit
 def _entries(n, BLOCK: tl.constexpr):  # noqa: N803
-    """The packed bytes of this program, the places of their entries, and which entries exist."""
+    """The positions of this program's packed bytes, the positions of their entries, and which entries exist."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     at = rows[:, None] * 8 + tl.arange(0, 8)[None, :]
     return rows, at, at < n
@@ -38,12 +38,14 @@ def _entries(n, BLOCK: tl.constexpr):  # noqa: N803
 
 @triton.jit
 def _store_bits(packed_ptr, rows, truths, n):
+    """Packs eight booleans into each byte and stores the bytes."""
     packed = tl.sum(truths.to(tl.int32) << tl.arange(0, 8)[None, :], axis=1)
     tl.store(packed_ptr + rows, packed.to(tl.uint8), mask=rows * 8 < n)
 
 
 @triton.jit
 def _load_bits(packed_ptr, rows, n):
+    """The bits of packed bytes, eight in a row."""
     packed = tl.load(packed_ptr + rows, mask=rows * 8 < n, other=0).to(tl.int32)
     return (packed[:, None] >> tl.arange(0, 8)[None, :]) & 1
 
@@ -81,7 +83,10 @@ def _backward_kernel(
     gradient_ptr, y_ptr, packed_ptr, result_ptr, table_ptr, n, rounded_minimum, rest_of_minimum, last_end,
     PIECES: tl.constexpr, DEGREE: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Each row of the table is a piece: its start, its center, its coefficients."""
+    """The gradients of the inputs of some entries.
+
+    Each row of the table is a piece of the slope: its start, its center, its coefficients.
+    """
     rows, at, exists = _entries(n, BLOCK)
     y, gradient = wide(y_ptr + at, exists), wide(gradient_ptr + at, exists)
     above = _load_bits(packed_ptr, rows, n) != 0
@@ -107,7 +112,7 @@ def _backward_kernel(
 
 
 def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The output and the packed bits."""
+    """The output of an activation function, and the packed bits of each entry."""
     x = x.contiguous()
     y, packed = torch.empty_like(x), room_for_bits(x, bits_kept(name, x.dtype))
     _launch(_forward_kernel, packed, x, y, packed, x.numel(), *_near_minimum(name), NEAR, NAME=name)
@@ -115,7 +120,7 @@ def forward(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Tensor:
-    """The gradient of the input."""
+    """The gradient of the input, from the gradient of the output, the output and the packed bits."""
     gradient, output = gradient.contiguous(), output.contiguous()
     result, degree = torch.empty_like(gradient), DEGREES[output.dtype]
     table = _table(name, degree, output.device)
@@ -127,7 +132,7 @@ def backward(gradient: Tensor, output: Tensor, packed: Tensor, name: str) -> Ten
 
 
 def _launch(kernel: Any, packed: Tensor, *arguments: Any, **constants: Any) -> None:
-    """Runs a kernel on the device of the packed bits, with a program for each of their blocks."""
+    """Runs a kernel on the device of the packed bits, with one program for each block of packed bytes."""
     bits, size = packed.shape
     if size:
         with torch.cuda.device_of(packed):
@@ -143,6 +148,7 @@ def _near_minimum(name: str) -> tuple[float, ...]:
 
 @functools.cache
 def _table(name: str, degree: int, device: torch.device) -> Tensor:
+    """The pieces of the slope as a tensor: a row has the start, the center and the coefficients of a piece."""
     pieces = fit_pieces(FUNCTIONS[name], degree)
     table = np.column_stack((pieces.ends[:-1], pieces.centers, pieces.coefficients))
     return torch.tensor(table, dtype=torch.float32, device=device)

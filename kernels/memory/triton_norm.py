@@ -19,13 +19,13 @@ _WARP = 32
 
 
 def warps(block: int, entries: int) -> int:
-    """The warps of a program for a row of `block` entries, `entries` of them for a thread."""
+    """The number of warps of a program that computes a row of `block` entries; each thread computes `entries` of them."""
     return max(1, min(_MOST_WARPS, block // (entries * _WARP)))
 
 
 @triton.jit
 def wide(pointers, exist):
-    """Entries in fp32, and zero for those that do not exist."""
+    """The entries at these addresses in fp32; those that do not exist are zero."""
     return tl.load(pointers, mask=exist, other=0.0).to(tl.float32)
 
 
@@ -33,7 +33,7 @@ def wide(pointers, exist):
 def _forward_kernel(
     x_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, width, eps, CENTERED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """One row; a pointer is missing if there is no weight or bias."""
+    """The output and 1/σ of one row; the pointer of a missing weight or bias is None."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < width
@@ -55,7 +55,10 @@ def _backward_kernel(
     gradient_ptr, y_ptr, weight_ptr, bias_ptr, scale_ptr, result_ptr, to_weight_ptr, to_bias_ptr, rows, width,
     CENTERED: tl.constexpr, SMALLEST: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """The rows part, part + parts, …: their gradients, and sums over these rows of the gradients of weight and bias."""
+    """The gradients of the inputs of several rows, and these rows' sums of the gradients of weight and bias.
+
+    The program `part` of `parts` computes the rows part, part + parts, ….
+    """
     part = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     inside = at < width
@@ -86,7 +89,7 @@ def _backward_kernel(
 def forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, eps: float, centered: bool
 ) -> tuple[Tensor, Tensor]:
-    """The output, and 1/σ of each row."""
+    """The output of a norm, and 1/σ of each row."""
     x = x.contiguous()
     y, scale = torch.empty_like(x), x.new_empty((rows, 1), dtype=torch.float32)
     width = x.numel() // rows
@@ -102,7 +105,10 @@ def forward(
 def backward(
     gradient: Tensor, y: Tensor, weight: Tensor | None, bias: Tensor | None, scale: Tensor, centered: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of input, weight and bias; the last two are flat, and undefined if there is no such parameter."""
+    """The gradients of input, weight and bias.
+
+    The gradients of weight and bias have one dimension, and have no meaning if there is no such parameter.
+    """
     gradient, result, rows = gradient.contiguous(), torch.empty_like(y), scale.shape[0]
     width, parts = y.numel() // rows, min(rows, _PARTS)
     sums = y.new_zeros((2, parts, width), dtype=torch.float32)
@@ -116,4 +122,5 @@ def backward(
 
 
 def _dense(*parameters: Tensor | None) -> list[Tensor | None]:
+    """Parameters that are contiguous; None stays None."""
     return [None if p is None else p.contiguous() for p in parameters]

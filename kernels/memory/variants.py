@@ -18,7 +18,7 @@ DROPOUT = 0.1
 
 @dataclass(frozen=True)
 class Variant:
-    """The differences of a variant.
+    """The choices that distinguish a variant of the layer.
 
     Attributes:
         attention: explicit, dropout_recomputed, or fused (without dropout, which a processor's fused kernel does not
@@ -33,7 +33,7 @@ class Variant:
 
 
 def dropped(x: Tensor) -> Tensor:
-    """Dropout with a boolean mask on every device; `nn.functional.dropout` keeps one of full width on processors."""
+    """A tensor after dropout, whose mask is boolean on every device; that of `nn.functional.dropout` is wider on processors."""
     return torch.native_dropout(x, DROPOUT, True)[0]
 
 
@@ -77,14 +77,15 @@ class EncoderLayer(nn.Module):
 
 
 def stack(sizes: Dimensions, variant: Variant, layers: int) -> nn.Sequential:
-    """Several layers of one variant, one after another."""
+    """Several layers of one variant in a row."""
     return nn.Sequential(*(EncoderLayer(sizes, variant) for _ in range(layers)))
 
 
 def saved_bytes(sizes: Dimensions, width: int, statistic_width: int, bits: int) -> dict[str, float]:
-    """The bytes that each policy saves in such a layer, by the closed forms; `width` is the bytes of an entry.
+    """The bytes that each technique saves in an `EncoderLayer`, by its name, by the closed forms.
 
-    `bits` is the number of bits that its in-place activation function keeps for each entry (`bits_kept`).
+    `width` is the bytes of an entry, `bits` the number of bits that an in-place activation function keeps for each
+    entry (`bits_kept`).
 
     Source: arXiv 2210.10246, sections 3.1 to 3.3, with packed masks. A norm keeps its input, and mean and 1/σ of
     `statistic_width` bytes (4; a processor keeps those of 16-bit tensors in 16 bits); in place, only 1/σ in fp32.

@@ -66,7 +66,7 @@ class Bench:
         return tuple(o for o in LAYERS[self.attention] if not self.only or o.name in self.only)
 
     def rows(self) -> dict[str, list[Layouts]]:
-        """The layouts of each operator that are to be measured."""
+        """The layouts to measure, by operator."""
         usable = usable_rows(self.attention)
         return {
             o.name: [lay for lay in row_layouts(o) if self.every_row or choice_of(o, lay) in usable[o.name]]
@@ -76,54 +76,64 @@ class Bench:
 
 @contextmanager
 def one_thread(device: str) -> Iterator[None]:
-    """Limits a CPU to one thread while the block runs."""
-    before = torch.get_num_threads()
+    """Limits torch to one thread on a CPU while the block runs."""
+    number_of_threads = torch.get_num_threads()
     if device == "cpu":
         torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(number_of_threads)
 
 
 def run(
     bench: Bench, progress: Callable[[int, int], None] | None = None, before: Table | None = None,
     keep: Callable[[Table], object] | None = None,
 ) -> Table:  # fmt: skip
-    """Measures, and reports after each row how many are done; every few seconds, `keep` gets all rows so far.
+    """The table of measured rows.
 
-    `before` are the rows of an earlier run that was interrupted; they are kept, and only the others are measured.
+    `progress` gets the number of rows that are done and the number of all rows, after each row. `keep` gets the table
+    every few seconds. `before` has the rows of an earlier, interrupted run; only the other rows are measured.
 
     Raises:
-        ConfigError: if these rows are of another device, format or size, or if a tensor does not fit in memory.
+        ConfigError: if rows of `before` are of another device, format or size, or if a tensor does not fit in memory.
     """
     with one_thread(bench.device), torch.no_grad():
         fresh = Table(bench.dimensions, about(bench))
         table = before.merged(fresh) if before else replace(fresh, measured={**fresh.measured, **ceilings(bench)})
         lacking = _lacking(bench.rows(), table)
-        of = len(table.rows) + sum(map(len, lacking.values()))
+        number_of_rows = len(table.rows) + sum(map(len, lacking.values()))
         room = Room(
-            bench.dimensions, bench.device, bench.dtype, 1.0 - bench.dropout, min(RECORD_TIME, bench.budget / of)
+            bench.dimensions,
+            bench.device,
+            bench.dtype,
+            1.0 - bench.dropout,
+            min(RECORD_TIME, bench.budget / number_of_rows),
         )
         room.remember(table.rows)
-        kept = time.monotonic()
+        last_kept = time.monotonic()
         for row in _measured(room, bench, lacking):
             table.rows.append(row)
-            if keep and time.monotonic() - kept > KEEP_EVERY:
+            if keep and time.monotonic() - last_kept > KEEP_EVERY:
                 keep(table)
-                kept = time.monotonic()
+                last_kept = time.monotonic()
             if progress:
-                progress(len(table.rows), of)
+                progress(len(table.rows), number_of_rows)
     return table
 
 
 def _lacking(rows: dict[str, list[Layouts]], table: Table) -> dict[str, list[Layouts]]:
-    """The layouts of each operator for which a table has no row."""
+    """The layouts, by operator, for which a table has no row."""
     measured = {(row["op"], *row["layouts"].items()) for row in table.rows}
     return {name: [lay for lay in layouts if (name, *lay.items()) not in measured] for name, layouts in rows.items()}
 
 
 def _measured(room: Room, bench: Bench, rows: dict[str, list[Layouts]]) -> Iterator[Row]:
+    """The rows of these layouts, one operator after another.
+
+    Raises:
+        ConfigError: if an operator does not fit in memory.
+    """
     for operator in bench.operators:
         try:
             if rows[operator.name]:
@@ -138,12 +148,12 @@ def _measured(room: Room, bench: Bench, rows: dict[str, list[Layouts]]) -> Itera
 
 
 def about(bench: Bench) -> dict[str, Any]:
-    """The device, the versions and the date."""
-    gpu = bench.device == "cuda"
+    """The description of a measurement: device, format, dropout, version of torch and date."""
+    is_gpu = bench.device == "cuda"
     return {
         "device": name_of(bench.device),
         "device_type": bench.device,
-        "threads": None if gpu else 1,
+        "threads": None if is_gpu else 1,
         "dtype": bench.dtype,
         "dropout": bench.dropout,
         "torch": torch.__version__,
@@ -157,10 +167,10 @@ def ceilings(bench: Bench) -> dict[str, float]:
     Tensors are as random as those of the operators: with equal numbers, a GPU draws less power and is up to an eighth
     faster than any operator can be.
     """
-    like = {"dtype": getattr(torch, bench.dtype), "device": bench.device}
+    options = {"dtype": getattr(torch, bench.dtype), "device": bench.device}
     side, length = (8192, 1 << 28) if bench.device == "cuda" else (1024, 1 << 24)
-    a, b, out = (torch.empty(side, side, **like).normal_() for _ in range(3))
-    source, target = (torch.empty(length, **like).normal_() for _ in range(2))
+    a, b, out = (torch.empty(side, side, **options).normal_() for _ in range(3))
+    source, target = (torch.empty(length, **options).normal_() for _ in range(2))
     timer, cap = timer_for(bench.device), min(0.5, bench.budget)
     product = timer.measure(lambda: torch.mm(a, b, out=out), cap).best(bench.device)
     copy = timer.measure(lambda: target.copy_(source), cap).best(bench.device)

@@ -21,7 +21,8 @@ class Work:
         flop: the arithmetic, where a multiply-accumulate counts two. Source: definition.
         words_in, words_out: elements read and written, each tensor once. Source: Ivanov et al. 2021, section 3.2.
         words_unfused: elements read and written by the elementary kernels that a fused one replaces, parameters and
-            statistics once. Assumes a framework's kernels: layer norm keeps its input, its backward is one kernel for dx
+            statistics once. Assumes a framework's kernels: layer norm keeps its input, its backward is one
+              kernel for dx
             and one for dγ and dβ. Source: definition. Differs: the paper's own un-fused count, of which only a total is
             published (−22.91 %).
     """
@@ -38,9 +39,10 @@ class Work:
 
 
 def work(operator: Operator, dimensions: Dimensions) -> Work:
-    """What an operator computes and moves."""
+    """The work of an operator: its arithmetic and the elements that it moves."""
 
     def counted(counts: Mapping[str, int]) -> int:
+        """The sum over several tensors, given by their letters, of a count for each of their elements."""
         return sum(count * dimensions.size(letters) for letters, count in counts.items())
 
     read, written = ([LETTERS[name] for name in names] for names in (operator.inputs, operator.outputs))
@@ -61,41 +63,47 @@ class Device:
     bandwidth: float
     word_bytes: float = 2.0
 
-    def arithmetic_time(self, of: Work) -> float:
-        """Time (s) of the arithmetic at the peak rate of contractions; other classes are never bound by arithmetic."""
-        return of.flop / self.flop_rate
+    def arithmetic_time(self, demand: Work) -> float:
+        """Time (s) of an operator's arithmetic at the peak rate of contractions.
 
-    def traffic_time(self, of: Work) -> float:
+        This rate serves for all classes, because only contractions are ever bound by arithmetic.
+        """
+        return demand.flop / self.flop_rate
+
+    def traffic_time(self, demand: Work) -> float:
         """Time (s) of the compulsory traffic at the peak bandwidth."""
-        return of.words * self.word_bytes / self.bandwidth
+        return demand.words * self.word_bytes / self.bandwidth
 
-    def bound(self, of: Work) -> float:
+    def bound(self, demand: Work) -> float:
         """Least time (s) of an operator: that of its arithmetic or its traffic, whichever is longer.
 
         Source: roofline model.
         """
-        return max(self.arithmetic_time(of), self.traffic_time(of))
+        return max(self.arithmetic_time(demand), self.traffic_time(demand))
 
-    def mue(self, of: Work, seconds: float) -> float:
+    def mue(self, demand: Work, seconds: float) -> float:
         """Memory usage efficiency (%): the compulsory traffic per measured time, as a share of the peak bandwidth.
 
         100·(Q/D)·(bandwidth achieved/peak) with bandwidth achieved = D/t, so that the traffic D really moved cancels.
         Source: Fuhrer et al. 2018, as used by Ivanov et al. 2021, section 3.3.
         """
-        return 100 * self.traffic_time(of) / seconds
+        return 100 * self.traffic_time(demand) / seconds
 
-    def percent_of_peak(self, of: Work, seconds: float) -> float:
-        """Arithmetic rate over the measured time, in % of the peak. Source: definition."""
-        return 100 * self.arithmetic_time(of) / seconds
+    def percent_of_peak(self, demand: Work, seconds: float) -> float:
+        """The arithmetic per measured time, as a share (%) of the peak rate. Source: definition."""
+        return 100 * self.arithmetic_time(demand) / seconds
 
-    def is_memory_bound(self, of: Work) -> bool:
-        """Whether traffic at peak takes longer than arithmetic at peak: MUE > %-of-peak, whatever the time."""
-        return self.traffic_time(of) > self.arithmetic_time(of)
+    def is_memory_bound(self, demand: Work) -> bool:
+        """Whether an operator is limited by memory: its traffic at the peak bandwidth takes longer than its arithmetic.
+
+        Then `mue` exceeds `percent_of_peak` for any measured time, because both divide by that time.
+        """
+        return self.traffic_time(demand) > self.arithmetic_time(demand)
 
 
 @dataclass(frozen=True)
 class Total:
-    """The sums over some operators."""
+    """The sums over several operators: their number, flop, words, and words of kernels that are not fused."""
 
     operators: int
     flop: int
@@ -104,18 +112,20 @@ class Total:
 
 
 def total(operators: Iterable[Operator], dimensions: Dimensions) -> Total:
-    """The sums over the operators."""
-    of = [work(operator, dimensions) for operator in operators]
-    return Total(len(of), sum(w.flop for w in of), sum(w.words for w in of), sum(w.words_unfused for w in of))
+    """The sums over these operators."""
+    works = [work(operator, dimensions) for operator in operators]
+    return Total(
+        len(works), sum(w.flop for w in works), sum(w.words for w in works), sum(w.words_unfused for w in works)
+    )
 
 
 def totals_by_class(operators: Sequence[Operator], dimensions: Dimensions) -> dict[str, Total]:
-    """The sums for each class."""
+    """The sums over the operators of each class, by class."""
     return {kind: total((o for o in operators if o.kind == kind), dimensions) for kind in CLASSES}
 
 
 def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple[float, float]:
-    """The fraction of all words that fusion removes, and of the words that contractions do not move."""
+    """The share of words that fusion removes: of the words of all operators, and of those without contractions."""
     rest = total((o for o in operators if o.kind != CONTRACTION), dimensions).unfused_words
     all_words = total(operators, dimensions)
     saved = all_words.unfused_words - all_words.words
@@ -123,7 +133,10 @@ def fusion_saves(operators: Sequence[Operator], dimensions: Dimensions) -> tuple
 
 
 def line(operator: Operator, dimensions: Dimensions, device: Device | None, seconds: float | None) -> dict[str, object]:
-    """All that is known about one operator, for a table or JSON."""
+    """All figures of one operator, by column, for a table or JSON.
+
+    Bounds need a device; measured time, and how near it is to the peaks, need `seconds`, too.
+    """
     demand = work(operator, dimensions)
     direction = "forward" if operator.forward else "backward"
     columns: dict[str, object] = {"operator": operator.name, "class": operator.kind, "pass": direction, **vars(demand)}
@@ -141,7 +154,7 @@ def line(operator: Operator, dimensions: Dimensions, device: Device | None, seco
 def told(
     dimensions: Dimensions, attention: str, device: Device | None, seconds: Mapping[str, float]
 ) -> dict[str, object]:
-    """All that is known about a layer, for a table or JSON."""
+    """All figures of a layer, for a table or JSON. `seconds` are the measured times by operator."""
     operators = LAYERS[attention]
     of_all, of_rest = fusion_saves(operators, dimensions)
     return {

@@ -89,21 +89,21 @@ class LayoutEncoderLayer(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new values as torch's own layer draws them."""
+        """Draws new values for all parameters, as torch's own encoder layer does."""
         self.load_all(torch_layer(self.dimensions))
 
     def load_all(self, layer: Any) -> None:
-        """Sets all parameters to those of torch's layer."""
+        """Sets all parameters to those of an encoder layer of torch."""
         with torch.no_grad():
             for name, values in from_state(layer.state_dict(), self.dimensions).items():
                 getattr(self, name).copy_(logical(values, LETTERS[name], self.plan.layout(name)))
 
     def laid_out(self, values: Tensor, name: str) -> Tensor:
-        """Values of shape (batch, sequence, hidden) in the layout of a tensor; a copy, if they lie otherwise."""
+        """Values of shape (batch, sequence, hidden) in the layout of tensor `name`; a copy if their layout is another one."""
         return stored(values, "bji", self.plan.layout(name))
 
     def workspace(self, values: Tensor) -> Workspace:
-        """The workspace for one forward pass."""
+        """The workspace for one forward pass of these values."""
         batch, seq, _ = values.shape
         sizes = replace(self.dimensions, batch=batch, seq=seq).sizes
         choices = self.choices if self.training else replace(self.choices, keep=1.0)
@@ -129,15 +129,22 @@ class LayoutEncoderLayer(torch.nn.Module):
         self._warned = True
         sizes = {"batch": values.shape[0], "seq": values.shape[1]}
         timed = vars(self.plan.timed)
-        other = [f"{name} {timed[name]}, not {size}" for name, size in sizes.items() if timed[name] != size]  # fmt: skip
+        differences = [f"{name} {timed[name]}, not {size}" for name, size in sizes.items() if timed[name] != size]  # fmt: skip
         if measured.get("device_type", values.device.type) != values.device.type:
-            other.append(f"{measured.get('device')}, not {values.device.type}")
-        if other:
-            message = f"the plan was measured for {'; '.join(other)}: results are right, it may not be the fastest"
+            differences.append(f"{measured.get('device')}, not {values.device.type}")
+        if differences:
+            message = (
+                f"the plan was measured for {'; '.join(differences)}: results are right, it may not be the fastest"
+            )
             warnings.warn(message, PlanWarning, stacklevel=3)
 
 
 def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dropout: float, activation: str) -> None:
+    """Refuses options that this layer cannot have.
+
+    Raises:
+        ConfigError: with all problems.
+    """
     problems = []
     if plan is not None:
         theirs, ours = vars(plan.dimensions), vars(dimensions)
@@ -156,7 +163,10 @@ def _check(dimensions: Dimensions, plan: Plan | None, attention: str | None, dro
 
 
 def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str, Tensor]:
-    """Logical parameters from torch's; row h·p + place of a projection is the given place of head h."""
+    """The layer's parameters by name, with axes in logical order, from the state of an encoder layer of torch.
+
+    Row h·p + place of a projection of torch is the given place of head h.
+    """
     heads, width = dimensions.heads, dimensions.hidden
     values = {name: state[key] for name, key in SAME.items()}
     stacked = state[IN_WEIGHT].view(3, heads, width // heads, width)[SWAP]
@@ -167,14 +177,14 @@ def from_state(state: Mapping[str, Tensor], dimensions: Dimensions) -> dict[str,
 
 
 def torch_layer(dimensions: Dimensions, **more: Any) -> Any:
-    """Torch's layer of these sizes."""
+    """Torch's encoder layer of these sizes, with norms after the blocks; `more` are its further options."""
     return torch.nn.TransformerEncoderLayer(
         dimensions.hidden, dimensions.heads, dimensions.ffn, batch_first=True, norm_first=False, **more
     )
 
 
 def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 1) -> LayoutEncoderLayer:
-    """The layer that computes the same as torch's layer.
+    """The layer with layouts that computes the same as an encoder layer of torch.
 
     Raises:
         ConfigError: for a layer of another kind: pre-norm, without biases, another activation.
@@ -188,9 +198,9 @@ def from_torch(layer: Any, plan: Plan | None = None, batch: int = 1, seq: int = 
         batch, seq, layer.self_attn.num_heads, layer.linear1.in_features, layer.linear1.out_features
     )
     weight = layer.linear1.weight
-    made = LayoutEncoderLayer(
+    converted = LayoutEncoderLayer(
         dimensions, plan, dropout=layer.dropout.p, activation=layer.activation.__name__, epsilon=layer.norm1.eps,
         device=weight.device, dtype=weight.dtype,
     )  # fmt: skip
-    made.load_all(layer)
-    return made
+    converted.load_all(layer)
+    return converted

@@ -34,32 +34,32 @@ Times = NDArray[np.float64]
 
 
 def select(table: Table, attention: str = "explicit", batch: int = 0) -> Plan:
-    """The fastest plan by measured times; `batch` gives a number of sequences that was not timed.
+    """The fastest plan by measured times; `batch`, if not 0, is the number of sequences of the plan.
 
     Raises:
         InfeasibleError: with the operator for which no row fits.
     """
-    given = relations(table, LAYERS[attention])
-    layouts = solve_exact(given)
-    rows = {r.name: table.times(r.name)[tuple(layouts[name] for name in r.variables)] for r in given}
+    all_relations = relations(table, LAYERS[attention])
+    layouts = solve_exact(all_relations)
+    rows = {r.name: table.times(r.name)[tuple(layouts[name] for name in r.variables)] for r in all_relations}
     return Plan(
         dimensions=replace(table.dimensions, batch=batch or table.dimensions.batch), layouts=layouts, attention=attention,
         strategy="exact", operators={name: {part: row[part] for part in ("impl", "time_us")} for name, row in rows.items()},
-        predicted_us=time_of(given, layouts), lower_bound_us=lower_bound(given),
+        predicted_us=time_of(all_relations, layouts), lower_bound_us=lower_bound(all_relations),
         measured={**table.measured, "dimensions": vars(table.dimensions)},
     )  # fmt: skip
 
 
 def solve_exact(given: Iterable[Relation]) -> dict[str, str]:
-    """The layouts with the least sum of times.
+    """The layout of each variable, by name, with the least sum of times.
 
     Raises:
         InfeasibleError: if no choice suits every operator.
         ConfigError: if a table of the elimination would be larger than 5e7.
     """
-    left = consistent(given)
-    domains = dict(sorted(layouts_seen(left).items()))
-    tables = [_times(relation, domains) for relation in left]
+    usable = consistent(given)
+    domains = dict(sorted(layouts_seen(usable).items()))
+    tables = [_times(relation, domains) for relation in usable]
     open_axes = {axis for axis, layouts in enumerate(domains.values()) if len(layouts) > 1}
     eliminated: dict[int, Times] = {}
     while open_axes:
@@ -77,7 +77,7 @@ def solve_exact(given: Iterable[Relation]) -> dict[str, str]:
 
 
 def _times(relation: Relation, domains: Mapping[str, list[str]]) -> Times:
-    """The times of a relation; infinite if there is no row."""
+    """The times of a relation, with an axis for each variable of the problem; infinite if there is no row."""
     times = np.full([len(domains[name]) if name in relation.variables else 1 for name in domains], np.inf)
     for choice, time in relation.times.items():
         layouts = dict(zip(relation.variables, choice, strict=True))
@@ -86,16 +86,20 @@ def _times(relation: Relation, domains: Mapping[str, list[str]]) -> Times:
 
 
 def _on(axis: int, tables: Sequence[Times]) -> list[Times]:
-    """The tables that depend on a variable."""
+    """The tables that depend on the variable of an axis."""
     return [table for table in tables if table.shape[axis] > 1]
 
 
 def _joined_size(axis: int, tables: Sequence[Times]) -> int:
+    """The size of the sum of all tables that depend on the variable of an axis."""
     return prod(np.broadcast_shapes(*(table.shape for table in _on(axis, tables))))
 
 
 def _read_back(eliminated: dict[int, Times], domains: Mapping[str, list[str]]) -> dict[str, str]:
-    """The best layout of each variable, in reverse order of elimination."""
+    """The best layout of each variable, found in reverse order of elimination.
+
+    `eliminated` has, by axis, the times from which the variable was eliminated.
+    """
     chosen = [0] * len(domains)
     for axis, times in reversed(eliminated.items()):
         places = (place if length > 1 else 0 for place, length in zip(chosen, times.shape, strict=True))

@@ -22,7 +22,7 @@ Kernels = dict[str, Callable[..., None]]
 
 @dataclass(frozen=True)
 class Choices:
-    """The choices of a layer besides its sizes."""
+    """The options of a layer besides its sizes; `keep` is the probability that dropout keeps a value."""
 
     keep: float = 1.0
     epsilon: float = 1e-5
@@ -30,7 +30,7 @@ class Choices:
 
 
 def _kept(values: Tensor, mask: Tensor | None, choices: Choices) -> Tensor:
-    """Dropout with a given mask; it is its own backward pass."""
+    """The values after dropout with this mask; without a mask, all of them. The same function is its backward pass."""
     return values if mask is None else values * mask / choices.keep
 
 
@@ -40,7 +40,7 @@ def aib(kqv: Tensor, bias: Tensor, out: Tensor, _: Choices) -> None:
 
 
 def softmax(scores: Tensor, mask: Tensor | None, kept: Tensor | None, out: Tensor, choices: Choices) -> None:
-    """Softmax over keys, then dropout; `kept` gets the softmax itself if a mask changes it."""
+    """Softmax over keys, then dropout; `kept` (if given) gets the softmax before dropout, for the backward pass."""
     values = torch.softmax(widened(scores), -1)
     if kept is not None:
         kept.copy_(values)
@@ -82,7 +82,10 @@ def blnrd(
     grad: Tensor, normalized: Tensor, inverse_deviation: Tensor, mask: Tensor | None,
     residual: Tensor, dropped: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
-    """Backward pass of layer norm, whose result the residual gets, and then of dropout."""
+    """Backward pass of layer norm and then of dropout.
+
+    `residual` gets the gradient before dropout, `dropped` the one after it.
+    """
     wide, unit = widened(grad), widened(normalized)
     centered = wide - wide.mean(-1, keepdim=True) - unit * (wide * unit).mean(-1, keepdim=True)
     centered = centered * inverse_deviation[..., None]
@@ -91,7 +94,7 @@ def blnrd(
 
 
 def bad(values: Tensor, bias: Tensor, mask: Tensor | None, before: Tensor, out: Tensor, choices: Choices) -> None:
-    """Bias, activation and dropout; `before` keeps the input of the activation."""
+    """Bias, activation and dropout; `before` gets the input of the activation, for the backward pass."""
     summed = widened(values) + widened(bias)
     before.copy_(summed)
     active = torch.relu(summed) if choices.activation == "relu" else torch.nn.functional.gelu(summed)
@@ -112,7 +115,7 @@ def ebsb(
     residual: Tensor, grad: Tensor, normalized: Tensor, dropped: Tensor, scale: Tensor,
     out: Tensor, dscale: Tensor, dshift: Tensor, dbias: Tensor, choices: Choices,
 ) -> None:  # fmt: skip
-    """The sum with the residual's gradient, backward pass of scale and shift, and gradient of the second bias."""
+    """Backward pass of a layer norm's scale and shift, for the sum of two gradients; and the gradient of the second bias."""
     bsb(widened(residual) + widened(grad), normalized, scale, out, dscale, dshift, choices)
     dbias.copy_(widened(dropped).sum((0, 1)))
 
@@ -128,7 +131,7 @@ def baib(grad: Tensor, dbias: Tensor, _: Choices) -> None:
 
 
 def bei(attention: Tensor, residual: Tensor, out: Tensor, _: Choices) -> None:
-    """The gradient of the layer's input: the sum of the one through attention and the one past it."""
+    """The gradient of the layer's input: the sum of the gradients through attention and through the residual connection."""
     out.copy_(attention + residual)
 
 
@@ -145,7 +148,7 @@ def kernels_on(device: str) -> Kernels:
 
 
 def launch_errors() -> tuple[type[Exception], ...]:
-    """What a launch may raise besides torch's own errors: Triton's, which are not errors of run time, if there is Triton."""
+    """The kinds of errors that a launch may raise besides torch's own: Triton's, if Triton is installed."""
     launching = _launching()
     return launching.ERRORS if launching else ()
 

@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The time of each operator in seconds."""
+        """The measured seconds of each operator, by its name."""
         return {name: row["time_us"] * 1e-6 for name, row in self.operators.items() if row.get("time_us")}
 
     @property
@@ -91,12 +91,12 @@ class Plan:
 
 
 def row_major(dimensions: Dimensions, attention: str = "explicit") -> Plan:
-    """The plan of a layer without one: natural order wherever contractions allow it; nothing is measured."""
+    """A plan without measurements: natural order of axes wherever contractions allow it."""
     return Plan(dimensions, {name: ROW_MAJOR[name] for name in variables(attention)}, attention)
 
 
 def written(plan: Plan) -> str:
-    """The plan as JSON."""
+    """The plan as a JSON text."""
     content = {"format": FORMAT, "version": VERSION, **asdict(plan), "gap_fraction": plan.gap}
     return json.dumps(content, indent=1) + "\n"
 
@@ -107,7 +107,7 @@ def write_plan(plan: Plan, path: Path) -> Path:
 
 
 def read_plan(source: str | Path) -> Plan:
-    """Reads a plan from a file, or a shipped one by its name (`b8-l512`).
+    """The plan in a file, or a shipped plan by its name (`b8-l512`).
 
     Raises:
         FileError: if it cannot be read or is not a plan.
@@ -126,6 +126,11 @@ def shipped_plans() -> list[str]:
 
 
 def _shipped(name: str) -> str:
+    """The text of a shipped plan.
+
+    Raises:
+        FileError: if there is no plan with this name.
+    """
     names = shipped_plans()
     if name not in names:
         advice = did_you_mean(name, names) or f"shipped plans: {', '.join(names)}"
@@ -134,7 +139,12 @@ def _shipped(name: str) -> str:
 
 
 def parsed(text: str, file: str) -> Plan:
-    """The plan in a JSON text."""
+    """The plan in a JSON text; `file` is named in errors.
+
+    Raises:
+        FileError: if the text is not a plan.
+        ConfigError: with all problems of its layouts.
+    """
     content = parse_json(text, file)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise FileError("is no layout plan", "make one with `amped layouts select`", file)

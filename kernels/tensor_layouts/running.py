@@ -24,7 +24,7 @@ COMPILED = "torch.compile"
 
 @dataclass(frozen=True)
 class Contender:
-    """A layer to be timed, and the context that it runs in; no layer if it is left out."""
+    """A layer to be timed, and the context that it runs in; `layer` is None if it is left out."""
 
     name: str
     layer: Any
@@ -33,7 +33,14 @@ class Contender:
 
 @dataclass(frozen=True)
 class Run:
-    """The times (s) of one contender, how far its output is off, or why it did not run."""
+    """The result of one contender.
+
+    Attributes:
+        forward, backward: seconds of each pass; None if it did not run.
+        error: the largest difference of its output from torch's, relative to torch's largest value.
+        calls: the number of timed calls.
+        why_not: the reason if it did not run.
+    """
 
     name: str
     forward: float | None = None
@@ -51,7 +58,11 @@ class Run:
 def contenders(
     plan: Plan, dimensions: Dimensions, dropout: float, like: Mapping[str, Any], compiled: bool
 ) -> Iterator[Contender]:
-    """Torch's layer in eager mode, with SDPA, and compiled; and our layer, with equal weights, in two plans."""
+    """The layers to compare, with equal weights.
+
+    They are torch's layer in eager mode with explicit attention, with SDPA, and compiled (if `compiled`); and the layer
+    with layouts, in a row-major plan and in this plan.
+    """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     eager = torch_layer(dimensions, dropout=dropout, **like)
@@ -65,20 +76,20 @@ def contenders(
 def compare(
     plan: Plan, dimensions: Dimensions, device: str, dtype: str, dropout: float, budget: float, compiled: bool,
 ) -> tuple[dict[str, Any], list[Run]]:  # fmt: skip
-    """The device, and a run for each contender; a contender that cannot run says why.
+    """The description of the measurement, and the result of each contender, with the reason if it cannot run.
 
     Raises:
         ConfigError: if there is no such device or dtype, or if a layer's output differs from torch's.
     """
     bench = Bench(dimensions, device, dtype, dropout, plan.attention)
-    like = {"device": device, "dtype": getattr(torch, bench.dtype)}
-    values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **like)
+    options = {"device": device, "dtype": getattr(torch, bench.dtype)}
+    values = torch.randn(dimensions.batch, dimensions.seq, dimensions.hidden, **options)
     runs: list[Run] = []
     # Such as: out of memory, no C++ compiler, no room for a tile.
     failures: tuple[type[Exception], ...] = (RuntimeError, OSError, ImportError, *launch_errors())
     with one_thread(device):
         reference = None
-        for contender in contenders(plan, dimensions, dropout, like, compiled):
+        for contender in contenders(plan, dimensions, dropout, options, compiled):
             if contender.layer is None:
                 runs.append(Run(contender.name, why_not="left out (--no-compile)"))
                 continue
@@ -97,7 +108,7 @@ def compare(
 
 
 def _without_dropout(layer: Any, values: Any, dropout: float) -> Any:
-    """The output without dropout as a plain tensor, in training mode (for inference, torch uses another path)."""
+    """The output of a layer without dropout, in training mode (for inference, torch uses another path)."""
     try:
         _set_dropout(layer, 0.0)
         return layer(values).detach().clone()
@@ -106,7 +117,7 @@ def _without_dropout(layer: Any, values: Any, dropout: float) -> Any:
 
 
 def _set_dropout(layer: Any, dropout: float) -> None:
-    """Sets the dropout of torch's layer or of ours."""
+    """Sets the dropout of torch's layer or of the layer with layouts."""
     for module in layer.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = dropout
@@ -117,10 +128,11 @@ def _set_dropout(layer: Any, dropout: float) -> None:
 
 
 def _timed(contender: Contender, values: Any, error: float, device: str, budget: float) -> Run:
-    """Times forward and backward pass in turns. The input needs no gradient; the gradients of weights accumulate.
+    """The result of a contender whose forward and backward pass are timed in turns.
 
-    On a GPU, the times are those of its kernels for every contender: a plan is a sum of kernels, and dispatching its
-    operators one by one from Python takes longer than large GPUs need to run them.
+    The input needs no gradient; the gradients of weights accumulate. On a GPU, the times are those of its kernels for
+    every contender: a plan is a sum of kernels, and dispatching its operators one by one from Python takes longer than
+    large GPUs need to run them.
     """
     output: Any = None
 

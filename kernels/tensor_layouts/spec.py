@@ -26,7 +26,7 @@ LAYER: Mapping[str, Any] = shipped_json("kernels", "encoder_layer.json")
 
 
 def keys_of(table: Mapping[str, str]) -> dict[str, str]:
-    """The key of each name in a table of names; the names of a key are in one text."""
+    """The key of each name, by name. In `table`, the names that belong to a key are one text with spaces."""
     return {name: key for key, names in table.items() for name in names.split()}
 
 
@@ -66,12 +66,12 @@ class Operator:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The tensors that it reads, and then those that it writes."""
+        """The tensors that the operator reads, and then those that it writes."""
         return (*self.inputs, *self.outputs)
 
     @cached_property
     def einsum(self) -> str:
-        """For a contraction that is one GEMM, its einsum in the letters of its tensors."""
+        """The einsum of a contraction that is one GEMM, in the letters of its tensors; empty for another operator."""
         if self.kind != CONTRACTION or self.flop:
             return ""
         first, second, out = map(LETTERS.__getitem__, self.tensors)
@@ -79,7 +79,7 @@ class Operator:
 
     @cached_property
     def kernel(self) -> str:
-        """For another operator, the fused kernel that it calls: its name without the number of the block."""
+        """The fused kernel that an operator calls: its name without the number of the block; empty for a GEMM."""
         return "" if self.einsum else self.name.rstrip("12")
 
 

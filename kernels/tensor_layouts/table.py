@@ -35,7 +35,7 @@ class Table:
     rows: list[Row] = field(default_factory=list)
 
     def times(self, operator: str) -> dict[Choice, Row]:
-        """The fastest row for each choice of the operator's variables."""
+        """The fastest row of an operator for each choice of its variables."""
         fastest: dict[Choice, Row] = {}
         for row in self.rows:
             choice = choice_of(OPERATORS[operator], row["layouts"]) if row["op"] == operator else None
@@ -44,16 +44,16 @@ class Table:
         return fastest
 
     def merged(self, other: Table) -> Table:
-        """A table with the rows of both.
+        """A table with the rows of both tables.
 
         Raises:
             ConfigError: if they are of different devices, dtypes or sizes.
         """
         mine, its = ({"dimensions": str(t.dimensions), **{k: t.measured.get(k) for k in ("device", "dtype", "dropout")}}
                      for t in (self, other))  # fmt: skip
-        differ = [f"{key}: {mine[key]} and {its[key]}" for key in mine if mine[key] != its[key]]
-        if differ:
-            raise ConfigError(f"the tables are not of one kind ({'; '.join(differ)})", "measure both alike")
+        differences = [f"{key}: {mine[key]} and {its[key]}" for key in mine if mine[key] != its[key]]
+        if differences:
+            raise ConfigError(f"the tables are not of one kind ({'; '.join(differences)})", "measure both alike")
         return Table(self.dimensions, self.measured, [*self.rows, *other.rows])
 
     def to_jsonl(self) -> str:
@@ -62,7 +62,7 @@ class Table:
         return "".join(json.dumps(line) + "\n" for line in (header, *self.rows))
 
     def to_csv(self) -> str:
-        """The rows for a spreadsheet, with layouts such as `X=bji KQV=qphbj`."""
+        """The rows as CSV, with layouts such as `X=bji KQV=qphbj`."""
         stream = io.StringIO()
         columns = ("op", "impl", "layouts", "time_us", "p10", "p90", "n")
         writer = csv.DictWriter(stream, columns, extrasaction="ignore")
@@ -77,7 +77,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Reads a table from a file.
+    """The table in a file.
 
     Raises:
         FileError: if it cannot be read or is not a table; with every wrong row, by line.
@@ -103,19 +103,21 @@ def row_problems(rows: Iterable[Any]) -> Iterator[Problem]:
         try:
             operator = OPERATORS[row["op"]]
             layouts = tuple(str(row["layouts"][name]) for name in row_names(operator))
-            good = float(row["time_us"]) > 0
+            is_positive = float(row["time_us"]) > 0
         except (KeyError, TypeError, ValueError):
             advice = did_you_mean(str(row.get("op")), OPERATORS) if isinstance(row, dict) else ""
             yield Problem(f"is no row: {quoted(row)}", where, advice)
             continue
-        if not good:
+        if not is_positive:
             yield Problem(f"time_us is {row['time_us']}", where, "measure again")
         if layouts not in _possible(operator):
-            laid = ", ".join(layouts)
-            yield Problem(f"{operator.name} cannot run with layouts {laid}", where, "measure again with this amped")
+            layout_list = ", ".join(layouts)
+            yield Problem(
+                f"{operator.name} cannot run with layouts {layout_list}", where, "measure again with this amped"
+            )
 
 
 @cache
 def _possible(operator: Operator) -> frozenset[Choice]:
-    """The layouts of rows in which an operator can run."""
+    """The layouts of measured rows in which an operator can run."""
     return frozenset(tuple(layouts.values()) for layouts in row_layouts(operator))

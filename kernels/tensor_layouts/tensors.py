@@ -30,16 +30,17 @@ def logical(tensor: Tensor, layout: str, letters: str) -> Tensor:
 
 @cache
 def _order(layout: str, letters: str) -> tuple[int, ...]:
+    """The axes of a layout in the order of `letters`."""
     return tuple(layout.index(letter) for letter in letters)
 
 
 def stored(values: Tensor, letters: str, layout: str) -> Tensor:
-    """Values with dimensions `letters`, copied into the layout; the values themselves if they already have it."""
+    """A tensor with axes `letters`, copied into the layout; the tensor itself if it already has the layout."""
     return logical(values, letters, layout).contiguous()
 
 
 def matrix(tensor: Tensor, layout: str, groups: tuple[Letters, ...], sizes: Sizes) -> Tensor:
-    """A view with one dimension for each group of adjacent letters; a group without letters has one element."""
+    """A view of a tensor with one axis for each group of adjacent letters; without letters, its length is one."""
     return tensor.as_strided(*_grouped(layout, groups, tuple(sizes[letter] for letter in layout)))
 
 
@@ -47,7 +48,10 @@ def matrix(tensor: Tensor, layout: str, groups: tuple[Letters, ...], sizes: Size
 def _grouped(
     layout: str, groups: tuple[Letters, ...], lengths: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes and strides of a layout's groups; a layer asks for the same ones in every pass, and the host must be fast."""
+    """The sizes and the strides of axes made of groups of letters.
+
+    They are cached, because a layer needs the same ones in every pass, and the host must be fast.
+    """
     sizes = dict(zip(layout, lengths, strict=True))
     shape = tuple(prod(sizes[letter] for letter in group) for group in groups)
     return shape, tuple(stride_of(layout, group, sizes) for group in groups)
@@ -57,16 +61,16 @@ def contract(
     einsum: str, layouts: Sequence[str], a: Tensor, b: Tensor, out: Tensor, sizes: Sizes,
     alpha: float,
 ) -> Tensor:  # fmt: skip
-    """`out` = alpha · a·b as one (batched) GEMM over views; the old content of `out` is not read.
+    """Computes `out` = alpha · a·b as one (batched) GEMM over views, and returns `out`; its old content is not read.
 
     `is_one_gemm` must allow the layouts; each tensor is dense in its layout.
     """
-    of = roles(einsum)
+    letter_roles = roles(einsum)
     first, second, result = (
-        matrix(tensor, layout, (of.batch, *classes), sizes)
-        for tensor, layout, classes in zip((a, b, out), layouts, of.of_tensors, strict=True)
+        matrix(tensor, layout, (letter_roles.batch, *classes), sizes)
+        for tensor, layout, classes in zip((a, b, out), layouts, letter_roles.of_tensors, strict=True)
     )
-    if not of.batch:
+    if not letter_roles.batch:
         result[0].addmm_(first[0], second[0], beta=0, alpha=alpha)
     else:
         result.baddbmm_(first, second, beta=0, alpha=alpha)
@@ -76,15 +80,18 @@ def contract(
 def contraction(
     operator: Operator, layouts: Sequence[str], tensors: Sequence[Tensor], sizes: Sizes
 ) -> Callable[[], Tensor]:
-    """The call of an operator's contraction in these layouts."""
+    """A function that runs an operator's contraction on these tensors in these layouts."""
     alpha = sizes["p"] ** -0.5 if operator.scaled else 1.0
     a, b, out = tensors
     return partial(contract, operator.einsum, layouts, a, b, out, sizes, alpha)
 
 
 def hidden_copies(call: Call) -> set[str]:
-    """The names of the copies inside a call, from the profiler: a layout that the library cannot take is cloned."""
+    """The names of the operations that copy a tensor inside a call, found by the profiler.
+
+    A library that cannot take a layout makes such a copy.
+    """
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler prints a line at every start
-    with torch.autograd.profiler.profile(use_kineto=False) as seen:
+    with torch.autograd.profiler.profile(use_kineto=False) as profiled:
         call()
-    return {event.name for event in seen.function_events if event.name in COPIES}
+    return {event.name for event in profiled.function_events if event.name in COPIES}

@@ -15,9 +15,9 @@ INVERSE_SQRT_TWO_PI = tl.constexpr(0.3989422804014327)
 
 @triton.jit
 def _tile(n1, rows, cols, block_rows: tl.constexpr, block_cols: tl.constexpr):
-    """The place of this program's tile in each dimension, and which of its elements exist.
+    """The position of this program's tile in each of the four axes, and which of its elements exist.
 
-    Places are 64-bit numbers: scores of 32 sequences of 2048 tokens with 16 heads are more than 32 bits can count.
+    Positions are 64-bit numbers: scores of 32 sequences of 2048 tokens with 16 heads are more than 32 bits can count.
     """
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(rows, block_rows)
@@ -29,12 +29,13 @@ def _tile(n1, rows, cols, block_rows: tl.constexpr, block_cols: tl.constexpr):
 
 @triton.jit
 def _places(view, tile):
+    """The addresses of a tile's elements in a view."""
     return view[0] + tile[0] * view[1] + tile[1] * view[2] + tile[2] * view[3] + tile[3] * view[4]
 
 
 @triton.jit
 def _load(view, tile):
-    """Loads a tile in float32; elements outside are zero."""
+    """The elements of a tile in float32; elements that do not exist are zero."""
     return wide(_places(view, tile), tile[4])
 
 
@@ -46,7 +47,7 @@ def _store(view, tile, value):
 
 @triton.jit
 def _kept(value, mask, tile, keep):
-    """Dropout with a given mask."""
+    """A tile after dropout with this mask; without a mask, the tile itself."""
     if mask is not None:
         value = value * _load(mask, tile) / keep
     return value
@@ -98,7 +99,7 @@ def blnrd(
     g, normalized, inverse_deviation, mask, residual, y,
     n1, rows, cols, keep, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
-    """Backward pass of layer norm, whose result the residual gets, and of dropout."""
+    """Backward pass of layer norm and then of dropout; `residual` gets the gradient before dropout."""
     tile = _tile(n1, rows, cols, block_rows, block_cols)
     grad, unit = _load(g, tile), _load(normalized, tile)
     mean, slope = tl.sum(grad, 1)[:, None] / cols, tl.sum(grad * unit, 1)[:, None] / cols
@@ -119,7 +120,7 @@ def bad(
     x, bias, mask, before, y,
     n1, rows, cols, keep, gelu: tl.constexpr, block_rows: tl.constexpr, block_cols: tl.constexpr,
 ):  # fmt: skip
-    """Bias, activation and dropout; `before` keeps the input of the activation."""
+    """Bias, activation and dropout; `before` gets the input of the activation, for the backward pass."""
     tile = _tile(n1, rows, cols, block_rows, block_cols)
     value = _load(x, tile) + _load(bias, tile)
     _store(before, tile, value)

@@ -27,14 +27,22 @@ OF_A_THREAD = 32
 
 
 def _four(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A four-dimensional view, broadcast to a shape as a row's statistic is; a mask is viewed as bytes."""
+    """A view of a tensor with four axes and this shape; missing axes are added, and a mask is viewed as bytes.
+
+    The statistic of a row is repeated along the row.
+    """
     view = tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
     view = view[..., None] if view.shape == shape[:-1] else view
     return view.expand(shape)[(None,) * (4 - len(shape))]
 
 
 def _called(kernel: Any, whole_rows: bool) -> Callable[..., None]:
-    """The call of a kernel; the last tensor is the output, and tiles follow its layout."""
+    """A function that launches a kernel on tensors and `Choices`.
+
+    The last tensor is the output, and tiles follow its layout.
+
+    `whole_rows` tells whether a tile must hold whole rows, as for a softmax or a norm.
+    """
 
     def call(*arguments: Any) -> None:
         *tensors, choices = arguments

@@ -25,17 +25,17 @@ SDPA_STACKS = ("qbhjp", "qbjhp", "qjbhp")
 
 
 def variable_of(tensor: str) -> str:
-    """The tensor whose layout decides that of this tensor."""
+    """The name of the tensor whose layout decides the layout of this tensor."""
     return FOLLOWS.get(tensor, tensor)
 
 
 def has_layout(tensor: str) -> bool:
-    """Whether a tensor has more than one layout. Vectors have one, and SDPA fixes that of a row's log-sum-exp."""
+    """Whether the layout of a tensor can be chosen. Vectors have one, and SDPA fixes that of a row's log-sum-exp."""
     return len(LETTERS[tensor]) > 1 and tensor not in ("BKQV", "DBKQV", "LSE")
 
 
 def variables_of(operator: Operator) -> tuple[str, ...]:
-    """The layouts that an operator's time depends on."""
+    """The names of the tensors whose layouts decide an operator's time."""
     tensors = [name for name in operator.tensors if has_layout(name)]
     if operator.kernel == "sdpa_bwd":
         tensors.remove("GAMMA")  # torch keeps its own
@@ -43,7 +43,7 @@ def variables_of(operator: Operator) -> tuple[str, ...]:
 
 
 def variables(attention: str) -> tuple[str, ...]:
-    """Every tensor of a layer whose layout is chosen."""
+    """The names of all tensors of a layer whose layouts are chosen."""
     return tuple(dict.fromkeys(name for operator in LAYERS[attention] for name in variables_of(operator)))
 
 
@@ -52,13 +52,16 @@ ROW_MAJOR = {name: LETTERS[name] for name in variables("explicit")} | {"KKQQVV":
 
 
 def layout_of(tensor: str, layouts: Layouts) -> str:
-    """The layout of a tensor under a choice. A part of a stack has one letter less, and keys have k in place of j."""
+    """The layout of a tensor, if `layouts` are chosen.
+
+    A part of a stack has one letter less than the stack, and keys have k in place of j.
+    """
     return _laid(tensor, layouts[variable_of(tensor)]) if has_layout(tensor) else LETTERS[tensor]
 
 
 @cache
 def _laid(tensor: str, chosen: str) -> str:
-    """The layout of a tensor, from that of the tensor that decides it."""
+    """The layout of a tensor, from the layout `chosen` of the tensor that decides it."""
     letters = LETTERS[tensor]
     if tensor in SLICES and "k" in letters:
         chosen = chosen.replace("j", "k")
@@ -67,7 +70,7 @@ def _laid(tensor: str, chosen: str) -> str:
 
 @cache
 def domain(variable: str) -> tuple[str, ...]:
-    """Every layout of a variable; in a stack, each part is in one piece."""
+    """Every layout that a variable can have; in a stack, the elements of each part are adjacent."""
     orders = ("".join(letters) for letters in permutations(LETTERS[variable]))
     stacked = variable != "WKQV" and STACK in LETTERS[variable]
     return tuple(layout for layout in orders if layout[0] == STACK or not stacked)
@@ -75,7 +78,7 @@ def domain(variable: str) -> tuple[str, ...]:
 
 @cache
 def rows_of(operator: Operator) -> tuple[Choice, ...]:
-    """The layouts of an operator's variables in which it can run: as one GEMM, as a fused kernel, or by SDPA."""
+    """All choices of layouts for an operator's variables in which it can run: as one GEMM, a fused kernel, or by SDPA."""
     names = variables_of(operator)
     if not operator.einsum:
         fused = operator.kernel in ("sdpa", "sdpa_bwd")
@@ -86,9 +89,9 @@ def rows_of(operator: Operator) -> tuple[Choice, ...]:
 
 
 def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
-    """The layouts of an operator's variables that give its tensors these layouts, or None.
+    """The layouts of an operator's variables that give its tensors these layouts.
 
-    There are none if the parts of one stack have different layouts, or if they are interleaved.
+    None if the parts of one stack have different layouts, or if they are interleaved.
     """
     names = variables_of(operator)
     if not operator.einsum:
@@ -104,14 +107,14 @@ def choice_of(operator: Operator, layouts: Layouts) -> Choice | None:
 
 
 def row_layouts(operator: Operator) -> tuple[dict[str, str], ...]:
-    """All layouts in which an operator can be measured: of a contraction's tensors, else of the variables."""
+    """All layouts, by name, in which an operator can be measured: of a contraction's tensors, else of the variables."""
     if operator.einsum:
         return gemm_layouts(operator)
     return tuple(dict(zip(variables_of(operator), choice, strict=True)) for choice in rows_of(operator))
 
 
 def row_names(operator: Operator) -> tuple[str, ...]:
-    """The tensors that the layouts of a measured row are about: a contraction's tensors, else the variables."""
+    """The names in a measured row's layouts: a contraction's tensors, or the variables of another operator."""
     return operator.tensors if operator.einsum else variables_of(operator)
 
 
@@ -135,4 +138,5 @@ def layout_problems(layouts: Mapping[str, object], attention: str) -> Iterator[P
 
 
 def _some(options: tuple[str, ...]) -> str:
+    """The first six options in a text, and the number of further ones."""
     return ", ".join(options[:6]) + (f" and {len(options) - 6} more" if len(options) > 6 else "")

@@ -34,7 +34,7 @@ class Workspace:
     attention: Any = None
 
     def copied(self) -> Workspace:
-        """A workspace with these tensors, to which others can be added, so that a backward pass can be repeated."""
+        """A copy of this workspace with the same tensors; others can be added, so that a backward pass can be repeated."""
         return replace(self, tensors=dict(self.tensors))
 
     def layout(self, name: str) -> str:
@@ -42,7 +42,7 @@ class Workspace:
         return layout_of(name, self.layouts)
 
     def tensor(self, name: str) -> Tensor:
-        """A tensor as it lies in memory; it is allocated when it is first used. Parts are views of their stack."""
+        """A tensor as it is stored; it is allocated at its first use. Parts are views of their stack."""
         if name in SLICES:
             stack, place = SLICES[name]
             return self.tensor(stack)[place]
@@ -56,7 +56,7 @@ class Workspace:
         return self.tensors[name]
 
     def view(self, name: str) -> Tensor | None:
-        """A view of a tensor with its dimensions in logical order; None for the mask if there is no dropout."""
+        """A view of a tensor with axes in logical order; None for a mask if there is no dropout."""
         if self.choices.keep == 1.0 and name in MASKS.values():
             return None
         return logical(self.tensor(name), self.layout(name), LETTERS[name])
@@ -70,7 +70,7 @@ class Workspace:
         return fused_attention.get(operator.kernel) or self._fused(operator)
 
     def sdpa(self) -> None:
-        """Torch's fused attention, whichever kernel it picks; torch's own graph is kept for the backward pass."""
+        """Runs torch's fused attention with the kernel that torch chooses; its graph is kept for the backward pass."""
         with torch.enable_grad():
             inputs = [self._by_head(name).detach().requires_grad_() for name in ("QQ", "KK", "VV")]
             out = torch.nn.functional.scaled_dot_product_attention(*inputs, dropout_p=1.0 - self.choices.keep)
@@ -78,17 +78,22 @@ class Workspace:
         self._by_head("GAMMA").copy_(out.detach())
 
     def _sdpa_backward(self) -> None:
-        """Gradients of queries, keys and values."""
+        """Computes the gradients of queries, keys and values."""
         inputs, out = self.attention
         grads = torch.autograd.grad(out, inputs, self._by_head("DGAMMA"), retain_graph=True)
         for name, grad in zip(("DQQ", "DKK", "DVV"), grads, strict=True):
             self._by_head(name).copy_(grad)
 
     def _by_head(self, name: str) -> Tensor:
-        """A view of a tensor as fused attention takes it: batch, heads, tokens, place in a head."""
+        """A view of a tensor in the order that fused attention needs: batch, heads, tokens, position in a head."""
         return logical(self.tensor(name), self.layout(name), "bhkp" if "k" in LETTERS[name] else "bhjp")
 
     def _fused(self, operator: Operator) -> Callable[[], None]:
+        """A function that runs a fused kernel on views made beforehand.
+
+        If there is dropout, a new mask is drawn first. Without dropout, softmax writes no ALPHA (its result before
+        dropout), because that would be the same tensor as ATTN_DROP.
+        """
         kernel, names = self.kernels[operator.kernel], operator.arguments
         mask = MASKS.get(operator.name)
         views = [self.view(name) for name in names]
