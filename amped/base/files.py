@@ -283,24 +283,24 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
 
 
 def temporary_name() -> str:
-    """A new name for what is removed at the end; it tells the process that uses it, and its machine."""
+    """A new name for a temporary file or folder, with the machine and the number of this process in it."""
     return f".amped-{_machine()}-{os.getpid()}-{os.urandom(8).hex()}"
 
 
 def without_leftovers(folder: Path) -> None:
-    """Removes what processes of this machine left in a folder when they were killed at once (kill -9, a lost battery)."""
-    for left in folder.glob(f".amped-{_machine()}-*-*"):
-        process = left.name.split("-")[2]
+    """Removes temporary files that ended processes of this machine left in a folder, for example after kill -9."""
+    for leftover in folder.glob(f".amped-{_machine()}-*-*"):
+        process = leftover.name.split("-")[2]
         if process.isdigit() and not _runs(int(process)):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
             else:
                 with contextlib.suppress(OSError):  # what another user left is not ours to remove
-                    left.unlink()
+                    leftover.unlink()
 
 
 def _machine() -> str:
-    """The machine, and the container on it: a process has its number only within these. Of letters, digits and _ only."""
+    """A name for this machine and container, within which process numbers are unique; of letters, digits and _ only."""
     name = os.uname().nodename if hasattr(os, "uname") else ""
     with contextlib.suppress(OSError):  # only Linux has such spaces of numbers
         name += f"_{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -308,6 +308,7 @@ def _machine() -> str:
 
 
 def _runs(process: int) -> bool:
+    """Whether a process with this number runs; true if that cannot be known."""
     if not hasattr(os, "uname"):  # on Windows, the question would end the process
         return True
     try:
