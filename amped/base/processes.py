@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """How many parts can be worked on at once: the cores of this process where it can be forked, else 1.
+    """The number of processes to work with: the cores that this process may use if it can be forked, else 1.
 
     A fork starts at once and has all that was read already. Only Linux forks safely after libraries have been loaded.
     """

@@ -109,6 +109,11 @@ def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue, al
 
 
 def _raw(source: object) -> tuple[Any, str]:
+    """The JSON value of a config, and a label for messages.
+
+    Raises:
+        FileError: for a file that is missing or not JSON; ConfigError for another type.
+    """
     if isinstance(source, Mapping):
         return _plain(source), "config"
     if not isinstance(source, str | Path):
@@ -132,7 +137,7 @@ def _raw(source: object) -> tuple[Any, str]:
 
 
 def row_kind(name: str) -> str | None:
-    """What a text names if it is no config: a model, a system or an accelerator."""
+    """The kind of row that a text names: "model", "system" or "accelerator"."""
     kinds = {"model": MODELS, "system": SYSTEMS, "accelerator": ACCELERATORS}
     return next((kind for kind, table in kinds.items() if user_tables().has(table, name)), None)
 

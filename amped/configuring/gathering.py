@@ -363,7 +363,7 @@ class _Builder:
                     self.sources.add(name, origin.instead(value, why))
                     scaled.append(name)
         if scaled:
-            self.notices.append(f"system '{row.name}' has {of_row} accelerators a node, and this one "
+            self.notices.append(f"system '{row.name}' has {of_row} accelerators per node, and this one "
                                 f"{node:g}: {', '.join(scaled)} scaled accordingly")  # fmt: skip
 
 
@@ -379,7 +379,7 @@ def _named(row: object) -> str | Mapping[str, Any]:
 
 
 def _domain(domain: float, of_row: int, node: float) -> float:
-    """The fast domain of a node with another number of accelerators.
+    """The size of the fast domain if a node has `node` accelerators instead of the `of_row` of the system's row.
 
     A domain that was the row's whole node is the whole node; a domain of several nodes stays.
     """

@@ -197,7 +197,7 @@ def _title(scenario: Scenario) -> str:
 
 
 def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str, object]]:
-    """Chooses the rows that nobody named, as (kind, name of the row): model, system and software.
+    """Chooses the model, the system and the software that are not given, each as its kind and the name of its row.
 
     The software is one with validated runs on the accelerator; if systems are swept, the usual one of its vendor.
 
@@ -388,7 +388,7 @@ def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 
 def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
-    """The names of the mapping's parameters that nobody gave and that may have several values."""
+    """The names of the mapping's parameters that are not given and may have several values."""
     given, scenario = question.given, question.scenario
     single = {CHUNKS} if is_held(scenario) or scenario.sources.given.get(STAGES) == 1 else set()
     single |= {CONTEXT} - tried.keys() | ({MICROBATCH} if MICROBATCHES in given else set())

@@ -150,7 +150,7 @@ def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
 
 
 def _entry(value: Any = None, calculated: bool = False, looked_up: bool = False) -> dict[str, Any]:
-    """A parameter in AMPeD's style: its value, or where it comes from."""
+    """A parameter in AMPeD's style, with its value and whether it is calculated or looked up."""
     return {"value": value, "calculated": calculated, "from_lookup_table": looked_up}
 
 

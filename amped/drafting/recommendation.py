@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What one system needs.
+    """The accelerators and the mapping that one system needs to keep the limits.
 
     Attributes:
         system: the name of its row.
@@ -79,7 +79,7 @@ class _Size:
 
 
 def recommended(scenarios: list[Scenario], limits: Limits) -> list[Recommendation]:
-    """What each system needs, the cheapest first; if a price is unknown, the fewest accelerators first.
+    """The recommendation for each system, the cheapest first; if a price is unknown, the fewest accelerators first.
 
     Raises:
         ConfigError: if there is no limit, or if there is a budget and a system without a price.

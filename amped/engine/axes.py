@@ -35,9 +35,12 @@ class JointAxis:
         worthwhile: float = WORTHWHILE,
         tied: Tied | None = None,
     ) -> None:
-        """Takes a column of N values for each joint variable, and the largest share of distinct rows worth finding.
+        """Builds the axis from its columns.
 
-        A name of `tied` has one value for each value 0, 1, 2 … of a column.
+        Args:
+            columns: the N values of each joint variable, by name.
+            worthwhile: the largest share of distinct rows with which finding equal rows saves work.
+            tied: names that have one value for each value 0, 1, 2 … of a column.
         """
         self.worthwhile = worthwhile
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}

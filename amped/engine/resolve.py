@@ -46,7 +46,7 @@ class Plan:
 
     @cached_property
     def defaults(self) -> dict[str, float]:
-        """The parameters that nobody gave, with their defaults."""
+        """The default values, by name, of the parameters that are not given."""
         alone = {name: f for name, f in self.by_name.items() if f.mark.kind == "parameter" and not f.arguments}
         return {name: float(formula.function()) for name, formula in alone.items()}
 

@@ -155,7 +155,7 @@ def node_of(collective: Collective) -> str:
 
 
 def _calls(e: Estimation, part: str) -> float:
-    """How often in a step an accelerator runs a layer forward or, on an end stage, the embedding or the output head."""
+    """The number of forward passes of a part in a step on one accelerator: of layers, or of an end of the network."""
     if part == "layer":
         return e["layer_passes" if _is_closed(e) else "bottleneck_stage_layer_passes"]
     return e["number_of_microbatches_per_minibatch"] / (e["pipeline_parallel_degree"] if _is_closed(e) else 1.0)
@@ -181,6 +181,7 @@ def _lines(e: Estimation, part: str, calls: float) -> Iterator[OperatorLine]:
 
 
 def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, bound: str) -> OperatorLine:
+    """The line of an operator with its duration; sums are over `calls` calls, and its share is of `whole` seconds."""
     time: float = d.time
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return OperatorLine(
@@ -205,7 +206,7 @@ def _time_by(distance: float) -> str:
 
 
 def _bound(o: Operator, rates: Kernels) -> str:
-    """What limits a call of an operator most: its launch, its traffic or its work."""
+    """The longest part of a call of an operator: "launch", "memory" (its traffic) or "compute" (its work)."""
     work, traffic = WORK_TIME(o, rates), TRAFFIC_TIME(o, rates)
     if rates.overhead > max(work, traffic):
         return "launch"

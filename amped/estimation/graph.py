@@ -52,6 +52,7 @@ def _operators(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, fl
 
 
 def _shape(line: OperatorLine) -> str:
+    """The shape of an operator as text; k only for matrix products."""
     batch = f"{line.batch:.0f} x " if line.batch != 1 else ""
     depth = f" k {line.k:.0f}" if line.kind in CONTRACTIONS else ""
     return f"{batch}m {line.m:.0f} n {line.n:.0f}{depth}"

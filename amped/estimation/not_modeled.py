@@ -104,7 +104,7 @@ class Bound:
         return f"{self.what} (time {_percent(self.on_time)}, memory {_percent(self.on_memory)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry of `not_modeled`: numbers, or null where there is no bound."""
+        """The bound as plain data; a number is None if there is no bound."""
         numbers = {"share": self.share, "bound_on_time": self.on_time, "bound_on_memory": self.on_memory}
         return {"what": self.what, **{name: value if value < math.inf else None for name, value in numbers.items()}}
 
