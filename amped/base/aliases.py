@@ -51,19 +51,19 @@ class Aliases:
     calculated: dict[str, Any]
 
     def canonical(self, name: str) -> str:
-        """The name that amped uses."""
+        """The name that amped uses for a name: itself, or the one that it is an alias of."""
         return self._canonical.get(name) or self.common.get(_folded(name), name)
 
     def option(self, name: str) -> str:
-        """The name that amped uses for what a word gives, as an option or by --set."""
+        """The name that amped uses for a word that gives a value, as an option or by --set."""
         return self.questions.get(_folded(name), {}).get("name") or self.canonical(name)
 
     def asked(self, name: str) -> str:
-        """The name of a quantity that somebody asks for, perhaps by a word such as "MFU"."""
+        """The name of the quantity that a user asks for by a name, or by a word such as "MFU"."""
         return self.results.get(_folded(name)) or self.canonical(name)
 
     def given(self, name: str, value: Any) -> dict[str, Any]:
-        """What amped calls a value that is given by a short name or in another tool's spelling.
+        """The value as amped has it, by amped's names: one name or several, from a short name or another tool's spelling.
 
         AMPeD's older names stay as they are: their reader tells more about them.
 
@@ -86,10 +86,10 @@ class Aliases:
         return meant
 
     def all_given(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """All values by amped's names, and what to tell the user about names that were replaced.
+        """All values by amped's names, and a notice for each name that was replaced.
 
         Raises:
-            ConfigError: if two of them give one thing, or amped has nothing for a value.
+            ConfigError: if two of them give the same name a value, or amped has nothing for a value.
         """
         values: dict[str, Any] = {}
         notices: list[str] = []
@@ -102,7 +102,7 @@ class Aliases:
         return values, notices
 
     def listed(self, name: str, values: Any) -> tuple[str, Any]:
-        """A name with the values that it takes one after the other, as amped calls them.
+        """The name and the values of a sweep as amped has them; a value that is no list is returned unchanged.
 
         Raises:
             ConfigError: if the values are not of one name of amped, or amped has nothing for one of them.
@@ -116,7 +116,7 @@ class Aliases:
         return names[0], [value for _, value in meant]
 
     def in_words(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Values where a word that stands for several of them, as mxfp8 does, takes their place."""
+        """The values, with a word such as mxfp8 in place of the several values that it stands for."""
         values = dict(given)
         for name, words in self.values.items():
             for word, meant in words.items():
@@ -125,16 +125,17 @@ class Aliases:
         return values
 
     def told_asked(self, names: Iterable[str]) -> list[str]:
-        """What to tell the user once about short names, and words for results, in a question."""
+        """A notice for each short name, and each word for a result, among some names: "MFU is ...", once for each."""
         words = (name for name in dict.fromkeys(names) if _folded(name) in self.results or _folded(name) in self.common)
         return [f"{name} is {self.asked(name)}" for name in words]
 
     @cached_property
     def _canonical(self) -> dict[str, str]:
+        """The name that amped uses for each alias."""
         return self.equal_to | self.renamed | self.common
 
     def is_old(self, name: str) -> bool:
-        """Whether AMPeD's older configs use this name, and ours do not."""
+        """Whether only AMPeD's older configs use this name."""
         return name in self.renamed or name in self.equal_to or name in self.retired
 
     def names(self) -> list[str]:
@@ -148,12 +149,12 @@ class Aliases:
 
 @lru_cache(maxsize=4096)
 def _folded(name: str) -> str:
-    """A name as the table has it: without capitals, and with underscores in the place of spaces and hyphens."""
+    """A name in lower case, with underscores in place of spaces and hyphens, as the tables of aliases have it."""
     return name.strip(" -").replace("-", "_").replace(" ", "_").casefold()
 
 
 def _of_question(name: str, meant: Mapping[str, str], value: Any) -> dict[str, Any]:
-    """What a word of a question gives.
+    """The value that a word such as an option gives, by amped's name; an amount without a unit gets the unit of `meant`.
 
     Raises:
         ConfigError: for a text where an amount is needed: the word has another meaning, too.
@@ -167,7 +168,7 @@ def _of_question(name: str, meant: Mapping[str, str], value: Any) -> dict[str, A
 
 
 def _notice(name: str, value: Any, meant: Mapping[str, Any]) -> str:
-    """A sentence on what a name was taken for; with values where they differ."""
+    """A notice on the names that replaced a name; with the values if these differ."""
     if repr([*meant.values()]) == repr([value]):
         return f"{name} is {', '.join(meant)}"
     return f"{name}={_written(value)} is {', '.join(f'{n}={_written(v)}' for n, v in meant.items())}"

@@ -11,22 +11,28 @@ WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 
 
 def typed(*words: object) -> str:
-    """Words as a shell takes them, each quoted where it has a blank, a quote or another character that the shell would read."""
+    """Words joined to a command line, each quoted if a shell would read one of its characters: a blank, a quote and so on."""
     return shlex.join(map(str, words))
 
 
 def command(*words: object) -> str:
-    """A whole command of amped."""
+    """A shell command that starts with `amped`; each word is quoted if the shell needs it.
+
+    command("list", "models") gives "amped list models".
+    """
     return typed("amped", *words)
 
 
 def set_option(name: str, value: object) -> str:
-    """The option that gives a value."""
+    """The option `--set name=value`, quoted if the shell needs it."""
     return typed("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
 
 
 def broken(text: str, room: int) -> list[str]:
-    """A command as lines of at most `room` columns, where a shell goes on at the end of each; an option keeps its value."""
+    """A command as lines of at most `room` columns.
+
+    Each line but the last ends with a backslash, so that the shell reads on. An option and its value stay on one line.
+    """
     if len(text) <= room:
         return [text]
     lines = [""]
@@ -40,7 +46,7 @@ def broken(text: str, room: int) -> list[str]:
 
 
 def _parts(words: Sequence[str]) -> list[str]:
-    """A command, with each option and its value together."""
+    """The words of a command, with each option and its value joined to one text."""
     parts: list[str] = []
     for word in words:
         if parts and not word.startswith("-") and parts[-1].startswith("-") and " " not in parts[-1]:

@@ -145,8 +145,8 @@ def one_line(error: AmpedError) -> str:
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """The text `did you mean 'X' or 'Y'?` with the nearest options, or an empty text.
 
-    A word of the field for which amped has an answer gets that; letters are compared only where it has none: first with the
-    options, and with such words where one of them is nearer than every option.
+    If amped has an answer for the word, the text is that answer. Else letters are compared with those of the options, and
+    with words that have an answer; such a word is taken if it is nearer than every option.
     """
     by_plain = {plain(option): option for option in options if option != word}
     word = plain(word[:200])
@@ -163,12 +163,15 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
 
 
 def _near_word(word: str, above: float) -> Answer | None:
-    """The answer of the word of the field that is nearest by its letters, and nearer than `above`; short words are never near."""
-    long = [other for other in answers() if len(other) >= SHORTEST_NEAR]
-    near = difflib.get_close_matches(word, long, n=1, cutoff=LEAST_NEAR)
+    """The answer for the known word that is most like `word`, if its likeness is higher than `above`; else None.
+
+    Known words of fewer than `SHORTEST_NEAR` letters are not compared.
+    """
+    long_words = [other for other in answers() if len(other) >= SHORTEST_NEAR]
+    near = difflib.get_close_matches(word, long_words, n=1, cutoff=LEAST_NEAR)
     return answers()[near[0]] if near and _likeness(word, near[0]) > above else None
 
 
 def _likeness(one: str, other: str) -> float:
-    """How like two words are by their letters, from 0 to 1."""
+    """The likeness of two words by their letters, from 0 to 1."""
     return difflib.SequenceMatcher(None, one, other).ratio()

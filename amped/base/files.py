@@ -37,7 +37,12 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 @contextlib.contextmanager
 def refusals_told(verb: str, path: Path, advice: str = "") -> Iterator[None]:
-    """Turns errors of the system into an error about a file that cannot be read, written and so on.
+    """Turns errors of the operating system that are raised inside into errors about a file.
+
+    Args:
+        verb: what cannot be done with the file: "read", "written" and so on.
+        path: the file.
+        advice: what the user can do.
 
     Raises:
         FileError: for each error of the system.
@@ -50,22 +55,22 @@ def refusals_told(verb: str, path: Path, advice: str = "") -> Iterator[None]:
 
 # os.path is meant in these three: Path's own methods raise for a name that is too long.
 def is_file(path: Path) -> bool:
-    """Whether it is a file; a name that no system takes, such as one of thousands of letters, is none."""
+    """Whether a path is a file; false for a name that no system accepts, such as one of thousands of letters."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a folder; a name that no system takes is none."""
+    """Whether a path is a folder; false for a name that no system accepts."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or folder of this name; one that no system takes is none."""
+    """Whether a path is a file or a folder; false for a name that no system accepts."""
     return os.path.exists(path)  # noqa: PTH110
 
 
 def files_below(folder: Path, *endings: str) -> list[Path]:
-    """The files of a folder and of those in it that have one of these endings, in order; hidden ones are left alone.
+    """The files with one of these endings in a folder and its subfolders, sorted; hidden files and folders are left out.
 
     Raises:
         FileError: if there are too many files to look at.
@@ -115,7 +120,11 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def _opened_pipe(path: Path) -> IO[bytes]:
-    """A pipe to read from, once somebody writes to it; without a writer, to open it plainly would wait for ever."""
+    """A named pipe, opened for reading once a program writes to it.
+
+    Raises:
+        FileError: if none does within `PATIENCE` seconds; a plain `open` would wait for ever.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not select.select([handle], [], [], PATIENCE)[0]:
         os.close(handle)
@@ -125,7 +134,7 @@ def _opened_pipe(path: Path) -> IO[bytes]:
 
 
 class _Refused(float):
-    """What stands for a number that JSON does not have; `problem` is the place of its problem in the list of them."""
+    """A placeholder for a number that JSON does not have; `problem` is the index of its problem in `_Strict.problems`."""
 
     problem: int
 
@@ -139,7 +148,7 @@ class _Strict:
         self.numbers: dict[str, Any] = {} if is_ours else {"parse_float": self.finite, "parse_int": self.whole}
 
     def unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """An object; keys that appear twice are noted."""
+        """A JSON object as a dictionary; adds problems for keys that appear twice and for control characters."""
         seen: dict[str, Any] = dict(pairs) if self.is_ours else {}
         if len(seen) == len(pairs):
             return seen
@@ -158,7 +167,7 @@ class _Strict:
         return seen
 
     def refused(self, word: str) -> float:
-        """Notes NaN and infinities."""
+        """A placeholder for NaN or an infinity; adds its problem."""
         self.problems.append(Problem(f"{word} is not a JSON number", advice="write a finite number"))
         number = _Refused(0.0)
         number.problem = len(self.problems) - 1
@@ -197,7 +206,7 @@ def parse_json(text: str, file: str = "", is_ours: bool = False, by_python: bool
 
 
 def _broken(error: json.JSONDecodeError) -> Problem:
-    """Where a text stops being JSON, and why.
+    """The problem of a text that is not JSON: the place where it stops being JSON, and why.
 
     A comma with nothing after it has a message of its own for all Pythons.
     """
@@ -274,24 +283,24 @@ def write_atomically(path: Path, content: str | bytes, overwrite: bool = False) 
 
 
 def temporary_name() -> str:
-    """A new name for what is removed at the end; it tells the process that uses it, and its machine."""
+    """A new name for a temporary file or folder, with the machine and the number of this process in it."""
     return f".amped-{_machine()}-{os.getpid()}-{os.urandom(8).hex()}"
 
 
 def without_leftovers(folder: Path) -> None:
-    """Removes what processes of this machine left in a folder when they were killed at once (kill -9, a lost battery)."""
-    for left in folder.glob(f".amped-{_machine()}-*-*"):
-        process = left.name.split("-")[2]
+    """Removes temporary files that ended processes of this machine left in a folder, for example after kill -9."""
+    for leftover in folder.glob(f".amped-{_machine()}-*-*"):
+        process = leftover.name.split("-")[2]
         if process.isdigit() and not _runs(int(process)):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
             else:
                 with contextlib.suppress(OSError):  # what another user left is not ours to remove
-                    left.unlink()
+                    leftover.unlink()
 
 
 def _machine() -> str:
-    """The machine, and the container on it: a process has its number only within these. Of letters, digits and _ only."""
+    """A name for this machine and container, within which process numbers are unique; of letters, digits and _ only."""
     name = os.uname().nodename if hasattr(os, "uname") else ""
     with contextlib.suppress(OSError):  # only Linux has such spaces of numbers
         name += f"_{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -299,6 +308,7 @@ def _machine() -> str:
 
 
 def _runs(process: int) -> bool:
+    """Whether a process with this number runs; true if that cannot be known."""
     if not hasattr(os, "uname"):  # on Windows, the question would end the process
         return True
     try:

@@ -20,7 +20,7 @@ def digits(number: float, significant: int = 4) -> str:
 
 
 def settable(number: float) -> str:
-    """A number as a user may give it: a whole one with all its digits ("300 G" where it has many), others with ten."""
+    """A number as text that amped reads back: a whole number with all digits ("300 G" if it is large), others with ten."""
     if not math.isfinite(number) or number != int(number) or abs(number) < 1e6:
         plain = f"{number:.10g}"
         return plain if "e" not in plain else repr(number)

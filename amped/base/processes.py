@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """How many parts can be worked on at once: the cores of this process where it can be forked, else 1.
+    """The number of processes to work with: the cores that this process may use if it can be forked, else 1.
 
     A fork starts at once and has all that was read already. Only Linux forks safely after libraries have been loaded.
     """
@@ -24,10 +24,10 @@ def usable_cores() -> int:
 
 
 def side_by_side(work: Callable[[Part], Result], parts: Sequence[Part], processes: int) -> list[Result]:
-    """What `work` gives of each part, in the order of the parts.
+    """The results of `work` for each part, in the order of the parts.
 
     Each of the processes takes the next part when it is done with one. If the longest parts come first, none waits long
-    for the others. A single process is this one. What a part raises is raised here.
+    for the others. With one process, this one does all work. An error that a part raises is raised here.
     """
     with _no_garbage_collection():
         if processes < 2:
@@ -38,9 +38,9 @@ def side_by_side(work: Callable[[Part], Result], parts: Sequence[Part], processe
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Leaves objects that refer to each other in circles where they are: many records are made, and few such circles.
+    """Turns off the garbage collector inside: many records are made, and few of them refer to each other in circles.
 
-    To look for them takes a tenth of the time.
+    To look for such circles takes a tenth of the time.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -42,7 +42,7 @@ else:
         return dataclass(cls, frozen=True, slots=True)
 
     def _methods(compared, shown):
-        """The methods that compare the fields of some names, hash them, and show those of others."""
+        """The methods that compare and hash the fields `compared`, and the one that shows the fields `shown`."""
         values = attrgetter(*compared) if compared else lambda _: ()
 
         def equal(self, other):
@@ -58,7 +58,7 @@ else:
         return {"__eq__": equal, "__hash__": hashed, "__repr__": told}
 
     def _unchanged(cls, names):
-        """The methods that refuse changes of the fields of a class; a class on top of it may have attributes of its own."""
+        """The methods that refuse changes of the fields of a class; a subclass may have further attributes."""
 
         def refused(self, name, value):
             if type(self) is cls or name in names:
@@ -107,7 +107,7 @@ else:
         return first
 
     def _completed(cls, fields, names):
-        """What gives the values of all fields by name, from some in their order, some by name, and the defaults of the others."""
+        """A function that gives the values of all fields by name, from values in order, values by name, and defaults."""
         defaults = {f.name: f.default for f in fields if f.default is not MISSING}
         factories = {f.name: f.default_factory for f in fields if f.default_factory is not MISSING}
         number_of_fields, number, initial = len({*names, *defaults, *factories}), len(names), frozenset(names)
@@ -126,7 +126,7 @@ else:
         return completed
 
     def _wrong(cls, names, values, named, row):
-        """What is wrong with the arguments of a record."""
+        """The message of the error for wrong arguments of a record."""
         if unknown := [name for name in named if name not in names]:
             what = f"got an unexpected keyword argument {unknown[0]!r}"
         elif missing := [name for name in names if name not in row]:

@@ -81,7 +81,7 @@ def registry() -> Any:
 
 @lru_cache(maxsize=1024)
 def factor(unit: str, canonical: str) -> float:
-    """How many `canonical` are one `unit`.
+    """The factor from `unit` to `canonical`: one `unit` is so many `canonical`.
 
     Raises:
         UnitError: for a unit that does not exist or has another dimension.
@@ -139,7 +139,7 @@ def _parsed(value: str | float, canonical: str, bare: str | None) -> float:
 
 
 def _in_dollars(value: str | float, canonical: str) -> str | float:
-    """Money as people write it, "5M USD", "$2 million" or, for an hour, "$2.50/h", as a number of dollars; all else as it is."""
+    """Money as text ("5M USD", "$2 million" or, for an hour, "$2.50/h") with plain digits and a unit; all else unchanged."""
     if canonical == "dollar/s":
         hourly = RATE_OF_MONEY.fullmatch(value) if isinstance(value, str) and len(value) <= LONGEST_TEXT else None
         return value if hourly is None else f"{hourly[1]} USD/hour"
@@ -151,7 +151,11 @@ def _in_dollars(value: str | float, canonical: str) -> str | float:
 
 
 def _split(value: str | float, canonical: str) -> tuple[Decimal, str]:
-    """The number and the text of the unit in a value."""
+    """The number in a value, and the text of its unit; empty if it has none.
+
+    Raises:
+        UnitError: for a value that is no number with a unit.
+    """
     if isinstance(value, bool):
         raise UnitError(f"{quoted(value)} is not a number", advice=expected(canonical))
     if isinstance(value, str):
@@ -163,7 +167,7 @@ def _split(value: str | float, canonical: str) -> tuple[Decimal, str]:
 
 
 def expected(canonical: str) -> str:
-    """What to write for a value in that unit."""
+    """Advice for a message: the kind of value that is expected, with an example."""
     if canonical in DIMENSIONLESS:
         return "expected a plain number" + (', such as 8 or "8 k"' if canonical == "count" else "")
     kind, example = _KINDS.get(canonical, (canonical, f"1 {canonical}"))

@@ -41,7 +41,7 @@ def answers() -> Mapping[str, Answer]:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: no half of a pair of UTF-16 stands alone in it."""
+    """Whether a text can be written as UTF-8: it has no half of a UTF-16 pair without the other half."""
     return text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
 
 

@@ -109,6 +109,11 @@ def read_config(source: str | Path | Mapping[str, Any], catalogue: Catalogue, al
 
 
 def _raw(source: object) -> tuple[Any, str]:
+    """The JSON value of a config, and a label for messages.
+
+    Raises:
+        FileError: for a file that is missing or not JSON; ConfigError for another type.
+    """
     if isinstance(source, Mapping):
         return _plain(source), "config"
     if not isinstance(source, str | Path):
@@ -132,7 +137,7 @@ def _raw(source: object) -> tuple[Any, str]:
 
 
 def row_kind(name: str) -> str | None:
-    """What a text names if it is no config: a model, a system or an accelerator."""
+    """The kind of row that a text names: "model", "system" or "accelerator"."""
     kinds = {"model": MODELS, "system": SYSTEMS, "accelerator": ACCELERATORS}
     return next((kind for kind, table in kinds.items() if user_tables().has(table, name)), None)
 
@@ -146,6 +151,11 @@ def _plain(source: Mapping[str, Any]) -> Any:
 
 
 def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
+    """The config in a raw JSON value; problems with names are among its fields.
+
+    Raises:
+        ConfigError: for a value that has not the structure of a config.
+    """
     _refuse_malformed(raw, label, catalogue)
     written = [entry for category in CATEGORIES for entry in _entries(category, raw.get(category, {}))]
     problems = [p for entry in written for p in _entry_problems(entry, catalogue)]
@@ -172,7 +182,11 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
 
 
 def _refuse_malformed(raw: Any, label: str, catalogue: Catalogue) -> None:
-    """Refuses what has not the structure of a config, with all that is wrong with its names, too."""
+    """Raises an error if a JSON value has not the structure of a config.
+
+    Raises:
+        ConfigError: with all problems of the structure and of the names.
+    """
     if not isinstance(raw, dict):
         raise ConfigError(f"is {quoted(raw)}, not an object", f"a config has the keys {', '.join(CATEGORIES)}")
     if HUGGING_FACE & raw.keys():
@@ -188,7 +202,7 @@ def _names_kernels(entry: Entry) -> bool:
 
 
 def _sound(entry: Entry) -> bool:
-    """Whether the entry says where its value comes from, and says it once."""
+    """Whether the entry has exactly one source of its value: a formula, a table or a value that is not null."""
     return entry.kind in ("calculated", "table") or (entry.kind == "value" and entry.value not in (None, ...))
 
 
@@ -203,6 +217,7 @@ def _efficiencies(entries: list[Entry]) -> Iterator[Entry]:
 
 
 def _entries(category: str, section: Mapping[str, Any]) -> Iterator[Entry]:
+    """The entries of the parameters in the section of a category; kind "both" if two sources are named."""
     for name, raw in section.get("parameters", {}).items():
         where = f"{category}.parameters.{name}"
         looked_up, calculated = raw.get("from_lookup_table"), raw.get("calculated")
@@ -215,6 +230,7 @@ def _entries(category: str, section: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
+    """The problem with the name or the source of an entry, if there is one."""
     old = aliases()
     if entry.written_name in old.retired:
         return
@@ -244,11 +260,12 @@ def _entry_problems(entry: Entry, catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _has_formula(name: str, catalogue: Catalogue) -> bool:
+    """Whether a quantity has a formula with arguments, or a default."""
     return any(f.arguments or f.function() is not None for f in catalogue[name].formulas)
 
 
 def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Problem]:
-    """Checks two names of one quantity in one config: they must say the same."""
+    """A problem if two entries of one config give the same quantity different values; `first` is None for a single entry."""
     if first is None:
         return []
     same = first.kind == second.kind and (first.kind != "table" or first.column == second.column)
@@ -266,17 +283,17 @@ def _clash(first: Entry | None, second: Entry, catalogue: Catalogue) -> list[Pro
 
 
 def _name_problems(raw: Mapping[str, Any], catalogue: Catalogue) -> Iterator[Problem]:
-    """Unknown parameter names in a config with a wrong structure elsewhere, so that all problems are told at once."""
+    """The problems with parameters of a config whose structure is wrong elsewhere, so that all are reported at once."""
     for category in CATEGORIES:
         section = raw.get(category)
         names = section.get("parameters") if isinstance(section, dict) else None
-        sound = {n: p for n, p in names.items() if isinstance(p, dict)} if isinstance(names, dict) else {}
-        for entry in _entries(category, {"parameters": sound}):
+        parameters = {n: p for n, p in names.items() if isinstance(p, dict)} if isinstance(names, dict) else {}
+        for entry in _entries(category, {"parameters": parameters}):
             yield from _entry_problems(entry, catalogue)
 
 
 def _notices(entries: list[Entry]) -> Iterator[str]:
-    """What the user should be told of retired names."""
+    """Notices about retired names among the entries."""
     retired = [e for e in entries if e.written_name in aliases().retired]
     if retired:
         yield f"not used any more: {', '.join(e.written_name for e in retired)}"

@@ -76,7 +76,7 @@ def config_schema(catalogue: Catalogue) -> dict[str, Any]:
 
 
 def _entry() -> dict[str, Any]:
-    """The schema of a thing that is not modeled."""
+    """The schema of an entry of `not_modeled`."""
     size = {"type": "number", "minimum": 0}
     sizes = dict.fromkeys(SIZES, size) | {key: {"type": "object", "additionalProperties": size} for key in SHARES}
     return _object({"what": _TEXT, "touches": {"enum": ["", *TOUCHED]}, **sizes}) | {"required": ["what"]}
@@ -119,6 +119,7 @@ def _value(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(quantity: Quantity) -> dict[str, Any]:
+    """The schema of a parameter of a config, with its description, unit and choices."""
     mark = quantity.mark
     if quantity.is_selector or mark.unit in TEXTS:
         text = {"enum": list(mark.choices)} if quantity.is_selector else _TEXT

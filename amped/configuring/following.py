@@ -12,7 +12,7 @@ from amped.tables.table_files import FOLLOWERS
 
 
 def followers_of_entries(config: Mapping[str, Entry], overrides: Mapping[str, Entry]) -> Iterator[tuple[str, str]]:
-    """The values of a config that follow an override, each with a notice: in the config both values are equal."""
+    """The names of the config that follow an overridden name, because the config has equal values for both; with a notice each."""
     for leader, follower in FOLLOWERS.items():
         if leader in overrides and follower not in overrides and {leader, follower} <= config.keys():
             before, now = config[leader].value, overrides[leader].value
@@ -21,10 +21,10 @@ def followers_of_entries(config: Mapping[str, Entry], overrides: Mapping[str, En
 
 
 def followers_of_a_row(sources: Sources, row: Row | None) -> Iterator[tuple[str, str]]:
-    """The columns of a network's row that follow a value that somebody gave, each with a notice.
+    """The columns of a network's row that follow a given value, each with a notice.
 
-    In a row of multi-head attention there are as many key heads as query heads. Whoever changes the query heads alone
-    means such a network, too. The width of a head stays that of the row.
+    A row of multi-head attention has as many key heads as query heads. A user who changes only the query heads means
+    such a network, too. The width of a head stays that of the row.
     """
     if row is None:
         return
@@ -42,7 +42,7 @@ def as_amped_calculates(sources: Sources) -> Iterator[tuple[str, float, str, str
     """The values with which amped's formulas give what AMPeD calculates, for names that a config wants calculated.
 
     Yields:
-        A name with its value, the place of what is to be calculated, and a notice.
+        The name to set, its value, the place in the config of the name to be calculated, and a notice.
     """
     for name, how in aliases().calculated.items():
         has_several = how["of"] in sources.sweeps or sources.given.get(how["of"], 1.0) > 1.0

@@ -120,7 +120,7 @@ class _Builder:
         self.entries |= entries
 
     def _read_names(self, overrides: Mapping[str, object]) -> Iterator[tuple[str, str, object]]:
-        """Each value with its name as it is written and as amped has it; tells which names were taken for others."""
+        """For each override: the name as written, amped's name, and the value; adds notices about replaced names."""
         for written_name, written in overrides.items():
             with collected(self.problems, f"--set {written_name}"):
                 meant, notices = aliases().all_given({written_name: written})
@@ -128,6 +128,7 @@ class _Builder:
                 yield from ((written_name, aliases().canonical(name), value) for name, value in meant.items())
 
     def _unknown(self, written_name: str, where: str) -> Problem:
+        """The problem of a name that is no parameter: retired, a rule, or unknown."""
         if written_name in aliases().retired:
             return Problem(f"{quoted(written_name)} is a retired name, and not used", where, "leave it out")
         names = [*self.catalogue.public, *ROW_NAMES, *aliases().suggested()]
@@ -136,7 +137,7 @@ class _Builder:
         return Problem(f"unknown parameter {quoted(written_name)}{rule}", where, hint)
 
     def look_up_rows(self, overrides: Mapping[str, str | Mapping[str, Any]]) -> None:
-        """Finds the row of each category, which the caller, the config or (for the accelerator) the system names."""
+        """Finds the row of each category: the one in `overrides`, else that of the config or, for accelerators, of the system."""
         for category in TABLE_OF:
             row: Any
             table, row = self.config.lookups.get(category, (None, None))
@@ -160,13 +161,14 @@ class _Builder:
         self._look_up_kernels(overrides.get(KERNELS))
 
     def _tell_of_unknown_tables(self, overrides: Mapping[str, Any]) -> None:
-        """Tells of tables that the config names, that do not exist, and from which no row is taken."""
+        """Adds a notice for each unknown table that the config names and from which no row is taken."""
         for category, (table, row) in self.config.lookups.items():
             if table and (row is None or category in overrides) and table not in self.tables.all_names():
                 where = f"{category}.lookup_config.lookup_table_name"
                 self.notices.append(f"{where}: there is no lookup table {quoted(table)}, and nothing here uses it")
 
     def _accelerator_of_system(self, configured: Any) -> Any:
+        """The accelerator that the system is built with; the one of the config if the system's row has none."""
         system = self.sources.rows.get(SYSTEM)
         built_with = system.columns.get("accelerator") if system else None
         if system is None or built_with in (None, ""):
@@ -180,6 +182,7 @@ class _Builder:
         return built_with
 
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
+        """A row of a table; None, with the problems added, if it cannot be found or read."""
         try:
             row = self.tables.row(table, name)
         except TableError as error:
@@ -195,6 +198,7 @@ class _Builder:
             self.problems += [replace(p, where=f"{row.file}: {p.where}") for p in unknown_columns(row, self.catalogue)]
 
     def _take_row(self, category: str, table: str, name: str, overriding: bool) -> None:
+        """Takes a row of a table as the one of its category, with a notice if the name is an alias of the row's."""
         row = self._row(category, table, name, overriding)
         if row is not None:
             if self.tables.meant(table, name) != name:
@@ -202,7 +206,13 @@ class _Builder:
             self._use_row(category, row, overriding)
 
     def _use_row(self, category: str, row: Row, overriding: bool) -> None:
-        """Takes a row as the one of its category, and drops what the config says in its place."""
+        """Takes a row as the one of its category, and adds notices on what it replaces.
+
+        Args:
+            category: the category of the row.
+            row: the row.
+            overriding: whether the user named it in addition to the config; it then replaces the config's values.
+        """
         self.sources.rows[category] = row
         self.notices += row.notices
         if not row.is_shipped and self.tables.ships(row.table, row.name):
@@ -213,13 +223,15 @@ class _Builder:
             for name in dropped:
                 del self.entries[name]
             self.notices.append(f"row '{row.name}' takes the place of what the config has for {', '.join(dropped)}")
-        kept = self.entries.get("tokens_to_train")
+        tokens = self.entries.get("tokens_to_train")
         published = row.columns.get("training_tokens")
-        if overriding and kept is not None and kept.where.startswith(NETWORK) and published:
-            given = read_value(self.catalogue["tokens_to_train"], kept.value, False) if kept.kind == "value" else None
+        if overriding and tokens is not None and tokens.where.startswith(NETWORK) and published:
+            given = (
+                read_value(self.catalogue["tokens_to_train"], tokens.value, False) if tokens.kind == "value" else None
+            )
             if given != published:
                 self.notices.append(
-                    f"tokens_to_train stays {kept.value}, as the config has it; '{row.name}' was trained on {settable(published)}"
+                    f"tokens_to_train stays {tokens.value}, as the config has it; '{row.name}' was trained on {settable(published)}"
                 )
 
     def _look_up_kernels(self, given: object) -> None:
@@ -246,6 +258,7 @@ class _Builder:
             self.sources.doubts[KERNELS] = doubt
 
     def _tell_of_other_accelerator(self) -> None:
+        """Adds a notice if the system is built with another accelerator than the chosen one."""
         system, accelerator = self.sources.rows.get(SYSTEM), self.sources.rows.get(ACCELERATOR)
         built_with = system.columns.get("accelerator") if system else None
         if system and accelerator and isinstance(built_with, str) and built_with != accelerator.name:
@@ -264,6 +277,7 @@ class _Builder:
                 self.sources.equals[entry.name] = (float(value), entry.where)
 
     def _take(self, name: str, entry: Entry) -> None:
+        """Takes one entry: a name to be calculated, a column of a row, a sweep or a value."""
         quantity, old = self.catalogue[name], self.config.old_style and bool(entry.category)
         if entry.kind == "calculated":
             self.sources.calculated[name] = Calculated(entry.where)
@@ -284,6 +298,11 @@ class _Builder:
                 )
 
     def _row_for(self, entry: Entry) -> Row | None:
+        """The row in which an entry is to be looked up; None if the row is missing and reported already, or if it is swept.
+
+        Raises:
+            ConfigError: if no row is named.
+        """
         category = entry.category if entry.category in self.sources.rows else self.catalogue[entry.name].category
         row = self.sources.rows.get(category or "")
         if row is None and not {entry.category, category} & (self.rowless | self.sources.row_sweeps.keys()):
@@ -292,7 +311,7 @@ class _Builder:
         return row
 
     def fill_from_rows(self) -> None:
-        """Takes from rows the values that nothing given sets or determines; the software's row comes last."""
+        """Takes from rows the values that are not given and do not follow from given ones; the software's row comes last."""
         following = dict(followers_of_a_row(self.sources, self.sources.rows.get(NETWORK)))
         self.notices += following.values()
         taken = self.sources.named() | following.keys()
@@ -326,7 +345,7 @@ class _Builder:
                 self.notices.append(f"{table} has no kernel of {of} that an estimate has: all times are by law")
 
     def _is_named(self, row: Row, name: str) -> bool:
-        """Whether a name is that of an accelerator's row, or another name of it."""
+        """Whether a name, or an alias, is that of an accelerator's row."""
         return self.tables.has(ACCELERATORS, name) and self.tables.row(ACCELERATORS, name).name == row.name
 
     def scale_to_the_node(self) -> None:
@@ -344,23 +363,23 @@ class _Builder:
                     self.sources.add(name, origin.instead(value, why))
                     scaled.append(name)
         if scaled:
-            self.notices.append(f"system '{row.name}' has {of_row} accelerators a node, and this one "
+            self.notices.append(f"system '{row.name}' has {of_row} accelerators per node, and this one "
                                 f"{node:g}: {', '.join(scaled)} scaled accordingly")  # fmt: skip
 
 
 def _kept(row: Row) -> str:
-    """How many values a row took from the one that it corrects."""
+    """The end of a notice: how many columns a row took from the row that it extends; empty if it extends none."""
     count = len(row.inherited)
     return f"; {count} columns that it does not have are those of '{row.ancestors[0]}'" if row.ancestors else ""
 
 
 def _named(row: object) -> str | Mapping[str, Any]:
-    """A row as it is given: its name, or the row itself."""
+    """The name of a row as text; a row that is given as a mapping, unchanged."""
     return row if isinstance(row, Mapping) else str(row)
 
 
 def _domain(domain: float, of_row: int, node: float) -> float:
-    """The fast domain of a node with another number of accelerators.
+    """The size of the fast domain if a node has `node` accelerators instead of the `of_row` of the system's row.
 
     A domain that was the row's whole node is the whole node; a domain of several nodes stays.
     """
@@ -373,13 +392,21 @@ def _words(architecture: object) -> list[str]:
 
 
 def _in_bytes(written: object) -> bool:
+    """Whether a written value has a unit in bytes."""
     return isinstance(written, str) and ("B" in written or "byte" in written)
 
 
 def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> LookedUp:
-    """The value of a column.
+    """The value of a column of a row, with its origin.
 
-    A problem names the row, and also the path in the config if the config names the column.
+    Args:
+        quantity: the quantity that gets the value.
+        row: the row.
+        column: the name of the column.
+        where: the path in the config, if the config names the column; problems then name it, too.
+
+    Raises:
+        TableError: for a wrong value.
     """
     written = row.column(column)
     try:
@@ -391,7 +418,7 @@ def _looked_up(quantity: Quantity, row: Row, column: str, where: str = "") -> Lo
 
 
 def _without_unit(name: str, written: object, unit: str, where: str) -> Iterator[Problem]:
-    """The problem of a number that is too small for its unit, as whoever writes it has another unit in mind."""
+    """A problem if a number of a machine has no unit and is too small for the canonical one: another unit is meant."""
     with suppress(ValueError, TypeError):
         if name.endswith(OF_MACHINES) and unit in COARSE and 0 < float(str(written)) < LEAST_COARSE:
             advice = f'write the unit: {name}="{written} {COARSE[unit]}", or "{written} {unit}" if so little is meant'

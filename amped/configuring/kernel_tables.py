@@ -26,12 +26,12 @@ class KernelTable(str):
     accelerator: str = ""
     kernels: tuple[TimedKernels, ...] = ()
 
-    def of(self, row: Row, is_it: Callable[[str], bool]) -> KernelTable:
-        """This table with the kernels of an accelerator.
+    def of(self, row: Row, is_accelerator: Callable[[str], bool]) -> KernelTable:
+        """A copy of this table with the kernels of an accelerator.
 
         Args:
             row: the accelerator's row.
-            is_it: whether a name in the table means this accelerator.
+            is_accelerator: tells whether a name in the table means this accelerator.
 
         Raises:
             FileError: if the table cannot be read.
@@ -44,7 +44,9 @@ class KernelTable(str):
         )
         table = KernelTable(self)
         table.accelerator = row.name
-        table.kernels = timed_kernels(Path(self), is_it, cores or 1.0, frequency or float("inf"), cache, bandwidth)
+        table.kernels = timed_kernels(
+            Path(self), is_accelerator, cores or 1.0, frequency or float("inf"), cache, bandwidth
+        )
         return table
 
     def __eq__(self, other: object) -> bool:
@@ -59,7 +61,7 @@ class KernelTable(str):
 
 
 def read_kernel_table(name: str, written: object) -> KernelTable:
-    """The table that a user names.
+    """The table, still without kernels, at the path that a user wrote for the parameter `name`.
 
     Raises:
         ConfigError: for what is no path of a file or folder.

@@ -38,7 +38,10 @@ class Layout(str):
 
     @property
     def counts(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        """For each stage and each of its chunks: the layers of every kind, and last the modules. Not for letters."""
+        """For each stage and each of its chunks, the number of layers of every kind and, last, of prediction modules.
+
+        Only for layouts in numbers, not in Megatron-LM's letters.
+        """
         if ":" in self:
             stages = ([chunk.split(":") for chunk in stage.split(",")] for stage in self.split("|"))
             return tuple(tuple(tuple(map(float, chunk)) for chunk in stage) for stage in stages)
@@ -51,7 +54,11 @@ class Layout(str):
 
 
 def counted(stages: Sequence[Sequence[Sequence[int]]]) -> Layout:
-    """The layout for these counts: for each stage and chunk, the layers of every kind, and last the modules."""
+    """The layout with these counts.
+
+    Args:
+        stages: for each stage and chunk, the number of layers of every kind and, last, of prediction modules.
+    """
     return Layout("|".join(",".join(":".join(map(str, chunk)) for chunk in stage) for stage in stages))
 
 
@@ -99,7 +106,11 @@ def read_layout(name: str, written: object) -> Layout:
 
 
 def _bare(written: object) -> str:
-    """A text or a number without blanks; nothing of anything else. A text that is too long to be read is refused."""
+    """A text or a whole number as text without blanks; empty for other types.
+
+    Raises:
+        ValueError: for a text that is too long.
+    """
     text = "".join(str(written).split()) if isinstance(written, str | int) and not isinstance(written, bool) else ""
     if len(text) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST:,} letters")
@@ -128,7 +139,7 @@ def _expanded(text: str) -> str:
 
 
 def _sequence(text: str, at: int) -> tuple[str, int]:
-    """The letters from a place to the end or to the closing bracket, and the place where they end."""
+    """The expanded letters from the place `at` to the end or to the closing bracket, and the place where they end."""
     letters = ""
     while at < len(text) and text[at] != ")":
         if text[at] == "(":
@@ -147,7 +158,7 @@ def _sequence(text: str, at: int) -> tuple[str, int]:
 
 
 def _times(text: str, at: int) -> tuple[int, int]:
-    """How often the item before a place is repeated, and where the text continues."""
+    """How often the item before the place `at` is repeated, and the place where the text continues."""
     if at >= len(text) or text[at] != "*":
         return 1, at
     end = at + 1
@@ -159,6 +170,11 @@ def _times(text: str, at: int) -> tuple[int, int]:
 
 
 def _whole(text: str) -> int:
+    """The whole number, of at most six digits, that a text is.
+
+    Raises:
+        ValueError: for another text.
+    """
     if not (text.isascii() and text.isdecimal()) or len(text) > 6:
         raise ValueError(f"it has {quoted(text)} where a whole number stands")
     return int(text)
@@ -227,7 +243,7 @@ def _repeated(letter: str, times: int) -> str:
 
 
 def runs(items: Iterable[Item]) -> list[tuple[Item, int]]:
-    """Items in order; equal neighbors stand once, with their number."""
+    """The items in order, equal neighbors once, each with the number of neighbors."""
     return [(item, len([*same])) for item, same in groupby(items)]
 
 

@@ -30,10 +30,10 @@ SHARES, UNITS, WHOLE_WEIGHTS = ("saves", "adds"), ("s", "byte"), "whole_weights"
 
 @dataclass(frozen=True)
 class NotModeled:
-    """One thing that is not modeled.
+    """One part of a network or a training that is not modeled.
 
     Attributes:
-        what: it in words, with the key that says it.
+        what: the part in words, with the key of the config that asks for it.
         touches: the part of a layer that is counted in its place; empty if nothing is.
         layers: in how many layers that part is counted in its place.
         parameters: its own parameters in the whole network, at most.
@@ -59,7 +59,7 @@ class NotModeled:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything is known of what it costs."""
+        """Whether a bound on the cost of the part is known."""
         return bool(self.touches) or any(getattr(self, name) for name in (*SIZES, *SHARES))
 
     def written(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class NotModeled:
 
 
 def entries(written: Sequence[Mapping[str, Any]]) -> tuple[NotModeled, ...]:
-    """The entries of a config.
+    """The entries under `not_modeled` of a config.
 
     Raises:
         ConfigError: with each unknown name and wrong value, and its JSON path.
@@ -80,6 +80,7 @@ def entries(written: Sequence[Mapping[str, Any]]) -> tuple[NotModeled, ...]:
 
 
 def _problems(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """The problems of one entry, at its JSON path."""
     names = [f.name for f in fields(NotModeled)]
     for name in entry.keys() - {*names}:
         yield Problem(f"unknown key {quoted(name)}", path, did_you_mean(name, names) or f"there are {', '.join(names)}")
@@ -94,11 +95,13 @@ def _problems(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
 
 
 def _no_size(size: object, path: str) -> Iterator[Problem]:
+    """A problem if a value is no finite number of at least 0."""
     if isinstance(size, bool) or not isinstance(size, int | float) or not 0 <= size < math.inf:
         yield Problem(f"{quoted(size)} is no size", path, "a number that is not below 0")
 
 
 def _no_shares(shares: object, path: str) -> Iterator[Problem]:
+    """The problems of a value that should map names of parts to shares."""
     if not isinstance(shares, Mapping):
         yield Problem(f"{quoted(shares)} does not say shares of parts", path, "an object: parts with numbers")
         return
@@ -110,7 +113,7 @@ def _no_shares(shares: object, path: str) -> Iterator[Problem]:
 
 
 def unbounded(entries: Iterable[NotModeled]) -> Iterator[Problem]:
-    """A problem for each entry of which nothing is known but that it is there."""
+    """A problem for each entry without a bound on its cost."""
     for entry in entries:
         if not entry.is_bounded:
             what = f"{entry.what}: not modeled, and amped knows no bound on what it costs"

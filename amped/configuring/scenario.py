@@ -55,7 +55,7 @@ class Scenario:
 
     @property
     def offered_zero_stages(self) -> tuple[int, ...]:
-        """The ZeRO stages that the software has, in ascending order; all of them where its row does not say."""
+        """The ZeRO stages that the software has, in ascending order; all stages if its row does not list them."""
         software = self.sources.rows.get(MAPPING)
         offered = software.columns.get("offered_zero_stages") if software else None
         return tuple(sorted(offered or range(len(SHARDINGS))))
@@ -99,7 +99,7 @@ def asked_again(question: Question, overrides: Mapping[str, object] | None = Non
 
 
 def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
-    """The config's description; if rows or values are given in addition, what they change."""
+    """The description of the config; if rows or values are given in addition, these are named, too."""
     given = {name: value for name, value in overrides.items() if value is not None and name != ANYWAY}
     if not given:
         return config.description
@@ -141,7 +141,7 @@ class _AsWritten(SourceFileLoader):
 
 
 def formula_module(source: ModuleType | str | Path) -> ModuleType:
-    """A module with the user's own formulas.
+    """The module with the user's own formulas: the module itself, or the file run as Python code.
 
     Raises:
         FileError: if the file is missing or does not run.
@@ -157,7 +157,11 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
 
 
 def python_file(path: Path, holds: str) -> tuple[str, ModuleType]:
-    """A Python file of the user, run as it is now, and a name that tells its text; `holds` says what is in it.
+    """A unique name for the current text of a user's Python file, and the module that running the file gives.
+
+    Args:
+        path: the file.
+        holds: the content of the file in a word, for messages and the name: "formulas", for example.
 
     Raises:
         FileError: if the file is missing or does not run.
@@ -184,6 +188,11 @@ def python_file(path: Path, holds: str) -> tuple[str, ModuleType]:
 
 
 def _with_formulas(module: ModuleType, file: str) -> ModuleType:
+    """The module, if it has a marked function.
+
+    Raises:
+        FileError: if it has none.
+    """
     if not collect(module):
         advice = "mark them: from amped.theory.language.quantity import quantity, parameter, records"
         raise FileError("has no marked function", advice, file)

@@ -7,7 +7,7 @@ LONGEST_NUMBER = 100
 
 
 def setting(written: str) -> object:
-    """True, false, a whole number or a number if the text is one; else the text itself, or what stands in double quotes."""
+    """The value of a text: a boolean or a number if the text is one; else the text, without double quotes around it."""
     if len(written) > 2 and written[0] == written[-1] == '"' and '"' not in written[1:-1]:
         return written[1:-1]
     truth = {"true": True, "false": False}.get(written.lower())
@@ -15,6 +15,7 @@ def setting(written: str) -> object:
 
 
 def _number(written: str) -> object:
+    """An int or a float if the text is one; else the text."""
     for kind in (int, float):
         try:
             return kind(written) if len(written) < LONGEST_NUMBER else written

@@ -26,12 +26,13 @@ def unknown_columns(row: Row, catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def meant(word: str, options: Container[str]) -> str:
-    """A question for the columns that people mean by a word, such as tdp; or an empty text."""
+    """The text "did you mean ...?" with those of `options` that people mean by a word, such as tdp; else an empty text."""
     names = [f"'{name}'" for name in _words().get(plain(word), ()) if name in options]
     return f"did you mean {' or '.join(names)}?" if names else ""
 
 
 @lru_cache(maxsize=1)
 def _words() -> Mapping[str, tuple[str, ...]]:
+    """The names of the columns that each word may mean; the words are in the form of `plain`."""
     words = shipped_json("schema", "column_words.json")
     return {plain(word): tuple(names) for word, names in words.items()}

@@ -64,6 +64,11 @@ def read_values(quantity: Quantity, written: Sequence[object], old_style: bool =
 
 
 def _choice(quantity: Quantity, written: object) -> str:
+    """The choice of a selector that a text means, whatever its case and hyphens.
+
+    Raises:
+        ConfigError: for another text.
+    """
     options, hint = quantity.mark.choices, ""
     if isinstance(written, str):
         for option in options:
@@ -75,13 +80,24 @@ def _choice(quantity: Quantity, written: object) -> str:
 
 
 def _boolean(quantity: Quantity, written: object) -> float:
+    """1.0 for true or 1, 0.0 for false or 0.
+
+    Raises:
+        ConfigError: for another value.
+    """
     if isinstance(written, bool) or (isinstance(written, int | float) and written in (0, 1)):
         return float(written)
     raise ConfigError(f"{quoted(written)} is neither true nor false", f"'{quantity.name}' is true or false")
 
 
 def _within(quantity: Quantity, number: float, written: object) -> float:
-    """The number, if it is within the bounds of the mark; a rate must be above 0, and a count whole and at least 1."""
+    """The number, unchanged, if it is within the bounds of the mark.
+
+    By default a rate must be above 0, a count must be whole and at least 1, and others at least 0.
+
+    Raises:
+        ConfigError: for a number out of bounds, with the text that was written.
+    """
     mark, shown, name = quantity.mark, quoted(written), quantity.name
     if mark.unit == "count" and number > LARGEST_COUNT:
         raise ConfigError(f"{shown} is too large to be counted", f"'{name}' is at most {LARGEST_COUNT:.0f}")
@@ -101,13 +117,13 @@ def _within(quantity: Quantity, number: float, written: object) -> float:
 
 
 def _unwrapped(written: object) -> object:
-    """A numpy number as a Python number."""
+    """A numpy number, or an array of one, as a Python number; all else unchanged."""
     item = getattr(written, "item", None)
     return item() if callable(item) and getattr(written, "size", 0) == 1 else written
 
 
 def _bits(written: object) -> object:
-    """AMPeD's "200 Gb" for a bandwidth, with "/s" added."""
+    """A bandwidth in AMPeD's form, "200 Gb", with "/s" added; all else unchanged."""
     if isinstance(written, str) and written.strip()[-1:] in ("b", "B"):
         return f"{written.strip()}/s"
     return written

@@ -21,7 +21,11 @@ class Asking(NamedTuple):
     formulas: Any = None
 
     def leaves_open(self, swept: Iterable[str] = ()) -> bool:
-        """Whether the rest is chosen: a row or the sizes of a network are named, and no config is. Swept rows count as named."""
+        """Whether the chooser completes the question: a row or the sizes of a network are named, and no config is.
+
+        Args:
+            swept: names that a search sweeps; a row among them counts as named.
+        """
         from amped.base.aliases import aliases
         from amped.theory.language.quantity import GIVEN_NETWORK
 
@@ -29,7 +33,7 @@ class Asking(NamedTuple):
         return self.config is None and (bool(ROWS & {*named, *swept}) or named >= GIVEN_NETWORK)
 
     def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
-        """The values and rows, with further ones; a model that is a file is read."""
+        """The values and rows, with those of `more` in addition; a model that is given as a file is read."""
         values = {**self.values, **(more or {})}
         if "model" in values:
             from amped.interop.models import with_model
@@ -45,9 +49,9 @@ class Asking(NamedTuple):
         return read_scenario(config, self.given(more), self.lookup_tables, self.formulas)
 
     def completed(self, more: Mapping[str, object] | None = None) -> Scenario:
-        """The scenario, where rows and no config are named with the rest chosen around them.
+        """The scenario; if rows are named and no config is, all other values are chosen.
 
-        Of a list of values the first one is chosen around.
+        If a name has a list of values, the choice is made for its first value.
         """
         if not self.leaves_open(more or ()):
             return self.as_written(more)
@@ -60,9 +64,9 @@ class Asking(NamedTuple):
         return asked_again(scenario.question, lists) if lists else scenario
 
     def searched(self, sweeps: Mapping[str, Any]) -> tuple[Scenario, Mapping[str, Any]]:
-        """The scenario of a search with all sweeps at once, and these sweeps.
+        """The scenario of a search, and all its sweeps: those given as lists of values, and `sweeps`.
 
-        Where rows and no config are named, all but the mapping is chosen, around the first values.
+        If rows are named and no config is, all values but the mapping are chosen, for the first value of each sweep.
         """
         if not self.leaves_open(sweeps):
             return self.as_written(), sweeps
@@ -75,11 +79,11 @@ class Asking(NamedTuple):
 
 
 def _parted(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, Any]]:
-    """What has one value, and the lists of values; what is None is not given."""
+    """The names with one value, and the names with a list of values; a name whose value is None is left out."""
     lists = {name: value for name, value in given.items() if _is_list(value)}
     return {name: v for name, v in given.items() if name not in lists and v is not None}, lists
 
 
 def _is_list(values: object) -> bool:
-    """Whether there are several values, or one in a list."""
+    """Whether this is a list or a tuple that is not empty, as for a sweep."""
     return isinstance(values, list | tuple) and bool(values)

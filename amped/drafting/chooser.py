@@ -90,9 +90,17 @@ Values = Mapping[str, object]
 
 
 class OpenQuestion:
-    """A question with open parts: what is given, what the steps have chosen around it, and what the user is told of that.
+    """A question with open parts: the given values, the values that the steps have chosen, and notices for the user.
 
-    It is handed from step to step, is read again only where something new was chosen, and its sizes are computed once.
+    The scenario is read again only after a step has chosen a value; the sizes are computed once.
+
+    Attributes:
+        given: values and rows that the user gave or that a search sweeps, by their canonical names.
+        swept: the canonical names that a search sweeps.
+        beside: the folder of lookup tables, and the further formulas.
+        chosen: the values that the steps have chosen so far, by name.
+        notices: sentences for the user about these choices.
+        before: the scenario as it was last read, for steps that need none of the later choices.
     """
 
     def __init__(self, given: Values, swept: Values, lookup_tables: LookupTables, formulas: Any) -> None:
@@ -101,34 +109,32 @@ class OpenQuestion:
         self.swept = {aliases().canonical(name) for name in aliases().all_given(swept)[0]}
         self.beside = lookup_tables, formulas
         self.chosen, self.notices = dict[str, object](), list[str]()
-        self.before = (
-            self.scenario
-        )  # as it was read the last time; for steps that need nothing of what was chosen since
+        self.before = self.scenario
 
     @cached_property
     def scenario(self) -> Scenario:
-        """What is given and chosen so far."""
+        """The scenario of all values that are given or chosen so far."""
         self.before = read_scenario({}, {**self.given, **self.chosen}, *self.beside)
         return self.before
 
     @cached_property
     def sizes(self) -> Results:
-        """How large the network, its sequences and the machine are; the steps after `_size` change nothing of it."""
+        """The sizes of the network, its sequences and the machine; no step after `_size` changes them."""
         return _sizes(self.scenario)
 
     def choose(self, step: Step) -> None:
-        """Takes what a step chooses, where it is not given."""
+        """Adds the values that a step chooses to `chosen`, except for names that are given."""
         values = {name: value for name, value in step(self) if name not in self.given}
         if values:
             self.chosen |= values
             vars(self).pop("scenario", None)
 
     def completed(self) -> Scenario:
-        """The scenario, without what is swept; origins say what was chosen."""
+        """The scenario with all chosen values and without the swept names; the origin of a chosen value says so."""
         whole = self.scenario
         if self.swept:
-            kept = {name: v for name, v in {**self.given, **self.chosen}.items() if name not in self.swept}
-            whole = read_scenario({}, kept, *self.beside)
+            values = {name: v for name, v in {**self.given, **self.chosen}.items() if name not in self.swept}
+            whole = read_scenario({}, values, *self.beside)
         about = _about_software(self, whole) if "software" in self.chosen else ()
         origins = dict(whole.sources.origins)
         for name, origin in origins.items():
@@ -173,13 +179,14 @@ def without_mapping(given: Values, swept: Values, lookup_tables: LookupTables = 
 
 
 def _chosen_by(steps: Sequence[Step], question: OpenQuestion) -> Scenario:
-    """The scenario of a question after some steps."""
+    """The completed scenario of a question, after its steps have chosen values in their order."""
     for step in steps:
         question.choose(step)
     return question.completed()
 
 
 def _sizes(scenario: Scenario) -> Results:
+    """The results for the sizes alone: number of accelerators, parameters, context and the like (`SIZES`)."""
     return run(plan(scenario.catalogue, SIZES, scenario.sources), scenario.sources.given)
 
 
@@ -190,7 +197,9 @@ def _title(scenario: Scenario) -> str:
 
 
 def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str, object]]:
-    """The rows that nobody named: a model, a machine, and the software of its users; of several machines, that of today.
+    """Chooses the model, the system and the software that are not given, each as its kind and the name of its row.
+
+    The software is one with validated runs on the accelerator; if systems are swept, the usual one of its vendor.
 
     Raises:
         ConfigError: for an accelerator of which no system is known.
@@ -211,7 +220,9 @@ def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str,
 
 
 def _machine(scenario: Scenario, part: Row | None, tables: Tables) -> str | None:
-    """The system that an accelerator goes into; None where its server is given instead.
+    """The name of the system to take for an accelerator (`part`); `MACHINE` if no accelerator is named.
+
+    None if no system is known and the size of a node is given instead.
 
     Raises:
         ConfigError: for an accelerator of which no system is known.
@@ -227,29 +238,31 @@ def _machine(scenario: Scenario, part: Row | None, tables: Tables) -> str | None
 
 
 def _usual_software(part: Row, network: Row | None) -> str | None:
-    """The software that most people train such a network with on accelerators of that maker."""
+    """The software that most people use for such a network on accelerators of the vendor of `part`; None if unknown."""
     vendor = str(part.columns.get("vendor"))
     is_of_images = network is not None and "patch_values" in network.columns
     return (SOFTWARE_OF_IMAGES if is_of_images else {}).get(vendor) or SOFTWARE_BY_VENDOR.get(vendor)
 
 
 def _validated_software(part: Row, usual: str, tables: Tables) -> str:
-    """The newest software of a line, from the usual one back, with a validated run on an accelerator, or on its generation.
+    """The usual software or, if it has no validated run on the accelerator, the nearest ancestor of its row that has one.
 
-    Where no run of this line was validated, the usual one.
+    If none has a run on the accelerator, runs on its generation count; if none has one there, the usual software is taken.
     """
     grounds = _grounds()
     generation = ground_of({ACCELERATOR: part}, "", lambda _: 0.0).generation
-    on_it = {ground.software for ground in grounds if ground.accelerator in (part.name, *part.ancestors)}
-    on_kin = {ground.software for ground in grounds if ground.generation == generation}
+    on_accelerator = {ground.software for ground in grounds if ground.accelerator in (part.name, *part.ancestors)}
+    on_generation = {ground.software for ground in grounds if ground.generation == generation}
     line = (usual, *tables.row(SOFTWARE, usual).ancestors)
-    return next((name for runs in (on_it, on_kin) for name in line if name in runs), usual)
+    return next(
+        (name for validated_names in (on_accelerator, on_generation) for name in line if name in validated_names), usual
+    )
 
 
 def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]:
-    """That runs as large as this one were validated on the accelerator with other software only than the one that is chosen.
+    """A notice if runs as large as this one were validated on the accelerator, but only with software that was not chosen.
 
-    Who asks today trains with the software of today, on old machines too; so an older one is told, and not taken.
+    Most users train with current software on old machines, too, so that older software is named and not taken.
     """
     rows = scenario.sources.rows
     if not {ACCELERATOR, MAPPING} <= rows.keys():
@@ -262,18 +275,18 @@ def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]
 
 
 def _grounds() -> list[Ground]:
-    """The properties of the validated runs whose inputs are known well."""
+    """The properties (`Ground`) of the validated runs whose inputs are known well."""
     return [run.ground for run in well_known(validated())]
 
 
 def _is_as_large(ground: Ground, other: Ground) -> bool:
-    """Whether a run on the accelerator of a configuration, of a network of its kind, is at least as large."""
+    """Whether a validated run (`ground`) has the accelerator and the kind of network of `other`, and at least its sizes."""
     is_alike = ground.accelerator == other.accelerator and ground.experts == other.experts
     return is_alike and all(getattr(ground, name) >= getattr(other, name) for name in OF_SIZE)
 
 
 def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
-    """How many accelerators train, on how long sequences, and in which precision."""
+    """Chooses the length of a sequence, the number of accelerators, and fp16 if the accelerator has no rate for bf16."""
     scenario = question.scenario
     network, given = scenario.sources.rows.get(NETWORK), scenario.sources.given
     longest = given.get("context", 0.0)
@@ -292,7 +305,10 @@ def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 
 def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
-    """The batch, the tokens, and the switches that everybody has on."""
+    """Chooses the usual switches (`TODAY`), the batch size and the tokens to train.
+
+    The batch has about `BATCH_TOKENS` tokens, and can be split over the accelerators and into the given micro-batch.
+    """
     yield from TODAY.items()
     if {"batch_size", "tokens_to_train"} <= question.given.keys():
         return
@@ -306,22 +322,26 @@ def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 
 def _room(question: OpenQuestion) -> Iterator[tuple[str, object]]:
-    """The memory that stays free: for the error of the estimate, and for what is not modeled."""
+    """Chooses the headroom: the share of memory that stays free for the error of the estimate and for parts not modeled."""
     notices, sources = question.notices, question.before.sources
     if {HEADROOM, HEADROOM_BYTES} & sources.given.keys():
         return
-    error, more = _memory_error(question), memory_on_top(question.scenario) if sources.not_modeled else 0.0
-    if math.isinf(more):
+    error = _memory_error(question)
+    not_modeled = memory_on_top(question.scenario) if sources.not_modeled else 0.0
+    if math.isinf(not_modeled):
         notices.append("the headroom holds nothing for what is not modeled and has no bound")
-        more = 0.0
-    elif more > 0:
+        not_modeled = 0.0
+    elif not_modeled > 0:
         of_error = f"{100 * error:.0f} % for the error of the estimate"
-        notices.append(f"the headroom of memory is {of_error}, and {100 * more:.0f} % for what is not modeled")
-    yield HEADROOM, math.ceil(((1 + error) * (1 + more) - 1) * THOUSANDTHS) / THOUSANDTHS
+        notices.append(f"the headroom of memory is {of_error}, and {100 * not_modeled:.0f} % for what is not modeled")
+    yield HEADROOM, math.ceil(((1 + error) * (1 + not_modeled) - 1) * THOUSANDTHS) / THOUSANDTHS
 
 
 def _memory_error(question: OpenQuestion) -> float:
-    """The error band of the memory; none for a model that is not validated."""
+    """The relative error of predicted memory, as a fraction (0.1 is 10 %).
+
+    It is 0.0 if the performance model is not validated, or if no finite error is known.
+    """
     scenario = question.before
     choices = chosen_values(scenario.catalogue, scenario.sources)
     if choices["performance_model"] != VALIDATED_MODEL:
@@ -332,27 +352,30 @@ def _memory_error(question: OpenQuestion) -> float:
 
 
 def _most_that_share(scenario: Scenario, number: int, context: float) -> int:
-    """The largest number of accelerators that may share a sequence: the context degree that is given, or the largest one tried."""
+    """The number of accelerators that share a sequence at most: the greatest common divisor of `number` and the context degree.
+
+    If none is given, it is the largest degree that is tried for long sequences, and 1 for others.
+    """
     given = scenario.sources.given.get(CONTEXT)
     largest = max(CONTEXT_DEGREES) if given is None and context >= LONG_CONTEXT else int(given or 1)
     return math.gcd(number, largest)
 
 
 def _power_of_two(number: float) -> int:
-    """The power of two that is nearest as a factor, at least 1: it divides by any micro-batch that people take."""
+    """The power of two that is nearest to a number on a logarithmic scale, at least 1."""
     return int(2 ** max(0, round(math.log2(number))))
 
 
 def _odd_part(number: Any) -> int:
-    """The largest odd divisor of a micro-batch: a batch that is a multiple of it divides by the micro-batch."""
+    """The largest odd divisor of a micro-batch size; at least 1."""
     whole = max(1, int(number))
     return whole // (whole & -whole)
 
 
 def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
-    """The fastest mapping that fits with headroom, else that fits; where none does, the one that lacks least memory.
+    """Chooses the fastest mapping that fits with headroom, else the fastest that fits, else the one that lacks least memory.
 
-    Nothing is searched if nothing is open. If a mapping without open parts breaks a rule, the search says what is impossible.
+    Nothing is searched if no parameter is open. If a mapping without open parts breaks a rule, the search says what is impossible.
     """
     if {*MAPPED} <= {*question.given, *([MICROBATCH] if MICROBATCHES in question.given else [])}:
         return
@@ -365,7 +388,7 @@ def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 
 def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
-    """The names of a mapping that nobody gave and that may have several values."""
+    """The names of the mapping's parameters that are not given and may have several values."""
     given, scenario = question.given, question.scenario
     single = {CHUNKS} if is_held(scenario) or scenario.sources.given.get(STAGES) == 1 else set()
     single |= {CONTEXT} - tried.keys() | ({MICROBATCH} if MICROBATCHES in given else set())
@@ -375,14 +398,14 @@ def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
 
 
 def _keeps_all_rules(scenario: Scenario) -> bool:
-    """Whether a mapping without open parts keeps all rules."""
+    """Whether the mapping of a scenario in which nothing is open keeps all rules."""
     rules = plan(scenario.catalogue, (), scenario.sources, scenario.catalogue.constraints)
     results = run(rules, scenario.sources.given, keep=frozenset(rules.targets))
     return all(results.number(name) for name in rules.targets)
 
 
 def _about_headroom(best: Fastest) -> Iterator[str]:
-    """What the user should be told of the memory that stays free."""
+    """Notices: that no mapping leaves the headroom free, or how much faster one without headroom is."""
     if best.fits and not best.keeps:
         yield "no mapping that amped tried leaves the headroom free; this is the fastest that fits without it"
     gain = 1 - best.shortest_time / best.time
@@ -391,7 +414,7 @@ def _about_headroom(best: Fastest) -> Iterator[str]:
 
 
 def is_tried(name: str, value: object) -> bool:
-    """Whether the chooser tries a value where nobody gives it; what it leaves out may be faster."""
+    """Whether the chooser tries this value of a parameter if nobody gives one."""
     space = space_of(SPACE)
     if name in space.policies:
         return value in space.policies[name]
@@ -401,9 +424,9 @@ def is_tried(name: str, value: object) -> bool:
 
 
 def _tried(question: OpenQuestion) -> dict[str, tuple[object, ...]]:
-    """The micro-batches that are tried, powers of two, more of them where sequences are short; and context degrees.
+    """The values to try beyond those of the space, by name: micro-batch sizes and, for long sequences, context degrees.
 
-    Sequences that are long are split, too: over as many accelerators as divide them.
+    Micro-batch sizes are powers of two, and larger ones are tried if sequences are short. Names that are given are left out.
     """
     given, tried = question.scenario.sources.given.keys(), dict[str, tuple[object, ...]]()
     context = question.sizes.number("context")

@@ -30,9 +30,9 @@ def is_held(scenario: Scenario) -> bool:
 
 
 def fastest_in_chunks(scenario: Scenario, vary: Mapping[str, tuple[object, ...]], space: str) -> Fastest:
-    """The fastest mapping of a space; its stages hold several chunks where it is then faster by a share that matters.
+    """The fastest mapping of a space, with several chunks of layers per stage if a step is shorter by `LEAST_GAIN`.
 
-    The arguments are those of `fastest`.
+    The arguments are those of `fastest`. If the user has chosen the chunks, no other number of them is tried.
 
     Raises:
         ConfigError: if the degrees of no mapping multiply and divide as they must.

@@ -50,11 +50,11 @@ def draft(
     lookup_tables: LookupTables = None,
     anyway: bool = False,
 ) -> dict[str, Any]:
-    """A minimal config: the rows, and all that the chooser chooses around them.
+    """A minimal config as plain data: the named rows, and all values that the chooser adds.
 
     Args:
-        model: the name of a row, or a row of its own, whose values the config then has.
-        system: the name of a row; None: the chooser's.
+        model: the name of a row, or the values of a network by name, which are written into the config.
+        system: the name of a row; None if the chooser takes one.
         size: the number of nodes or of accelerators, by name.
         lookup_tables: a folder of lookup tables to layer over the shipped ones.
         anyway: accepts parts of the network that are not modeled and have no bound.
@@ -85,18 +85,21 @@ def draft(
 
 
 def _written_down(scenario: Scenario) -> Iterator[tuple[str, Any]]:
-    """What is given and chosen, as a config says it; without what amped finds by itself in the same way."""
+    """The given and chosen parameters by name, with their values in the form of a config.
+
+    Layouts that every estimate finds again, and the training tokens if the row of the model has them, are left out.
+    """
     network = scenario.sources.rows[NETWORK].columns
     for name, origin in scenario.sources.origins.items():
-        of_file = isinstance(origin, LookedUp) and origin.row.is_a_file
-        if not (isinstance(origin, Given) or of_file) or name in FOUND or (name == TOKENS and OF_ROW in network):
+        is_of_file = isinstance(origin, LookedUp) and origin.row.is_a_file
+        if not (isinstance(origin, Given) or is_of_file) or name in FOUND or (name == TOKENS and OF_ROW in network):
             continue
         quantity = scenario.catalogue[name]
         yield name, as_written(quantity, origin.value, origin.written)
 
 
 def _named(row: Row | None) -> dict[str, Any]:
-    """A row of a table, in the form in which a category of a config names it; nothing for what stands in no table."""
+    """The `lookup_config` entry that names a row of a table in a config; empty if there is no row, or if it is a file."""
     if row is None or row.is_a_file:
         return {}
     return {"lookup_config": {"lookup_table_name": row.table, "lookup_table_row": row.name}}
@@ -122,13 +125,13 @@ def filled(config: dict[str, Any], catalogue: Catalogue, lookup_tables: LookupTa
 
 
 def _conditions(catalogue: Catalogue) -> set[str]:
-    """The names that choose formulas when they are given; such a name, written as a value, would change the plan."""
+    """The names that select a formula by being given: to write such a name with a value would select another formula."""
     marks = [formula.mark for quantity in catalogue.values() for formula in quantity.formulas]
     return {name for mark in marks for name in (*mark.when_given, *mark.when_any_given)}
 
 
 def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
-    """One parameter in full, or None if this configuration does not use it."""
+    """The full entry of one parameter; None if this configuration does not use it, or if a named row brings it."""
     origin = estimation.scenario.sources.origins.get(name)
     if isinstance(origin, LookedUp) and origin.row.table in (KERNELS, SOFTWARE):
         return None  # the row is named, and brings all its columns
@@ -147,12 +150,12 @@ def _spelled(name: str, estimation: Estimation) -> dict[str, Any] | None:
 
 
 def _entry(value: Any = None, calculated: bool = False, looked_up: bool = False) -> dict[str, Any]:
-    """A parameter in AMPeD's style: its value, or where it comes from."""
+    """A parameter in AMPeD's style, with its value and whether it is calculated or looked up."""
     return {"value": value, "calculated": calculated, "from_lookup_table": looked_up}
 
 
 def _written(value: float, unit: str, bare: str | None) -> Any:
-    """A default in the form that amped reads back."""
+    """A default in the form that a config has: bits if the parameter's bare numbers are bits, true or false for a switch."""
     if bare == "bit":
         return value * 8
     return bool(value) if unit == "boolean" else value

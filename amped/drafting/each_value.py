@@ -53,7 +53,7 @@ def lines(
         scenario_of: gives the scenario of some values.
         vary: the swept names with their values.
         options: what is searched, and how it is ranked.
-        run: what evaluates the parts, and what shows the progress.
+        run: evaluates the parts of the search, and shows its progress.
 
     Raises:
         AmpedError: for a value that cannot be read, or if no value has a mapping.
@@ -85,7 +85,7 @@ def chosen_lines(scenario_of: Callable[[Values], Scenario], vary: Mapping[str, S
 
 
 def _lacks(e: Estimation, otherwise: str = "") -> str:
-    """That an estimate does not fit in memory, and with which change it would; of one that fits, other words."""
+    """A sentence on an estimate that does not fit in memory and the change with which it would; if it fits, `otherwise`."""
     return otherwise if e["fits_in_memory"] else f"does not fit in memory; it would with {smallest_change(e)}"
 
 
@@ -95,7 +95,7 @@ def combinations(vary: Mapping[str, Sequence[object]]) -> Iterator[dict[str, obj
 
 
 def _line(values: Values, ranking: Exploration) -> Line:
-    """The line of an exploration."""
+    """The line of some swept values, with the estimate of the best mapping that an exploration found."""
     e, lacks = None, "no mapping keeps every rule"
     if ranking.best and ranking.search is not None:
         e = estimated(asked_again(ranking.search.scenario.question, settings(ranking.search, ranking.best[0])))

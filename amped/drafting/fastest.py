@@ -102,10 +102,15 @@ def fastest(scenario: Scenario, vary: Mapping[str, tuple[object, ...]] | None = 
 def fastest_of_each(
     scenario: Scenario, vary: Mapping[str, tuple[object, ...]], space: str, least_gain: float | None = None
 ) -> tuple[Fastest, ...]:
-    """As `fastest`; with `least_gain`, the fastest mapping with one chunk of layers on each stage, and that with several.
+    """The fastest mapping alone or, with `least_gain`, that with one chunk of layers per stage and that with several.
 
-    The arguments are those of `fastest`. Both are searched together, because most of what is computed is the same. Layouts
-    with several chunks are sought where a step may be shorter by the share `least_gain`.
+    Both are searched together, because most computations are the same.
+
+    Args:
+        scenario: as for `fastest`.
+        vary: as for `fastest`.
+        space: as for `fastest`.
+        least_gain: layouts with several chunks are tried if a step may be shorter by at least this share; None tries none.
     """
     modes, several = _modes(scenario, space), least_gain is not None
     values = {**vary, **({AGAIN: modes[:1]} if modes[0] else {})}
@@ -125,14 +130,14 @@ def fastest_of_each(
 def _may_gain(
     groups: Sequence[_Group], modes: tuple[str, ...], postponed: Postponed, limit: float
 ) -> frozenset[tuple[int, int]]:
-    """The numbers of stages and chunks of postponed layouts with which a mapping may train in less than a time."""
-    gains = [group.stages_in_chunks(modes, limit) for group in groups] if postponed.later else []
-    hopeless = {n for gain in gains for n in gain} - {n for gain in gains for n, may in gain.items() if may}
+    """The postponed layouts, as (stages, chunks), with which a mapping may train in less than `limit` seconds."""
+    gains = [group.may_gain_from_chunks(modes, limit) for group in groups] if postponed.later else []
+    hopeless = {n for gain in gains for n in gain} - {n for gain in gains for n, may_gain in gain.items() if may_gain}
     return frozenset(pair for pair in postponed.later if pair[0] not in hopeless)
 
 
 def _searched(search: Search, modes: tuple[str, ...], kinds: Sequence[_Kind]) -> list[_Group]:
-    """All mappings of a search, after the best of each kind was found among them."""
+    """The groups of all mappings of a search; the best mappings of each kind are entered into `kinds`."""
     groups = [_Group(search, *structure, with_chunks=len(kinds) > 1) for structure in _by_structure(search)]
     for mode in modes:
         for group in groups:
@@ -142,25 +147,28 @@ def _searched(search: Search, modes: tuple[str, ...], kinds: Sequence[_Kind]) ->
 
 
 def _by_structure(search: Search) -> Iterator[tuple[Branch, Columns, tuple[str, ...]]]:
-    """The mappings of each structure, few of them together, and the names of the policies that they vary."""
+    """Each branch of the search with the columns of its mappings and the names of the policies that they vary.
+
+    Parts of one branch are joined into tables of up to about `FEW` rows.
+    """
     for number, parts in groupby(search.parts, attrgetter("branch")):
-        branch, several, names = search.branches[number], list[Columns](), tuple[str, ...]()
+        branch, tables, names = search.branches[number], list[Columns](), tuple[str, ...]()
         for _, columns, axes in map(search.mappings, parts):
             mappings = _every(columns, axes)
-            if several and sum(len(table[CASE]) for table in (*several, mappings)) > FEW:
-                yield branch, _joined(several), names
-                several = []
-            several, names = [*several, mappings], tuple(axes)
-        yield branch, _joined(several), names
+            if tables and sum(len(table[CASE]) for table in (*tables, mappings)) > FEW:
+                yield branch, _joined(tables), names
+                tables = []
+            tables, names = [*tables, mappings], tuple(axes)
+        yield branch, _joined(tables), names
 
 
-def _joined(several: Sequence[Columns]) -> Columns:
-    """Rows of several tables one after the other."""
-    return {name: np.concatenate([columns[name] for columns in several]) for name in several[0]}
+def _joined(tables: Sequence[Columns]) -> Columns:
+    """The rows of several tables with the same columns, one table after the other."""
+    return {name: np.concatenate([columns[name] for columns in tables]) for name in tables[0]}
 
 
 def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
-    """The kinds of recomputation to choose from, the least first; one empty text where it is given."""
+    """The kinds of recomputation to try, from the least to the most; one empty text if the user gave the kind."""
     given = scenario.question.overrides.items()
     is_given = any(aliases().canonical(name) == AGAIN and value is not None for name, value in given)
     return ("",) if is_given else tuple(map(str, space_of(space).policies[AGAIN]))
@@ -168,7 +176,16 @@ def _modes(scenario: Scenario, space: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Best:
-    """A candidate: whether it fits, keeps the headroom and what it lacks, its time, the bytes that it needs, its settings."""
+    """A candidate mapping and its results.
+
+    Attributes:
+        fits: whether it fits in memory.
+        keeps: whether it leaves the headroom free, too.
+        lacking: the bytes of memory that it lacks.
+        time: seconds that it trains.
+        bytes: the bytes of memory that it needs.
+        settings: its values by name.
+    """
 
     fits: bool = False
     keeps: bool = False
@@ -178,7 +195,10 @@ class _Best:
     settings: Mapping[str, Value] = field(default_factory=dict)
 
     def order(self) -> tuple[bool, float, bool, float, float]:
-        """What is better comes first: what fits, else what lacks less; what keeps the headroom; what is faster; what needs less."""
+        """The key to sort by, the better candidate first.
+
+        It compares in this order: fits, lacks less, keeps the headroom, is faster, needs less memory.
+        """
         return not self.fits, self.lacking, not self.keeps, self.time, self.bytes
 
 
@@ -189,12 +209,16 @@ class _Kind:
         self.best, self.shortest_time = _Best(), float(np.inf)
 
     def take(self, candidates: Sequence[_Best]) -> None:
-        """Compares further candidates."""
+        """Updates the best mapping and the shortest time with further candidates."""
         self.best = min(self.best, *candidates, key=_Best.order)
         self.shortest_time = min(self.shortest_time, *(best.time for best in candidates if best.fits), np.inf)
 
     def fastest(self, candidates: int) -> Fastest:
-        """The answer, of so many candidates."""
+        """The best mapping as a `Fastest`.
+
+        Args:
+            candidates: the number of mappings in the space.
+        """
         best = self.best
         return Fastest(
             settings=best.settings, fits=best.fits, keeps=best.keeps, candidates=candidates, time=best.time,
@@ -203,9 +227,15 @@ class _Kind:
 
 
 class _Group:
-    """Mappings of one structure: which of them are still open, and how long each trains at least.
+    """The mappings of one structure, each a row of `columns`.
 
-    With `with_chunks` they are of two kinds: 0 with one chunk of layers on each stage, 1 with several.
+    Attributes:
+        open: for each mapping, whether more recomputation may still make it fit or keep the headroom.
+        bounded: whether least times can be computed: not with offload.
+        kinds: for each mapping, the place of its kind: 0; with `with_chunks`, 1 if stages have several chunks of layers.
+        least: for each kind of recomputation, the seconds that each mapping trains at least.
+        first: the results of all mappings with the first kind of recomputation.
+        more: the names of the results from which the least times follow.
     """
 
     def __init__(
@@ -222,62 +252,76 @@ class _Group:
         self.more = (*BOUNDING, *IN_CHUNKS) if with_chunks else BOUNDING
 
     def best(self, mode: str, leaders: Sequence[_Best], modes: tuple[str, ...]) -> list[list[_Best]]:
-        """The best open candidates of each kind with one kind of recomputation, of those that may be better than a known one.
+        """For each kind of mapping, the best open candidates with the recomputation `mode` that may be better than the leader.
 
-        A faster one that fits without the headroom stands before it.
+        The fastest one that fits comes first, then the fastest one that leaves the headroom free.
+
+        Args:
+            mode: the kind of recomputation; an empty text if the user gave it.
+            leaders: the best mapping of each kind so far.
+            modes: all kinds of recomputation to try, in order.
         """
-        rest = self._rest(mode, np.array([best.time if best.keeps else np.inf for best in leaders]))
-        if not len(rest):
+        candidates = self._rest(mode, np.array([best.time if best.keeps else np.inf for best in leaders]))
+        if not len(candidates):
             return [[_Best()] for _ in leaders]
-        results = self._judged(mode, rest, mode == modes[0] and len(modes) > 1)
-        few = [_few(results, self.kinds[rest] == kind, best) for kind, best in enumerate(leaders)]
+        results = self._judged(mode, candidates, mode == modes[0] and len(modes) > 1)
+        by_kind = [_fitting(results, self.kinds[candidates] == kind, best) for kind, best in enumerate(leaders)]
         if TIME not in results:
-            is_timed = np.isin(np.arange(len(rest)), np.concatenate(few))
-            results[TIME] = np.full(len(rest), np.inf)
+            is_timed = np.isin(np.arange(len(candidates)), np.concatenate(by_kind))
+            results[TIME] = np.full(len(candidates), np.inf)
             if is_timed.any():
-                results[TIME][is_timed] = self._results(mode, rest[is_timed], (TIME,))[TIME]
-        return [[self._best(mode, rest, results, p) for p in _first(results, places)] or [_Best()] for places in few]
+                results[TIME][is_timed] = self._results(mode, candidates[is_timed], (TIME,))[TIME]
+        return [
+            [self._best(mode, candidates, results, p) for p in _first(results, places)] or [_Best()]
+            for places in by_kind
+        ]
 
-    def _judged(self, mode: str, rest: Places, is_first: bool) -> dict[str, Any]:
-        """The memory of some candidates, and whether each keeps the rules, fits, and leaves the headroom free; of few, the time.
+    def _judged(self, mode: str, candidates: Places, is_first: bool) -> dict[str, Any]:
+        """The results of some candidates by name: memory, bytes lacking, and whether each keeps the rules, fits, has headroom.
 
-        After the first kind of recomputation, how long each takes at least with another one is known, if any fits.
+        Candidates that more recomputation cannot help are closed. With the first kind of recomputation (`is_first`), the
+        least times with the other kinds are set, if any candidate fits; and times are among the results of few candidates.
         """
-        timed = is_first and len(rest) <= FEW
+        timed = is_first and len(candidates) <= FEW
         names = (MEMORY, AVAILABLE, FITS, KEEPS, *self.rules)
         results: dict[str, Any] = self._results(
-            mode, rest, (*names, TIME) if timed else names, self.more if timed else ()
+            mode, candidates, (*names, TIME) if timed else names, self.more if timed else ()
         )
         holds = np.logical_and.reduce([results[name] > 0 for name in self.rules if name in results], initial=True)
         fits = holds & (results[FITS] > 0)
         keeps = fits & (results[KEEPS] > 0)
         lacking = np.where(holds, np.maximum(results[MEMORY] - results[AVAILABLE], 0), np.inf)
         results |= {HOLDS: holds, FITS: fits, KEEPS: keeps, LACKING: lacking}
-        self.open[rest] = holds & ~keeps
+        self.open[candidates] = holds & ~keeps
         self.first = results if is_first else self.first
         if is_first and fits.any():
-            results |= {} if timed else self._results(mode, rest, (TIME,), self.more)
+            results |= {} if timed else self._results(mode, candidates, (TIME,), self.more)
             self._bound(results)
         return results
 
-    def _best(self, mode: str, rest: Places, results: Mapping[str, Any], place: int) -> _Best:
-        """A candidate of which all is known."""
+    def _best(self, mode: str, candidates: Places, results: Mapping[str, Any], place: int) -> _Best:
+        """The candidate at a place of `results`, with its settings."""
         fits = bool(results[FITS][place])
         return _Best(
             fits=fits, keeps=bool(results[KEEPS][place]), lacking=0.0 if fits else float(results[LACKING][place]),
-            time=float(results[TIME][place]), bytes=float(results[MEMORY][place]), settings=self._settings(mode, rest[place]),
+            time=float(results[TIME][place]), bytes=float(results[MEMORY][place]), settings=self._settings(mode, candidates[place]),
         )  # fmt: skip
 
     def _rest(self, mode: str, times: Array) -> Places:
-        """The candidates that are still open and may take less than the time of their kind with one kind of recomputation."""
+        """The rows of the open candidates that may take less time with the recomputation `mode` than the limit of their kind.
+
+        Args:
+            mode: the kind of recomputation.
+            times: the limit in seconds for each kind of mapping.
+        """
         if not self.bounded:
             return np.arange(len(self.open))
         return np.flatnonzero(self.open & (self.least.get(mode, self.least[""]) < times[self.kinds]))
 
     def _bound(self, results: Mapping[str, Array]) -> None:
-        """The least time with each kind of recomputation, from the results without.
+        """Sets the least times with each kind of recomputation, from the results with the first kind.
 
-        It repeats work of the bottleneck stage, and may only hide messages that have been waited for.
+        Recomputation repeats work of the bottleneck stage, and can hide no more communication than was exposed.
         """
         self.least = dict.fromkeys(self.least, results[TIME])
         if not set(BOUNDING) <= results.keys():
@@ -285,52 +329,62 @@ class _Group:
         step, passes, *waits = (results[name] for name in BOUNDING[: 2 + len(WAITS)])
         for mode, work in WORK_OF_MODE.items():
             if work:
-                more = np.maximum(passes * results[work] - sum(waits), 0)
-                self.least[mode] = results[TIME] * (step + more) / step
+                added = np.maximum(passes * results[work] - sum(waits), 0)
+                self.least[mode] = results[TIME] * (step + added) / step
 
-    def stages_in_chunks(self, modes: tuple[str, ...], limit: float) -> dict[int, bool]:
-        """For each number of stages, whether a layout in chunks may fit and train in less than a time; true if that is not known.
+    def may_gain_from_chunks(self, modes: tuple[str, ...], limit: float) -> dict[int, bool]:
+        """For each number of stages, whether several chunks per stage may fit and train in less than `limit` seconds.
+
+        True if that is not known.
 
         A stage has whole layers, so that no layout makes the longest stage shorter than the most even one, and a step is
         no shorter than its micro-batches there. With chunks, stages hold on average as many micro-batches in flight as the
         first stage holds without, so that a mapping that lacks much memory does not fit with chunks, either.
+
+        Args:
+            modes: the kinds of recomputation to try, in order.
+            limit: the time to beat.
         """
         stages = self.columns[STAGES].astype(int)
-        rest = np.flatnonzero((self.kinds == 0) & (stages > 1))
+        candidates = np.flatnonzero((self.kinds == 0) & (stages > 1))
         is_known = self.bounded and self.branch.family.cases[0].experts == 1 and {*IN_CHUNKS} <= self.first.keys()
-        gains = dict.fromkeys(stages[rest].tolist(), not is_known)
+        gains = dict.fromkeys(stages[candidates].tolist(), not is_known)
         least = least_time_in_chunks(self.first, stages) if is_known else np.zeros(0)
         for mode in modes if is_known else ():
-            more = np.maximum(self.least.get(mode, self.least[""]) - self.first[TIME], 0) if mode != modes[0] else 0
-            rest = rest[(least + more)[rest] < limit]
-            if not len(rest):
+            added = np.maximum(self.least.get(mode, self.least[""]) - self.first[TIME], 0) if mode != modes[0] else 0
+            candidates = candidates[(least + added)[candidates] < limit]
+            if not len(candidates):
                 break
-            first = {name: self.first[name][rest] for name in (MEMORY, AVAILABLE)} if mode == modes[0] else {}
-            memory = first or self._results(mode, rest, (MEMORY, AVAILABLE))
-            near = memory[MEMORY] <= NEARLY_FITS * memory[AVAILABLE]
-            gains |= dict.fromkeys(stages[rest[near]].tolist(), True)
-            rest = np.array([row for row in rest[~near].tolist() if not gains[stages[row]]], dtype=int)
+            first = {name: self.first[name][candidates] for name in (MEMORY, AVAILABLE)} if mode == modes[0] else {}
+            memory = first or self._results(mode, candidates, (MEMORY, AVAILABLE))
+            nearly_fits = memory[MEMORY] <= NEARLY_FITS * memory[AVAILABLE]
+            gains |= dict.fromkeys(stages[candidates[nearly_fits]].tolist(), True)
+            candidates = np.array(
+                [row for row in candidates[~nearly_fits].tolist() if not gains[stages[row]]], dtype=int
+            )
         return gains
 
-    def _results(self, mode: str, rest: Places, names: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Array]:
-        """Some results of some candidates with one kind of recomputation; without those that do not exist there."""
+    def _results(
+        self, mode: str, candidates: Places, names: tuple[str, ...], optional: tuple[str, ...] = ()
+    ) -> dict[str, Array]:
+        """The results `names` of some candidates with the recomputation `mode`, and those of `optional` that can be computed."""
         family = self.branch.family
         choices = family.sources.choices | ({AGAIN: mode} if mode else {})
-        chosen = plan(self.catalogue, names, replace(family.sources, choices=choices), more)
-        worthwhile = WORTHWHILE if len(rest) > FEW_ROWS else 0.0
-        joint = JointAxis(of_rows(self.columns, rest), worthwhile, family.tied)
+        chosen = plan(self.catalogue, names, replace(family.sources, choices=choices), optional)
+        worthwhile = WORTHWHILE if len(candidates) > FEW_ROWS else 0.0
+        joint = JointAxis(of_rows(self.columns, candidates), worthwhile, family.tied)
         results = run(chosen, family.sources.given, joint, keep=frozenset(chosen.targets))
         return {name: results.whole(name) for name in chosen.targets}
 
     def _settings(self, mode: str, place: Places) -> dict[str, Value]:
-        """The settings of a candidate."""
+        """The settings of the candidate in one row, by name."""
         case = self.branch.family.cases[int(self.columns[CASE][place])]
         numbers: dict[str, Value] = {name: float(self.columns[name][place]) for name in self.names}
         return {**case.outer, **numbers, **({AGAIN: mode} if mode else {})}
 
 
 def least_time_in_chunks(results: Mapping[str, Any], stages: Any) -> Array:
-    """The seconds that mappings train at least, with any layout of like layers: what the most even one takes without waiting.
+    """The seconds that each mapping trains at least with any layout of equal layers: the most even layout, without waiting.
 
     It is 0 where the bottleneck stage has no layers (only the embedding or the output head), so that a layer's time is not known.
     """
@@ -341,17 +395,17 @@ def least_time_in_chunks(results: Mapping[str, Any], stages: Any) -> Array:
     is_known = (layer_passes > 0) & (whole > 0)
     layer = np.where(is_known, whole, 1.0) / np.where(is_known, layer_passes, 1.0)
     even, longest = np.floor(layers / stages), np.full(len(step), np.inf)
-    for more in (even - 2, even - 1, even, even + 1):
+    for number in (even - 2, even - 1, even, even + 1):
         for end in (0.0, embedding, head):
-            time = (more * layer + end) * (1 + ROUNDING)
+            time = (number * layer + end) * (1 + ROUNDING)
             at_ends = sum(np.maximum(np.floor((time - work) / layer), 0) for work in (embedding, head))
             holds = (stages - 2) * np.floor(time / layer) + at_ends >= layers
             longest = np.where(holds, np.minimum(longest, time), longest)
     return np.where(is_known, microbatches * longest * results[TIME] / step, 0.0)
 
 
-def _few(results: Mapping[str, Any], is_of_kind: Mask, leader: _Best) -> Places:
-    """The candidates of a kind that fit; if none does, those that lack least, unless a known one lacks less."""
+def _fitting(results: Mapping[str, Any], is_of_kind: Mask, leader: _Best) -> Places:
+    """The places of the candidates of a kind that fit; if none fits, of those that lack least, unless the leader lacks less."""
     fits, holds, lacking = results[FITS] & is_of_kind, results[HOLDS] & is_of_kind, results[LACKING]
     if fits.any():
         return np.flatnonzero(fits)
@@ -359,15 +413,15 @@ def _few(results: Mapping[str, Any], is_of_kind: Mask, leader: _Best) -> Places:
     return np.flatnonzero(holds & (lacking == least) & (not leader.fits and least <= leader.lacking))
 
 
-def _first(results: Mapping[str, Any], few: Places) -> list[int]:
-    """The fastest of some candidates, and the fastest that leaves the headroom free; of equal ones, that with less memory."""
-    order = few[np.lexsort((results[MEMORY][few], results[TIME][few]))].tolist()
+def _first(results: Mapping[str, Any], places: Places) -> list[int]:
+    """The place of the fastest candidate, and that of the fastest with headroom; less memory decides between equal times."""
+    order = places[np.lexsort((results[MEMORY][places], results[TIME][places]))].tolist()
     keeping = (place for place in order if results[KEEPS][place])
     return list(dict.fromkeys([*order[:1], *islice(keeping, 1)]))
 
 
 def _every(columns: Columns, axes: Columns) -> dict[str, Array]:
-    """Each mapping with each combination of the values of the open axes, as rows."""
+    """The columns of all mappings, each repeated for every combination of the values of the open axes."""
     shape = len(columns[CASE]), *map(len, axes.values())
     rows, *places = np.unravel_index(np.arange(np.prod(shape)), shape)
     chosen = {name: values[place] for (name, values), place in zip(axes.items(), places, strict=True)}

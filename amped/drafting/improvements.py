@@ -52,16 +52,16 @@ class Improvement:
 def improvements(scenario: Scenario, estimate: Estimation) -> list[Improvement]:
     """The changes of one parameter with which a step is faster and fits in memory, the fastest first.
 
-    What leaves the headroom free is not changed into what does not.
+    If the estimate leaves the headroom free, changes that do not are left out.
     """
     tried = (_tried(scenario, estimate, name, value) for name, value in _changes(estimate))
     return sorted(filter(None, tried), key=lambda improvement: improvement.step_time)
 
 
 def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) -> Improvement | None:
-    """The estimate with one change; none where it cannot run, does not fit or gains nothing.
+    """The improvement by one change; None if the result cannot run, does not fit, loses the headroom, or saves less than `LEAST_GAIN`.
 
-    The layout of the stages stays, as far as it can: to find one for each change would take seconds.
+    The layout of the stages is kept unless the change needs a new one, because finding one takes seconds.
     """
     held = {} if name in ANEW else {n: text for n, text in estimate.choices.items() if n == LAYOUT}
     try:
@@ -76,7 +76,7 @@ def _tried(scenario: Scenario, estimate: Estimation, name: str, value: Value) ->
 
 
 def _changes(e: Estimation) -> Iterator[tuple[str, Value]]:
-    """The changes of one parameter that are tried."""
+    """The changes to try, each as the name of a parameter and its new value."""
     part = e.scenario.sources.rows.get(ACCELERATOR)
     if part is not None and "fp8_peak_flop_rate" in part.columns and e.choices["matrix_precision"] in ("fp16", "bf16"):
         yield "matrix_precision", "fp8"

@@ -43,11 +43,11 @@ AS_ESTIMATED = "not stated; as amped estimate takes it"
 
 
 def as_estimated(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTables) -> Choice:
-    """What `amped estimate` takes for the same words, by name; nothing is searched where all is given or open.
+    """The values that `amped estimate` would choose for this row, by name; empty if nothing is left to choose.
 
     Args:
-        settings: what the row gives, in the form of `--set`.
-        names: what is left out, as it is chosen by itself.
+        settings: the values that the row gives, in the form of `--set`.
+        names: names to leave out, because they are chosen in another way.
         tables: a folder of lookup tables that overrule the shipped ones.
 
     Raises:
@@ -63,10 +63,12 @@ def as_estimated(settings: Mapping[str, Any], names: Sequence[str], tables: Look
 
 
 def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTables) -> tuple[Choice, str]:
-    """The likely values of the parameters that a row leaves open (those of the fastest estimate that fits), and why.
+    """The likely values of the parameters that a row leaves open, by name, and a sentence on where they come from.
+
+    They are those of the fastest estimate that fits. Empty if the row has no estimate.
 
     Args:
-        settings: what the row gives, in the form of `--set`.
+        settings: the values that the row gives, in the form of `--set`.
         names: which of `OPEN` the row leaves open.
         tables: a folder of lookup tables that overrule the shipped ones.
     """
@@ -83,14 +85,14 @@ def tuned(settings: Mapping[str, Any], names: Sequence[str], tables: LookupTable
 
 
 def _row_values(scenario: Scenario) -> Results:
-    """What the row has for all that could be searched, and the sizes that bound it; nothing that cannot be known yet."""
+    """The row's values of all parameters that could be searched, and of the sizes that bound them, where these are known."""
     names = (*HELD, "batch_size", "data_parallel_degree", "layers")
     optional = tuple(name for name in names if name in scenario.catalogue)
     return run(plan(scenario.catalogue, (), scenario.sources, optional), scenario.sources.given)
 
 
 def _held(scenario: Scenario, values: Results, names: Sequence[str]) -> Choice:
-    """The values that the row or its software has for what the chooser would search."""
+    """The values, by name, to fix in the search: those of the row or its software for parameters that `names` do not leave open."""
     given = scenario.question.overrides
     free = {*given, *names, *([MICROBATCH] if MICROBATCHES in given else [])}
     held: Choice = {name: values.number(name) for name in HELD if name in values and name not in free}
@@ -98,13 +100,16 @@ def _held(scenario: Scenario, values: Results, names: Sequence[str]) -> Choice:
 
 
 def _switches(values: Results, names: Sequence[str]) -> Choice:
-    """The switches that a tuned run has on."""
+    """The open switches that a tuned run has on, each as True by its name."""
     on = {OVERLAP: True, SEQUENCE: _number(values, "tensor_parallel_degree") > 1}
     return {name: True for name, is_on in on.items() if is_on and name in names}
 
 
 def _swept(scenario: Scenario, row_values: Results, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Micro-batches that are powers of two and divide a replica's batch; one chunk a stage or one a layer."""
+    """The values to try for the open names: micro-batch sizes and chunks per stage.
+
+    Micro-batch sizes are powers of two that divide the batch of a replica. Chunks are one per stage, or one per layer.
+    """
     given, stages = scenario.sources.given, int(_number(row_values, "pipeline_parallel_degree"))
     share = _number(row_values, "batch_size") // _number(row_values, "data_parallel_degree")
     ends = [int(given[end]) for end in ENDS if end in given]
@@ -116,7 +121,10 @@ def _swept(scenario: Scenario, row_values: Results, names: Sequence[str]) -> dic
 def _ways(
     settings: Choice, swept: Mapping[str, tuple[float, ...]], names: Sequence[str], tables: LookupTables
 ) -> Iterator[Fastest]:
-    """The fastest choice; where it computes activations again, or does not fit, also those of finer ways to keep less."""
+    """The fastest mapping and, if it recomputes activations or does not fit, the fastest with each finer way to save memory.
+
+    The finer ways are recomputation of some layers only, and offload of some activations.
+    """
     scenario = read_scenario({}, settings, tables)
     yield (first := fastest(scenario, swept))
     if AGAIN not in names or (first.fits and first.settings[AGAIN] == "none"):
@@ -130,10 +138,10 @@ def _ways(
 
 
 def _number(values: Results, name: str) -> float:
-    """A number of the row; one where it has none."""
+    """A number of the row; 1.0 if the row has none."""
     return values.number(name) if name in values else 1.0
 
 
 def _whole(value: Any) -> Any:
-    """A value as a table has it: a whole number without a point."""
+    """A value as tables write it: an int if it is a whole number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -44,14 +44,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What one system needs.
+    """The accelerators and the mapping that one system needs to keep the limits.
 
     Attributes:
         system: the name of its row.
-        sizes: the numbers of accelerators that were tried up to the one that suffices, in ascending order.
+        sizes: the numbers of accelerators that were tried, up to the one that suffices, in ascending order.
         row: the results of the fastest mapping of the first size that suffices; None if no size does.
-        settings: the settings with which an estimate gives them.
-        held: what was not searched.
+        settings: the settings of the estimate that has these results.
+        held: the parameters that were not searched, in words.
     """
 
     system: str
@@ -79,7 +79,7 @@ class _Size:
 
 
 def recommended(scenarios: list[Scenario], limits: Limits) -> list[Recommendation]:
-    """What each system needs, the cheapest first; if a price is unknown, the fewest accelerators first.
+    """The recommendation for each system, the cheapest first; if a price is unknown, the fewest accelerators first.
 
     Raises:
         ConfigError: if there is no limit, or if there is a budget and a system without a price.
@@ -93,43 +93,51 @@ def recommended(scenarios: list[Scenario], limits: Limits) -> list[Recommendatio
 
 
 def _of_system(scenario: Scenario, limits: Limits) -> Recommendation:
-    """The first size for which the fastest mapping keeps the limits."""
+    """The recommendation for one system: the smallest tried size whose fastest mapping keeps the limits."""
     tried: dict[int, _Size | None] = {}
 
-    def at(size: int) -> _Size | None:
+    def mapped(size: int) -> _Size | None:
         if size not in tried:
             tried[size] = _of_size(scenario, size)
         return tried[size]
 
     for sizes in _doublings(scenario, limits):
-        if limits.deadline and not _in_time(filter(None, map(at, reversed(sizes))), limits.deadline):
+        if limits.deadline and not _in_time(filter(None, map(mapped, reversed(sizes))), limits.deadline):
             continue
         for size in _worth_trying(sizes, filter(None, tried.values()), limits.deadline):
-            fitting = at(size)
+            fitting = mapped(size)
             if fitting and fitting.keeps(limits):
                 return Recommendation(
-                    system=_system(scenario), sizes=tuple(sorted(other for other in tried if other <= size)),
+                    system=_system_name(scenario), sizes=tuple(sorted(other for other in tried if other <= size)),
                     row=fitting.estimate.to_dict(), settings=fitting.settings,
                     held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
                 )  # fmt: skip
-    return Recommendation(_system(scenario), tuple(sorted(tried)), row=None, settings={}, held="")
+    return Recommendation(_system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="")
 
 
 def _worth_trying(sizes: Sequence[int], tried: Iterable[_Size], deadline: float | None) -> list[int]:
-    """The sizes that could be in time if they use their accelerators better than all that were tried, by `BETTER`."""
-    used = [e["training_time"] * e["number_of_accelerators"] for e in (size.estimate for size in tried)]
-    if deadline is None or not used:
+    """The sizes that could meet the deadline if they use accelerators better, by the factor `BETTER`, than every tried size.
+
+    Without a deadline, all sizes.
+    """
+    accelerator_seconds = [e["training_time"] * e["number_of_accelerators"] for e in (size.estimate for size in tried)]
+    if deadline is None or not accelerator_seconds:
         return [*sizes]
-    return [size for size in sizes if size * deadline * BETTER >= min(used)]
+    return [size for size in sizes if size * deadline * BETTER >= min(accelerator_seconds)]
 
 
 def _in_time(largest_first: Iterator[_Size], deadline: float) -> bool:
-    """Whether the largest possible machine of a doubling is in time; if not, the smaller ones of it are not tried."""
+    """Whether the first of some sizes, the largest that has a mapping, meets the deadline (in seconds); false if there is none."""
     largest = next(largest_first, None)
     return largest is not None and largest.estimate["training_time"] <= deadline
 
 
-def _system(scenario: Scenario) -> str:
+def _system_name(scenario: Scenario) -> str:
+    """The name of the system's row.
+
+    If no config is named, the system may still be open; then it is the one that is chosen for a single accelerator.
+    If there is no row, the label of the scenario.
+    """
     row = scenario.sources.rows.get(SYSTEM)
     if row is None and _is_open(scenario):
         row = _with(scenario, ALONE).sources.rows.get(SYSTEM)
@@ -137,7 +145,11 @@ def _system(scenario: Scenario) -> str:
 
 
 def _doublings(scenario: Scenario, limits: Limits) -> Iterator[list[int]]:
-    """The numbers of accelerators to try: whole nodes, from the smallest possible size, sixteen for each doubling."""
+    """For each doubling of the machine, the numbers of accelerators to try, in ascending order.
+
+    They are whole nodes, about `SIZES` in a doubling, from the smallest size that could meet the deadline at peak rates.
+    None if even training at peak rates costs more than the budget.
+    """
     single = estimated(_with(scenario, ALONE))
     node = int(single["number_of_accelerators_per_node"])
     peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
@@ -151,7 +163,11 @@ def _doublings(scenario: Scenario, limits: Limits) -> Iterator[list[int]]:
 
 
 def _price(single: Estimation) -> float:
-    """The dollars for one second of one accelerator."""
+    """The price of one second of one accelerator in USD, from an estimate for a single one.
+
+    Raises:
+        ConfigError: if no price is known.
+    """
     if "cost" not in single:
         raise ConfigError(
             "what an accelerator costs is not known", "give its price: --set accelerator_price=2.5 (USD an hour)"
@@ -165,7 +181,7 @@ def _is_open(scenario: Scenario) -> bool:
 
 
 def _with(scenario: Scenario, settings: Mapping[str, object]) -> Scenario:
-    """The question with further settings; what is still open is chosen."""
+    """The scenario of the same question with further settings; values that are still open are chosen."""
     question = scenario.question
     if _is_open(scenario):
         return completed({**question.overrides, **settings}, question.lookup_tables, question.formulas)
@@ -173,9 +189,9 @@ def _with(scenario: Scenario, settings: Mapping[str, object]) -> Scenario:
 
 
 def _of_size(scenario: Scenario, size: int) -> _Size | None:
-    """So many accelerators with their fastest mapping; None if no mapping's degrees divide.
+    """A machine of `size` accelerators with its fastest mapping; None if the degrees of no mapping divide.
 
-    The mapping of a config gives way, as in an exploration.
+    If a config is named, its mapping is replaced by the fastest one, as in an exploration.
     """
     settings: dict[str, Any] = {"number_of_accelerators": size}
     try:

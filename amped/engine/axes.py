@@ -35,9 +35,12 @@ class JointAxis:
         worthwhile: float = WORTHWHILE,
         tied: Tied | None = None,
     ) -> None:
-        """Takes a column of N values for each joint variable, and the largest share of distinct rows worth finding.
+        """Builds the axis from its columns.
 
-        A name of `tied` has one value for each value 0, 1, 2 … of a column.
+        Args:
+            columns: the N values of each joint variable, by name.
+            worthwhile: the largest share of distinct rows with which finding equal rows saves work.
+            tied: names that have one value for each value 0, 1, 2 … of a column.
         """
         self.worthwhile = worthwhile
         self.columns = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
@@ -84,7 +87,7 @@ class JointAxis:
         return 1 if not mask else self.size if rows is None else len(rows)
 
     def column(self, name: str) -> tuple[NDArray[np.float64], int]:
-        """The values of one joint variable, each distinct value once where this saves work; and their mask."""
+        """The values of one joint variable and their mask; each distinct value once if that saves work."""
         if name in self.tied:
             leader, values = self.tied[name]
             places, mask = self.column(leader)
@@ -109,7 +112,7 @@ class JointAxis:
         return inverse[rows if held & ~self._steady else self._run_of(rows)].astype(np.intp)
 
     def _run_of(self, rows: Index) -> Index:
-        """The run of steady values that each row lies in."""
+        """For each row, the number of the run of rows (with the same steady values) that contains it."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
     def _runs(self) -> tuple[int, Index]:
@@ -127,16 +130,19 @@ class JointAxis:
         """Whether finding equal rows may be worth it, because a sample spread over the axis has enough of them."""
         if self.size <= SAMPLE or not mask & ~self._steady:
             return True
-        few = np.arange(0, self.size, self.size // SAMPLE)
-        run = self._run_of(few)
-        code: tuple[Index, int] = np.zeros(len(few), dtype=np.int64), 1
+        sample = np.arange(0, self.size, self.size // SAMPLE)
+        run = self._run_of(sample)
+        code: tuple[Index, int] = np.zeros(len(sample), dtype=np.int64), 1
         for variable in (m for m in self.masks.values() if m & mask):
             levels, number = self._code(variable)
-            code = _combined(code, (levels[run if variable & self._steady else few], number))
-        return len(distinct(*code)[0]) < OFTEN * len(few)
+            code = _combined(code, (levels[run if variable & self._steady else sample], number))
+        return len(distinct(*code)[0]) < OFTEN * len(sample)
 
     def _find(self, mask: int) -> tuple[Index, Index]:
-        """One row of each distinct combination; and each row's combination (of steady variables: each run's)."""
+        """One row of each distinct combination of the mask's variables; and for each row, the number of its combination.
+
+        If all variables are steady, the second result has a number for each run of rows.
+        """
         rows, inverse = distinct(*self._code(mask))
         return (rows if mask & ~self._steady else self._starts[rows]), inverse
 
@@ -159,7 +165,10 @@ class JointAxis:
 
 
 def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, int]:
-    """The codes of two sets of variables, combined into one code."""
+    """One code for two sets of variables, from the code of each.
+
+    A code is an integer for each row, and the number of different integers that are possible.
+    """
     (first, space), (second, width) = one, other
     if width * space > 2**40:  # renumber before the codes become too large for their integers
         levels, first = np.unique(first, return_inverse=True)
@@ -171,9 +180,10 @@ def _combined(one: tuple[Index, int], other: tuple[Index, int]) -> tuple[Index, 
 
 
 def distinct(code: Index, space: int) -> tuple[Index, Index]:
-    """The place of one of each distinct code; and for each code, its number, in as few bytes as the numbers need.
+    """The place of one example of each distinct code; and for each code, its number among the distinct ones.
 
-    A small space of codes is counted, not sorted.
+    Codes are integers from 0 to `space` - 1. Numbers have the smallest type that holds them. Few possible codes are counted,
+    not sorted.
     """
     if space > 8 * len(code) + 1024:
         _, rows, inverse = np.unique(code, return_index=True, return_inverse=True)
@@ -187,7 +197,10 @@ def distinct(code: Index, space: int) -> tuple[Index, Index]:
 
 
 def _levels(column: NDArray[np.float64]) -> tuple[Index, int]:
-    """For each value, its number among the distinct values; and how many there are. Whole numbers need no sorting."""
+    """For each value, its number among the distinct values; and the number of distinct values.
+
+    Whole numbers are counted, not sorted.
+    """
     largest = int(column.max(initial=0.0))
     whole: Index = column.astype(np.intp) if 0 <= largest <= 8 * len(column) + 1024 else np.empty(0, dtype=np.intp)
     is_whole = len(whole) and column.min() >= 0 and np.array_equal(whole, column)

@@ -36,7 +36,11 @@ NO_TUPLES = JointAxis({})
 
 
 class Results(Mapping[str, Array]):
-    """The values of a run by name: arrays with one axis for the joint tuples and one for each open axis."""
+    """The values of a run by name: arrays with one axis for the joint tuples and one for each open axis.
+
+    Attributes:
+        cells: the data of each name (an array, or records), and the mask of the joint variables that they depend on.
+    """
 
     def __init__(self, plan: Plan, joint: Joint, shape: tuple[int, ...]) -> None:
         self.plan, self.joint, self.shape = plan, joint, shape
@@ -49,12 +53,12 @@ class Results(Mapping[str, Array]):
         return np.moveaxis(self.spread(name), -1, 0)
 
     def spread(self, name: str) -> Array:
-        """The value over all joint tuples, with the joint axis last, as it lies in memory."""
+        """The value over all joint tuples, with the joint axis last, as in memory."""
         data, mask = self.cells[name]
         return gathered(self.joint, data, mask, self.joint.full)  # type: ignore[no-any-return]
 
     def arrays(self, name: str) -> list[Array]:
-        """The value of a quantity, or each number of its records, over all joint tuples, with the joint axis last."""
+        """The array of a quantity, or those of all numbers of its records, over all joint tuples, with the joint axis last."""
         data, mask = self.cells[name]
         if isinstance(data, np.ndarray):
             return [self.spread(name)]
@@ -73,11 +77,11 @@ class Results(Mapping[str, Array]):
         return sum(1 for _ in self)
 
     def number(self, name: str) -> float:
-        """The value of a scalar run."""
+        """The value of a quantity in a scalar run."""
         return float(self.cells[name][0].item())
 
     def records(self, name: str) -> tuple[Any, ...]:
-        """The records of a scalar run, with floats in place of their arrays."""
+        """The records of a quantity in a scalar run, with floats in place of arrays."""
         data, _ = self.cells[name]
         return tuple(record.mapped(lambda v: float(np.asarray(v).reshape(-1)[0])) for record in data)
 
@@ -160,7 +164,7 @@ def _alone(plan: Plan, whole: Results, place: int, sound: bool) -> Results:
 
 
 class _Cut(dict[str, tuple[Any, int]]):
-    """The cells of a run, each cut to one tuple at the time when somebody asks for it."""
+    """The cells of a run; each is cut to one tuple of the joint axis when it is first read."""
 
     def __init__(self, whole: Results, place: int) -> None:
         super().__init__(whole.cells)
@@ -184,10 +188,11 @@ def run_in_blocks(
     rows: int,
     known: Known | None = None,
 ) -> Iterator[Results]:
-    """Evaluates the plan block by block of the joint axis; what depends on few of its variables is computed once.
+    """Evaluates the plan for one block of the joint axis after another; yields the results of each block.
 
-    The arguments are those of `run`; `rows` is the number of rows of a block. From `known`, values of the run before
-    are taken over.
+    Quantities that depend on few of the joint variables are computed once for all blocks. `plan`, `values`, `joint`,
+    `axes` and `keep` are as for `run`; `rows` is the number of rows of a block; `known` has the values of the latest run,
+    which are reused.
 
     Raises:
         EvaluationError: if a formula fails.
@@ -212,14 +217,17 @@ def run_in_blocks(
 
 
 def _of_leaves(plan: Plan, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> Results:
-    """A run that holds its sources and nothing else yet."""
+    """Results that have the values of the sources, and no computed value yet."""
     results = Results(plan, joint, (joint.size, *map(len, axes.values())))
     results.cells.update({name: _leaf(name, values, joint, axes) for name in plan.leaves})
     return results
 
 
 def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Any, int]], most: int) -> dict[str, Formula]:
-    """The formulas with full joint axis and more than `most` cells, and all formulas that need these."""
+    """The formulas, by name, whose results depend on all joint variables and have more than `most` numbers.
+
+    All formulas that need one of them are included.
+    """
     masks = {name: mask for name, (_, mask) in leaves.items()}
     shapes = {name: () if isinstance(data, tuple) else data.shape[:-1] for name, (data, _) in leaves.items()}
     late: dict[str, Formula] = {}
@@ -234,25 +242,25 @@ def _depending(plan: Plan, joint: JointAxis, leaves: Mapping[str, tuple[Any, int
 
 @lru_cache(maxsize=4096)
 def _joined(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that some shapes have together; a plan has few different ones."""
+    """The shape to which some shapes are broadcast together; cached, as a plan has few different ones."""
     return np.broadcast_shapes(*shapes)
 
 
 def _union(masks: Iterable[int]) -> int:
-    """The mask of all variables that stand in any of the masks."""
+    """The mask of all variables that are in any of the masks."""
     return reduce(or_, masks, 0)
 
 
 def _rows(cell: tuple[Any, int], block: JointBlock) -> tuple[Any, int]:
-    """A cell of the whole axis; if it has a value for each row, it is cut to the rows of a block."""
+    """A cell of the whole axis, cut to the rows of a block if it has a value for each row."""
     data, mask = cell
     return (_each(data, block.whole.size, lambda v: v[..., block.rows]), mask) if mask == block.full else cell
 
 
 def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
-    """A quantity's array, or each array of its records, changed.
+    """The array of a quantity, or its records, with `change` applied to each array whose last axis has `rows` values.
 
-    An array without that many rows does not depend on them.
+    Other arrays do not depend on the rows, and stay unchanged.
     """
     if isinstance(data, np.ndarray):
         return change(data) if data.shape[-1:] == (rows,) else data
@@ -271,7 +279,14 @@ def _each(data: Any, rows: int, change: Callable[[Any], Any]) -> Any:
 def _take(
     formulas: Iterable[Formula], results: Results, last_uses: Iterable[Collection[str]], known: Known | None = None
 ) -> None:
-    """Evaluates formulas in their order, or takes over what is known, and drops names after their last use."""
+    """Adds the results of formulas, in their order, to the cells of `results`.
+
+    Args:
+        formulas: the formulas.
+        results: the results, with all sources.
+        last_uses: for each formula, the names to drop after it.
+        known: values of an earlier run, which are reused.
+    """
     cells, joint, dimensions = results.cells, results.joint, len(results.shape)
     with np.errstate(all="ignore"):
         for formula, unneeded in zip(formulas, last_uses, strict=True):
@@ -289,7 +304,7 @@ def _take(
 
 
 def check_finite(results: Results) -> None:
-    """Refuses a scalar run that has a result which is not a finite number.
+    """Raises an error if a result of a scalar run is not a finite number.
 
     Raises:
         EvaluationError: with the first formula at fault and the values that it was given.
@@ -303,7 +318,7 @@ def check_finite(results: Results) -> None:
 
 
 def _numbers(name: str, data: Any) -> Iterator[tuple[str, Array]]:
-    """The numbers that a formula gave, or the time of each of its records."""
+    """The array of a quantity, or the time of each of its durations, each with a text that names it."""
     if isinstance(data, np.ndarray):
         yield f"'{name}'", data
     elif data and isinstance(data[0], Duration):
@@ -311,6 +326,7 @@ def _numbers(name: str, data: Any) -> Iterator[tuple[str, Array]]:
 
 
 def _leaf(name: str, values: Mapping[str, Any], joint: JointAxis, axes: Columns) -> tuple[Any, int]:
+    """The cell of a source: its value in the form that formulas take, and its mask."""
     extent = [1] * (1 + len(axes))
     if isinstance(layout := values.get(name), Layout):
         return tuple(_share(f"stage {n}", chunks, extent) for n, chunks in enumerate(layout.counts)), 0
@@ -337,7 +353,7 @@ def _share(name: str, chunks: Sequence[Sequence[float]], extent: list[int]) -> S
 
 
 def _evaluated(formula: Formula, mask: int, cells: dict[str, Any], joint: Joint, dimensions: int) -> tuple[Any, int]:
-    """The result of a formula on the rows of a mask, and its own mask."""
+    """The result of a formula on the rows of a mask, and the mask of the result (0 if all rows are equal)."""
     arguments = [cells[name] for name in formula.arguments]
     values = [gathered(joint, data, held, mask) if held else data for data, held in arguments]
     if mask and isinstance(joint, JointBlock):  # every later formula needs all rows
@@ -365,7 +381,7 @@ def _array(result: Any, mask: int, joint: Joint, dimensions: int) -> tuple[Array
 
 
 def gathered(joint: Joint, data: Any, held: int, mask: int) -> Any:
-    """A quantity's array, or each array of its records, with mask `held`, over the rows of another mask, which contains it.
+    """The array of a quantity, or its records, with mask `held`, repeated for the rows of `mask`, which contains `held`.
 
     All rows exist, so that mode "clip" clips nothing; it is twice as fast as the mode that checks.
     """
@@ -385,7 +401,7 @@ def _last_uses(formulas: Sequence[Formula], keep: Collection[str]) -> list[set[s
 
 
 def _arguments(formula: Formula, cells: Mapping[str, Any]) -> str:
-    """`name = value` for each argument, for a message."""
+    """The text `name = value` for each argument of a formula, for a message."""
     shown = []
     for name in formula.arguments:
         data = cells[name][0]

@@ -25,7 +25,7 @@ Numbered = tuple[int, Any, bool]
 
 
 class Known:
-    """The joint axis and the values of the latest run, each value by what it was computed from."""
+    """The joint axis and the values of the latest run, each value by its formula and the numbers of its arguments."""
 
     def __init__(self) -> None:
         self._numbers, self._dimensions = count(), 0
@@ -34,23 +34,28 @@ class Known:
         self._axes: dict[Hashable, JointAxis] = {}
 
     def begin(self, dimensions: int) -> None:
-        """A run with arrays of so many dimensions begins: what the run before did not use is forgotten.
+        """Begins a run whose arrays have `dimensions` dimensions.
 
-        Arrays of another number of dimensions are forgotten, too.
+        Values that the run before did not use are forgotten; all are, if its arrays had another number of dimensions.
         """
         self._before, self._latest = self._latest if dimensions == self._dimensions else {}, {}
         self._dimensions = dimensions
 
     def number(self, key: Hashable) -> int:
-        """The number of a source, which `key` tells apart from others."""
+        """The number of the source with this key; a new one if the key is new."""
         return (self._found(key) or self._kept(key, None, False))[0]
 
     def value(
         self, formula: Formula, mask: int, full: int, numbers: dict[str, int], compute: Callable[[], tuple[Any, int]]
     ) -> tuple[Any, int]:
-        """What a formula gives on the rows of a mask, with its own mask; `compute` is called if it is not known.
+        """The result of a formula on the rows of a mask, and the mask of the result.
 
-        `numbers` are those of the arguments; that of the value is added. `full` is the mask of all variables.
+        Args:
+            formula: the formula.
+            mask: the mask of the rows.
+            full: the mask of all variables.
+            numbers: the number of each argument, by name; the number of the result is added.
+            compute: computes the result and its mask; called only if they are not known.
         """
         key = formula.function, EVERY_ROW if mask == full else mask, *[numbers[name] for name in formula.arguments]
         entry = self._found(key)
@@ -61,19 +66,24 @@ class Known:
         return data, mask if has_rows else 0
 
     def axis(self, columns: Mapping[str, NDArray[np.float64]], worthwhile: float, tied: Tied) -> JointAxis:
-        """The joint axis of these columns; that of the latest run, if its columns are the same."""
+        """The joint axis of these columns; the one of the latest run is reused if its columns are the same.
+
+        The arguments are those of `JointAxis`.
+        """
         followers = {f"{leader} of {name}": values for name, (leader, values) in tied.items()}
         key = (worthwhile, *((name, digest(column)) for name, column in {**columns, **followers}.items()))
         self._axes = {key: self._axes.get(key) or JointAxis(columns, worthwhile, tied)}
         return self._axes[key]
 
     def _found(self, key: Hashable) -> Numbered | None:
+        """The entry of this run or the run before; one of the run before becomes an entry of this run; None if unknown."""
         entry = self._latest.get(key)
         if entry is None and (entry := self._before.get(key)) is not None:
             self._latest[key] = entry
         return entry
 
     def _kept(self, key: Hashable, data: Any, has_rows: bool) -> Numbered:
+        """A new entry with a new number, added under its key."""
         entry = self._latest[key] = next(self._numbers), data, has_rows
         return entry
 
@@ -81,7 +91,7 @@ class Known:
 def source_of(
     name: str, values: Mapping[str, Any], joint: JointAxis, axes: Mapping[str, NDArray[np.float64]]
 ) -> Hashable:
-    """What tells a source apart from others: its values, and the axis on which they lie."""
+    """A key for a source, equal only if its values and the axis of the values are equal."""
     if name in joint.columns or name in joint.tied:
         leader, levels = joint.tied.get(name, (name, np.empty(0)))
         return "joint", joint.masks[leader], digest(joint.columns[leader]), digest(levels)
@@ -91,7 +101,7 @@ def source_of(
 
 
 def digest(values: NDArray[np.float64]) -> bytes:
-    """A short text that two arrays share only if their bytes are equal."""
+    """A hash of the bytes of an array; arrays with different bytes have different ones."""
     from hashlib import blake2b  # takes long to load, and not every run has equal rows to look for
 
     return blake2b(np.ascontiguousarray(values).tobytes(), digest_size=DIGEST_BYTES).digest()

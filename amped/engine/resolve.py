@@ -46,7 +46,7 @@ class Plan:
 
     @cached_property
     def defaults(self) -> dict[str, float]:
-        """The parameters that nobody gave, with their defaults."""
+        """The default values, by name, of the parameters that are not given."""
         alone = {name: f for name, f in self.by_name.items() if f.mark.kind == "parameter" and not f.arguments}
         return {name: float(formula.function()) for name, formula in alone.items()}
 
@@ -156,7 +156,10 @@ class _Walk:
         return ResolveError(f"these need each other: {names}", advice="give the value of one of them")
 
     def chain(self, name: str) -> str:
-        """In words: which name needed this one, which needed that one, and so on; of many, the first ones and the last."""
+        """The text ", needed by a ← b ← c": the names that needed this one, one after another; empty if the user asked for it.
+
+        Of a long chain, only the first `NEEDERS` names and the last one are listed.
+        """
         needers = []
         while name := self.needed_by[name]:
             needers.append(name)
@@ -226,7 +229,14 @@ def chosen_values(catalogue: Catalogue, sources: Sources) -> dict[str, str]:
 
 
 def _missing(quantity: Quantity, needed: str, formula: Formula | None, choices: Mapping[str, str]) -> Problem:
-    """The problem of an input that nobody gives: which name needs it, and where to give it."""
+    """The problem of an input that is not given.
+
+    Args:
+        quantity: the input.
+        needed: the chain of names that need it, as text (`_Walk.chain`).
+        formula: its formula for the choices; None if it has none.
+        choices: the value of each selector.
+    """
     name = quantity.name
     if formula is None and quantity.formulas and all(f.mark.choice for f in quantity.formulas):
         selector = quantity.formulas[0].mark.choice or ""
@@ -241,7 +251,7 @@ def _missing(quantity: Quantity, needed: str, formula: Formula | None, choices: 
 
 
 def _who_has(quantity: Quantity, choices: Mapping[str, str]) -> str:
-    """Where to take the value of a missing input from, other than to write it."""
+    """Advice on where to take the value of a missing input from: a table row, a machine, or another precision."""
     if quantity.category not in OF_MACHINES:
         return "choose a table row that has it"
     is_peak = quantity.name == f"{choices.get(PRECISION)}_peak_flop_rate"

@@ -101,7 +101,7 @@ def step_lines(estimation: Estimation) -> list[OperatorLine]:
 
 
 def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
-    """For each operator and collective of the forward pass, what it waits for; in an order in which they can run.
+    """For each operator and collective of the forward pass, the names of those it waits for; in an order in which they can run.
 
     Operators that the network does not have, or has only in the backward pass, are listed too: what comes after one of
     them waits for what comes before it.
@@ -123,7 +123,7 @@ def forward_pass(e: Estimation) -> dict[str, tuple[str, ...]]:
 
 
 def present_before(name: str, waits: Mapping[str, tuple[str, ...]], present: Collection[str]) -> Iterator[str]:
-    """What a node waits for; if the network does not have this, what that would wait for."""
+    """The names of the present nodes that a node waits for; a node that is absent is replaced by those that it waits for."""
     for before in waits[name]:
         yield from (before,) if before in present else present_before(before, waits, present)
 
@@ -138,7 +138,7 @@ def collectives(e: Estimation) -> Iterator[tuple[Collective, float]]:
 
 
 def _with_messages(e: Estimation, lines: list[OperatorLine]) -> Iterator[OperatorLine]:
-    """The lines, where an operator of the forward pass has the messages that wait for it."""
+    """The lines, each operator of the forward pass with the messages that wait for it."""
     waits, present = forward_pass(e), {line.name for line in lines}
     sent: dict[str, list[Message]] = {}
     for c, time in collectives(e):
@@ -150,12 +150,12 @@ def _with_messages(e: Estimation, lines: list[OperatorLine]) -> Iterator[Operato
 
 
 def node_of(collective: Collective) -> str:
-    """The name of a collective as a node of the graph."""
+    """The name of a collective as a node of the compute graph."""
     return f"{collective.name} {collective.kind}"
 
 
 def _calls(e: Estimation, part: str) -> float:
-    """How often in a step an accelerator runs a layer forward or, on an end stage, the embedding or the output head."""
+    """The number of forward passes of a part in a step on one accelerator: of layers, or of an end of the network."""
     if part == "layer":
         return e["layer_passes" if _is_closed(e) else "bottleneck_stage_layer_passes"]
     return e["number_of_microbatches_per_minibatch"] / (e["pipeline_parallel_degree"] if _is_closed(e) else 1.0)
@@ -167,6 +167,7 @@ def _is_closed(e: Estimation) -> bool:
 
 
 def _lines(e: Estimation, part: str, calls: float) -> Iterator[OperatorLine]:
+    """The operators of a part of the step, with sums over `calls` runs; shares are of the step, or of one run if `calls` is 1."""
     operators = e.results.records("layer_products" if _is_closed(e) and part == "layer" else f"{part}_operators")
     times = e.results.records(f"{part}_durations")
     whole = e["step_time"] if calls != 1.0 else sum(d.time * d.count for d in times) or 1.0
@@ -180,6 +181,7 @@ def _lines(e: Estimation, part: str, calls: float) -> Iterator[OperatorLine]:
 
 
 def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, bound: str) -> OperatorLine:
+    """The line of an operator with its duration; sums are over `calls` calls, and its share is of `whole` seconds."""
     time: float = d.time
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return OperatorLine(
@@ -204,7 +206,7 @@ def _time_by(distance: float) -> str:
 
 
 def _bound(o: Operator, rates: Kernels) -> str:
-    """What limits a call of an operator most: its launch, its traffic or its work."""
+    """The longest part of a call of an operator: "launch", "memory" (its traffic) or "compute" (its work)."""
     work, traffic = WORK_TIME(o, rates), TRAFFIC_TIME(o, rates)
     if rates.overhead > max(work, traffic):
         return "launch"

@@ -63,7 +63,7 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
 
 
 def as_json(one: Estimation, other: Estimation) -> dict[str, list[dict[str, Any]]]:
-    """What differs in the inputs, and all results, as plain data for JSON."""
+    """The inputs that differ, and all results, as plain data for JSON."""
     tables = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
     return {name: [asdict(difference) for difference in differences] for name, differences in tables.items()}
 
@@ -75,6 +75,7 @@ def step_parts(one: Estimation, other: Estimation) -> list[Difference]:
 
 
 def _inputs(one: Estimation, other: Estimation) -> Iterator[Difference]:
+    """The rows and the inputs of two estimates, equal or not; inputs that neither has are left out."""
     for category, kind in KINDS.items():
         rows = (e.scenario.sources.rows.get(category) for e in (one, other))
         whose = "software" if category == MAPPING else kind
@@ -95,6 +96,7 @@ def kind_of_input(name: str, category: str | None) -> str:
 
 
 def _value(e: Estimation, name: str) -> float | str | None:
+    """The choice, the result or the given value of a name; None if the estimate has none."""
     if name in e.choices:
         return e.choices[name]
     if name in e and e.scenario.catalogue[name].mark.kind != "records":

@@ -102,7 +102,7 @@ class Estimation:
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The selectors and their values."""
+        """The value of each selector, and each other text that is given, such as a layout; by name."""
         texts = {name: text for name, text in self.scenario.sources.choices.items() if name not in self.plan.choices}
         return {**texts, **self.plan.choices}
 
@@ -132,7 +132,7 @@ class Estimation:
 
     @property
     def notices(self) -> list[str]:
-        """What the user should be told about the config."""
+        """Sentences for the user about the config and its results, each once."""
         sources, given = self.scenario.sources, given_from_inside(self.scenario, self.results)
         notices = [f"warning: not modeled: {bound}" for bound in self.not_modeled] + sources.notices
         notices += sources.doubts.values() if self.uses_kernels else ()
@@ -143,7 +143,7 @@ class Estimation:
 
     @property
     def unread(self) -> Iterator[str]:
-        """By name, the values that the user set and that no formula of this plan reads."""
+        """The names of the values that the user gave with --set and that no formula of this plan reads."""
         origins, cells = self.scenario.sources.origins, self.results.cells
         others = {name: o for name, o in origins.items() if name not in cells and name not in self.choices}
         given_now = [name for name, o in others.items() if isinstance(o, Given) and o.where.startswith("--set")]
@@ -158,7 +158,7 @@ class Estimation:
 
     @cached_property
     def defaults(self) -> dict[str, Formula]:
-        """The coefficients that nobody gave: they have a default, and their source is not only a definition."""
+        """The formulas of the coefficients that have their default values, without those that are defaults by definition."""
         return {
             name: formula
             for name, formula in self.plan.by_name.items()
@@ -170,7 +170,7 @@ class Estimation:
 
     @property
     def given_results(self) -> tuple[str, ...]:
-        """The results that the user gave, so that nothing is predicted of them."""
+        """The names of the results that the user gave, so that they are not predicted."""
         origins = self.scenario.sources.origins
         given = (name for name in (*RESULTS, *OPTIONAL_RESULTS) if isinstance(origins.get(name), Given))
         return tuple(name for name in given if self.scenario.catalogue[name].mark.kind != "parameter")
@@ -183,35 +183,39 @@ class Estimation:
 
     @cached_property
     def error_band(self) -> ErrorBand | None:
-        """How far the step's time may be off, with what is not modeled; None for the closed form, which is not validated."""
+        """The error band of the step's time, widened by parts that are not modeled; None for the closed form (not validated)."""
         return with_bound(self._band(TIME_LAW), self.unmodeled.on_time if self.unmodeled else None)
 
     @cached_property
     def memory_band(self) -> ErrorBand | None:
-        """How far the memory of an accelerator may be off, with what is not modeled; None for the closed form."""
+        """The error band of an accelerator's memory, widened by parts that are not modeled; None for the closed form."""
         return with_bound(self._band(MEMORY_LAW), self.unmodeled.on_memory if self.unmodeled else None)
 
     @cached_property
     def not_modeled(self) -> list[Bound]:
-        """Each thing that is not modeled, with its bounds on time and memory."""
+        """The bounds on time and memory of each part that is not modeled."""
         return bounds_of(self.results, self.scenario.sources.not_modeled)
 
     @cached_property
     def unmodeled(self) -> Bound | None:
-        """All that is not modeled as one; None if everything is."""
+        """One bound for all parts that are not modeled together; None if everything is modeled."""
         return together(self.not_modeled)
 
     @property
     def lacks_much(self) -> bool:
-        """Whether what is not modeled may move time or memory by more than a quarter."""
+        """Whether parts that are not modeled may move time or memory by more than a quarter."""
         return self.unmodeled is not None and max(self.unmodeled.on_time, self.unmodeled.on_memory) > TOLD_FIRST
 
     @cached_property
     def grade(self) -> str:
-        """How near the validated runs are: one of `GRADES` of `estimation/grade.py`."""
+        """The grade of the estimate, one of `GRADES` of `estimation/grade.py`: how near the validated runs are."""
         return MISSING if self.lacks_much else grade(self.ground) if self.uses_kernels else LAW
 
     def _band(self, law: ErrorLaw) -> ErrorBand | None:
+        """The error band by a law, without the bounds of parts that are not modeled; None for the closed form.
+
+        For the step's time, the user's own runs are taken if the row of kernel efficiencies was calibrated to them.
+        """
         if not self.uses_kernels:
             return None
         band, kernels = error_band(self.ground, law=law), self.scenario.sources.rows[KERNELS]
@@ -223,7 +227,7 @@ class Estimation:
         return replace(band, beyond=(*band.beyond, *of_user, *self._beyond_the_best()))
 
     def _beyond_the_best(self) -> Iterator[str]:
-        """That the utilization is higher than each that was measured on this accelerator."""
+        """A sentence if the utilization is higher than all that were measured on this accelerator."""
         (best, where), utilization = best_utilization(self.ground), self[CAUSAL_UTILIZATION]
         if utilization > best:
             mfu = f"MFU {100 * utilization:.1f} % (causal scores counted)"
@@ -243,9 +247,9 @@ class Estimation:
         }  # fmt: skip
 
     def _uncertainty(self) -> dict[str, float | bool | str]:
-        """The error bands of the step's time and of memory, their runs, and where the configuration is outside of them.
+        """The error bands of the step's time and of memory by name, their runs, and the properties that no run has.
 
-        The training's time and its cost are multiples of the step's time, so that its error is theirs.
+        Training time and cost are multiples of the step's time, and have the same relative error.
         """
         band, memory = self.error_band, self.memory_band
         multiples = ("training_time", *(() if self.plan.lacking.get("cost") else ("cost",)))
@@ -263,7 +267,7 @@ class Estimation:
         }  # fmt: skip
 
     def _in_words(self) -> dict[str, float | bool | str]:
-        """In words: the row of kernel efficiencies, the defaults in use, and the stage whose memory is reported."""
+        """Results that are texts, by name: the row of kernel efficiencies, the defaults in use, the fullest stage and so on."""
         words = {KERNELS: self.scenario.sources.rows[KERNELS].name} if self.uses_kernels else {}
         if self.anchored_on:
             words["anchored_on"] = self.anchored_on
@@ -285,12 +289,13 @@ class Estimation:
         return "last" if place == stages - 1 else "middle" if place else "first"
 
     def _plain(self, name: str) -> float | bool:
+        """A result as plain data: a boolean if that is its unit, else a number."""
         value = self[name]
         return bool(value) if self.scenario.catalogue[name].mark.unit == "boolean" else value
 
 
 def _if_known(error: float) -> float | str:
-    """An error, or in words that it has no bound."""
+    """A relative error; a text if it is infinite."""
     return "unknown: something is not modeled, and has no bound" if error == math.inf else error
 
 
@@ -309,25 +314,25 @@ def estimated(scenario: Scenario) -> Estimation:
 
 
 def _placed(scenario: Scenario, results: Results) -> Estimation:
-    """The estimate with the number of filled places in the fast domain that is fastest."""
+    """The estimate with the number of filled places in the fast domain that makes a step fastest."""
     fewer = refilled(scenario, results)
     return Estimation(scenario, results) if fewer is None else Estimation(fewer, _checked(fewer, _planned(fewer)))
 
 
 def estimated_each(scenarios: Sequence[Scenario]) -> list[Estimation | AmpedError]:
-    """Estimates several configurations, those of one structure together; a refused one has its error in its place."""
+    """The estimate of each scenario, in order, or its error if it is refused; those with one structure are computed together."""
     answers: dict[int, Estimation | AmpedError] = {}
     planned: dict[int, tuple[Scenario, Plan]] = {}
-    alike: dict[Hashable, list[int]] = {}
+    by_structure: dict[Hashable, list[int]] = {}
     for place, scenario in enumerate(scenarios):
         try:
             with _config_named(scenario):
                 laid = with_layout(scenario)
                 planned[place] = laid, _planned(laid)
-                alike.setdefault(planned[place][1].structure_for(laid.sources.given), []).append(place)
+                by_structure.setdefault(planned[place][1].structure_for(laid.sources.given), []).append(place)
         except AmpedError as error:
             answers[place] = error
-    for places in alike.values():
+    for places in by_structure.values():
         for place, results in zip(places, _together([planned[place] for place in places]), strict=True):
             scenario, chosen = planned[place]
             try:
@@ -338,9 +343,9 @@ def estimated_each(scenarios: Sequence[Scenario]) -> list[Estimation | AmpedErro
 
 
 def _together(planned: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | None]:
-    """The results of configurations of one structure.
+    """The results of configurations of one structure; all None if a formula fails for one of them.
 
-    If a formula fails for one, all are None and are run one by one.
+    The caller then runs them one by one.
     """
     try:
         return run_each([chosen for _, chosen in planned], [scenario.sources.given for scenario, _ in planned])
@@ -350,7 +355,7 @@ def _together(planned: Sequence[tuple[Scenario, Plan]]) -> Sequence[Results | No
 
 @contextmanager
 def _config_named(scenario: Scenario) -> Iterator[None]:
-    """Adds the name of the config to an error."""
+    """Adds the name of the config to an error that is raised inside."""
     try:
         yield
     except AmpedError as error:
@@ -358,7 +363,7 @@ def _config_named(scenario: Scenario) -> Iterator[None]:
 
 
 def with_layout(scenario: Scenario, verb: str = "an estimate") -> Scenario:
-    """The scenario with the layout of its pipeline, for a verb that takes one value of each name.
+    """The scenario with the layout of its pipeline; `verb` is named if the scenario has a list of values.
 
     Raises:
         ConfigError: for a list where one value is needed; MappingError for a layout that does not add up.
@@ -368,9 +373,9 @@ def with_layout(scenario: Scenario, verb: str = "an estimate") -> Scenario:
 
 
 def memory_on_top(scenario: Scenario) -> float:
-    """The share of memory that what is not modeled may need beside all that is counted, whatever the rules say; none if all is modeled.
+    """The largest share of memory that parts not modeled may need in addition to all that is counted; 0.0 if there are none.
 
-    The share hardly depends on the mapping.
+    The share hardly depends on the mapping, so that the mapping need not keep the rules.
     """
     if not scenario.sources.not_modeled:
         return 0.0
@@ -380,7 +385,7 @@ def memory_on_top(scenario: Scenario) -> float:
 
 
 def _planned(scenario: Scenario) -> Plan:
-    """The plan of an estimate."""
+    """The plan for all results and details of an estimate."""
     catalogue = scenario.catalogue
     model = chosen_values(catalogue, scenario.sources)["performance_model"]
     names = (*RESULTS, *MAPPING_ECHO, *catalogue.constraints, *DETAILS, *MODEL_DETAILS[model])
@@ -388,7 +393,12 @@ def _planned(scenario: Scenario) -> Plan:
 
 
 def _checked(scenario: Scenario, chosen: Plan, results: Results | None = None) -> Results:
-    """The results of a plan, run here unless they are known; refuses broken rules and results that are not finite."""
+    """The results of a plan after all checks; they are computed if `results` is None.
+
+    Raises:
+        MappingError: for broken rules.
+        EvaluationError: for a result that is not finite.
+    """
     with _config_named(scenario):
         results = run(chosen, scenario.sources.given) if results is None else results
         problems = [*broken_rules(scenario, results), *_disagreements(scenario, results)]
@@ -400,7 +410,7 @@ def _checked(scenario: Scenario, chosen: Plan, results: Results | None = None) -
 
 
 def _disagreements(scenario: Scenario, results: Results) -> Iterator[Problem]:
-    """Reports AMPeD's names whose value differs from that of the quantity that they name."""
+    """A problem for each of AMPeD's older names whose value differs from that of the quantity that it names."""
     for name, (value, where) in scenario.sources.equals.items():
         if name not in results.cells:
             raise ConfigError(f"'{name}' is not computed here", file=scenario.label)

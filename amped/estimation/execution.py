@@ -48,7 +48,7 @@ class ExecutedStep:
 
     @property
     def deviation(self) -> float:
-        """How much longer the executed step takes than the estimate says, as a share of the estimate."""
+        """The relative difference of the executed step's time from the estimated one; above 0 if the executed step is longer."""
         return self.step_time / self.estimated_time - 1
 
 
@@ -94,7 +94,7 @@ def _ends(e: Estimation, layers: Layers, chunks: int) -> tuple[tuple[int, int], 
 
 
 def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
-    """The times of the operators of each chunk of each stage."""
+    """The times of the passes of each chunk of each stage."""
     passes, (first, last) = e.results.records("pass_times"), _ends(e, layers, chunks)
 
     def work(place: tuple[int, int], kinds: Sequence[float]) -> Work:
@@ -105,7 +105,7 @@ def _work(e: Estimation, layers: Layers, chunks: int) -> list[list[Work]]:
 
 
 def _even_work(e: Estimation, stages: int, chunks: int) -> list[list[Work]]:
-    """The times of AMPeD's closed form, where all stages are alike."""
+    """The times of the passes of each chunk of each stage by AMPeD's closed form, in which all stages are equal."""
     share = 1 / (e["number_of_microbatches_per_minibatch"] * chunks)
     waited = sum(e[f"exposed_{kind}_communication_time"] for kind in IN_LAYERS)
     forward = e["compute_forward_time"] + waited / e["communication_rounds"]

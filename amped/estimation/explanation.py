@@ -40,7 +40,7 @@ class Explanation:
         rows: for the name that is asked for, its records, each with its fields.
         equation: the lines of the equation in the docstring of the formula, if it has one.
         file: file and line of the formula: `theory/layer/waits.py:44`.
-        inside: for each chapter, how many names that it keeps to itself stand between this quantity and its parts.
+        inside: for each chapter, the number of its internal names between this quantity and its parts.
     """
 
     name: str
@@ -80,9 +80,9 @@ def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanatio
     """Explains the value of one quantity or choice.
 
     Args:
-        scenario: what is asked about.
+        scenario: the scenario that gives the value.
         name: the name of the quantity, or a word for it.
-        inside: whether the tree has the names too that chapters keep to themselves.
+        inside: whether the tree shows internal names of chapters, too.
 
     Raises:
         ResolveError: for an unknown name or missing inputs.
@@ -108,21 +108,21 @@ def explained(scenario: Scenario, name: str, inside: bool = False) -> Explanatio
 
 
 def _meant(name: str, catalogue: Catalogue) -> str:
-    """The quantity that a name or a word stands for, if there is only one."""
+    """The name of the quantity that a name or a word stands for; the name itself if there is none or more than one."""
     name = aliases().asked(name)
     candidates = [] if name in catalogue else _with_words(name, catalogue)
     return candidates[0] if len(candidates) == 1 else name
 
 
 def _with_words(text: str, catalogue: Catalogue) -> list[str]:
-    """The quantities whose names have all these words; those that every estimate gives stand first."""
+    """The names of the quantities whose names have all words of a text; results of every estimate come first."""
     words = set(text.casefold().replace("-", "_").replace(" ", "_").split("_"))
     names = [name for name in catalogue.public if words <= {*name.split("_")}]
     return sorted(names, key=lambda name: (name not in GIVEN_ALWAYS, catalogue[name].mark.kind == "records"))
 
 
 def _candidates(word: str, catalogue: Catalogue) -> str:
-    """What a word may mean, one quantity a line; or the names that look like it."""
+    """A list of the quantities that a word may mean, one per line; if there is none, names that are spelled like it."""
     names = _with_words(word, catalogue)
     if not names:
         return did_you_mean(word, [*catalogue.public, *aliases().results]) or "`amped list parameters` shows them"
@@ -136,12 +136,12 @@ def _candidates(word: str, catalogue: Catalogue) -> str:
 
 
 def _rows(results: Results, name: str) -> tuple[dict[str, float | str], ...]:
-    """Records as dictionaries of their fields; a field of a record inside another has the names of both."""
+    """The records of a quantity as dictionaries of their fields; a field of a nested record has the names of both."""
     return tuple({"name": record.name, **dict(_values(record, ()))} for record in results.records(name))
 
 
 def _values(record: Record, before: tuple[str, ...]) -> Iterator[tuple[str, float | str]]:
-    """The fields of a record, and those of the records in its fields, after the names `before`."""
+    """The names and values of the fields of a record and of its nested records; `before` are the names of the outer fields."""
     for name in (f.name for f in fields(record) if f.name != "name"):
         value = getattr(record, name)
         if isinstance(value, Record):
@@ -154,6 +154,7 @@ def _values(record: Record, before: tuple[str, ...]) -> Iterator[tuple[str, floa
 
 
 def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
+    """The explanation of the value of a selector."""
     origin, quantity = scenario.sources.origins.get(name), scenario.catalogue[name]
     choice = partial(Explanation, name=name, value=value, unit="choice")
     if origin is not None:
@@ -170,31 +171,32 @@ def _choice(scenario: Scenario, name: str, value: str) -> Explanation:
 
 @dataclass(frozen=True)
 class Explained:
-    """What is explained: the results of a scenario, with or without what chapters keep to themselves."""
+    """The results of a scenario to explain; `inside` tells whether internal names of chapters are shown."""
 
     scenario: Scenario
     results: Results
     inside: bool
 
-    def keeps(self, name: str) -> bool:
-        """Whether a name is kept inside its chapter, and is not shown."""
+    def hides(self, name: str) -> bool:
+        """Whether a name is internal to its chapter and not shown."""
         return not self.inside and name in self.results.plan.by_name and not self.scenario.catalogue[name].is_public
 
     def inputs(self, formula: Formula) -> tuple[list[str], dict[str, int]]:
-        """What a formula is computed from, over all names that are not shown; and how many of each chapter these are."""
-        shown, kept = dict[str, None](), dict[str, str]()
+        """The shown names that a formula depends on, directly or through hidden ones; and the number of hidden names by chapter."""
+        shown, chapters_of_hidden = dict[str, None](), dict[str, str]()
         waiting = [*reversed(formula.arguments)]
         while waiting:
             name = waiting.pop()
-            if not self.keeps(name):
+            if not self.hides(name):
                 shown[name] = None
-            elif name not in kept:
-                kept[name] = self.scenario.catalogue[name].chapter
+            elif name not in chapters_of_hidden:
+                chapters_of_hidden[name] = self.scenario.catalogue[name].chapter
                 waiting += reversed(self.results.plan.by_name[name].arguments)
-        return [*shown], dict(Counter(kept.values()))
+        return [*shown], dict(Counter(chapters_of_hidden.values()))
 
 
 def _quantity(explained: Explained, name: str, above: set[str]) -> Explanation:
+    """The explanation of a quantity with those of its parts; names in `above`, which grows, are not explained again."""
     scenario, results = explained.scenario, explained.results
     quantity, data = scenario.catalogue[name], results.cells[name][0]
     value = data.item() if isinstance(data, np.ndarray) else "1 record" if len(data) == 1 else f"{len(data)} records"

@@ -25,7 +25,7 @@ MFU, HFU = (f"{kind}_flops_utilization_counting_causal_scores" for kind in ("mod
 
 @dataclass(frozen=True)
 class Law:
-    """Something that is true of every training run.
+    """A statement that is true of every training run.
 
     Attributes:
         says: the law in words.
@@ -39,10 +39,12 @@ class Law:
 
 
 def _none_negative(*values: float) -> bool:
+    """Whether no value is below 0, apart from rounding."""
     return min(values) >= -ROUNDING * max(map(abs, values))
 
 
 def _sums_up(whole: float, *parts: float) -> bool:
+    """Whether the parts add up to the whole, apart from rounding."""
     return abs(sum(parts) - whole) <= ROUNDING * abs(whole)
 
 
@@ -67,14 +69,14 @@ LAWS = (
 
 
 def given_from_inside(scenario: Scenario, results: Results) -> list[str]:
-    """The quantities that the user gave, or a row of the user's, and that are otherwise calculated; no shipped row has one."""
+    """The names of quantities that amped calculates unless they are given, and that the user or a row of the user gave."""
     marks = {name: scenario.catalogue[name].mark for name in results.plan.leaves if name in scenario.catalogue}
     given = {name for name, origin in scenario.sources.origins.items() if isinstance(origin, Given | LookedUp)}
     return [n for n, mark in marks.items() if n in given and mark.kind == "quantity" and mark.category is None]
 
 
 def formulas_of_the_user(scenario: Scenario, results: Results) -> list[str]:
-    """The quantities of amped's that a formula of the user computes."""
+    """The names of amped's quantities that a formula of the user computes."""
     shipped = catalogue()
     if scenario.catalogue is shipped:
         return []
@@ -83,7 +85,7 @@ def formulas_of_the_user(scenario: Scenario, results: Results) -> list[str]:
 
 
 def broken_laws(results: Results) -> Iterator[str]:
-    """The laws that the results break, in words, with the numbers."""
+    """For each law that the results break, a text of the law and its numbers."""
     for law in LAWS:
         values = [results.number(name) for name in law.reads]
         if not law.holds(*values):
@@ -92,7 +94,7 @@ def broken_laws(results: Results) -> Iterator[str]:
 
 
 def _faster_than_its_peak(given: list[str], utilization: float) -> ConfigError:
-    """The error for values that no accelerator can reach."""
+    """The error for given values with which the accelerators would be faster than their peak."""
     what = f"with what is given ({', '.join(given)}) the model FLOPs are {utilization:.4g} times the peak of the accelerators"
     return ConfigError(
         what, f"no run is faster than 1: leave {given[0]} out, so that it is predicted, or check its unit"
@@ -100,7 +102,9 @@ def _faster_than_its_peak(given: list[str], utilization: float) -> ConfigError:
 
 
 def pass_gate(scenario: Scenario, results: Results) -> None:
-    """Lets results pass that keep every law, and those of a user who gave a quantity from inside, or its formula.
+    """Raises an error if the results break a law.
+
+    Broken laws are accepted if the user gave the value or the formula of a quantity that amped calculates.
 
     Raises:
         ConfigError: for given values with which an accelerator is faster than its peak.

@@ -35,7 +35,7 @@ def grade(ground: Ground, runs: Sequence[Validated] | None = None) -> str:
 
 
 def _shown(ground: Ground, name: str, near: Sequence[Ground], grounds: Sequence[Ground]) -> str:
-    """The evidence for one property; a configuration without a name for it has that of any."""
+    """The grade of the evidence for one property: NEAR, FAR or LAW; NEAR if the configuration has no value of it."""
     value = getattr(ground, name)
     if not value or any(getattr(other, name) == value for other in near):
         return NEAR

@@ -45,19 +45,24 @@ def as_json(nodes: list[Node]) -> dict[str, Any]:
 
 
 def _operators(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
+    """The name of each operator of the forward pass, with its kind, shape, number of calls and seconds of a call."""
     for line in step_lines(estimation):
         if line.phase == "forward":
             yield line.name, (line.kind, _shape(line), line.count, line.time / line.count)
 
 
 def _shape(line: OperatorLine) -> str:
+    """The shape of an operator as text; k only for matrix products."""
     batch = f"{line.batch:.0f} x " if line.batch != 1 else ""
     depth = f" k {line.k:.0f}" if line.kind in CONTRACTIONS else ""
     return f"{batch}m {line.m:.0f} n {line.n:.0f}{depth}"
 
 
 def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, float, float]]]:
-    """The collectives of the forward pass; some records count the calls of all passes."""
+    """The name of each collective of the forward pass, with its kind, size, number of calls and seconds of a call.
+
+    The number of calls is that of layer passes, because some records count the calls of all passes.
+    """
     for c, time in collectives(estimation):
         if c.group.degree > 1 and c.count > 0:
             detail = f"{digits(c.volume / 1e6)} MB among {c.intra:g} x {c.inter:g}"
@@ -65,7 +70,10 @@ def _collectives(estimation: Estimation) -> Iterator[tuple[str, tuple[str, str, 
 
 
 def _nearest(waits: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Of the nodes that are waited for, those that no other one waits for; nodes are in a possible order."""
+    """For each node, the nodes that it waits for, without those that another of them waits for already.
+
+    The nodes of `waits` are in an order in which they can run.
+    """
     behind: dict[str, set[str]] = {}
     for name, direct in waits.items():
         behind[name] = set().union(direct, *(behind[before] for before in direct))
@@ -74,7 +82,7 @@ def _nearest(waits: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def _longest(waits: Mapping[str, tuple[str, ...]], times: Mapping[str, float]) -> set[str]:
-    """The nodes of the path that takes longest; nodes are in an order in which they can run."""
+    """The nodes of the path that takes longest; the nodes of `waits` are in an order in which they can run."""
     ends: dict[str, float] = {}
     for name, direct in waits.items():
         ends[name] = times[name] + max((ends[before] for before in direct), default=0.0)

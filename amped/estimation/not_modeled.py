@@ -60,7 +60,7 @@ PARTS = (*STEP_PARTS, *HIDDEN_PARTS, *MEMORY_PARTS)
 
 
 class Share(NamedTuple):
-    """A share of what is counted: of what stands in the place of a thing, and of the thing itself."""
+    """Two sizes as shares of what is counted: what is counted in place of a thing (a), and the thing itself (b)."""
 
     counted: float
     own: float
@@ -68,11 +68,11 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Bound:
-    """What is not modeled, and how far it may move an estimate.
+    """A part that is not modeled, and how far it may move an estimate.
 
     Attributes:
-        what: it in words.
-        shares: by products, bytes, parameters and kept bytes; empty where there is no bound.
+        what: the part in words.
+        shares: a share for each kind of the table in the head of the module; empty if there is no bound.
     """
 
     what: str
@@ -80,23 +80,23 @@ class Bound:
 
     @property
     def share(self) -> float:
-        """The largest share of products, bytes, parameters or a step that it touches; infinite without a bound."""
-        return max(max(beside(self.shares, of, TIME)) for of in TIME) if self.shares else math.inf
+        """The largest share of products, bytes, parameters or the step that the part touches; infinite without a bound."""
+        return max(max(_with_share_of_whole(self.shares, kind, TIME)) for kind in TIME) if self.shares else math.inf
 
     @property
     def on_time(self) -> float:
-        """The error that it may cause in the time of a step, as that of an error band; infinite without a bound."""
-        return largest(self.shares, TIME)
+        """The largest relative error of the step's time that the part may cause; infinite without a bound."""
+        return _largest_bound(self.shares, TIME)
 
     @property
     def on_memory(self) -> float:
-        """The same in the memory of an accelerator."""
-        return largest(self.shares, MEMORY)
+        """The largest relative error of the memory of an accelerator that the part may cause; infinite without a bound."""
+        return _largest_bound(self.shares, MEMORY)
 
     @property
     def memory_on_top(self) -> float:
-        """The share of memory that it may need beside all that is counted, at most; infinite without a bound."""
-        return max(beside(self.shares, of, MEMORY).own for of in MEMORY) if self.shares else math.inf
+        """The largest share of memory that the part may need in addition to all that is counted; infinite without a bound."""
+        return max(_with_share_of_whole(self.shares, kind, MEMORY).own for kind in MEMORY) if self.shares else math.inf
 
     def __str__(self) -> str:
         if not self.shares:
@@ -104,37 +104,51 @@ class Bound:
         return f"{self.what} (time {_percent(self.on_time)}, memory {_percent(self.on_memory)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry of `not_modeled`: numbers, or null where there is no bound."""
+        """The bound as plain data; a number is None if there is no bound."""
         numbers = {"share": self.share, "bound_on_time": self.on_time, "bound_on_memory": self.on_memory}
         return {"what": self.what, **{name: value if value < math.inf else None for name, value in numbers.items()}}
 
 
 def _percent(error: float) -> str:
-    """A bound in words; that of a part which is nearly all says little more than that."""
+    """A relative error as text, at least 0.1 %; "any share" if it is infinite."""
     return "any share" if error == math.inf else f"± {max(error * 100, 0.1):.{1 if error < 0.01 else 0}f} %"
 
 
 def bound(share: Share) -> float:
-    """The error that a share of what is counted may cause. Source: the module's head."""
+    """The relative error that a share may cause, max(a / (1 - a), b); infinite if all is counted in its place.
+
+    Source: the head of the module.
+    """
     return max(share.counted / (1 - share.counted), share.own) if share.counted < 1 else math.inf
 
 
-def largest(shares: Mapping[str, Share], of: tuple[str, ...]) -> float:
-    """The largest bound of some shares; infinite where none is known."""
-    return max(bound(beside(shares, name, of)) for name in of) if shares else math.inf
+def _largest_bound(shares: Mapping[str, Share], kinds: tuple[str, ...]) -> float:
+    """The largest error bound that the shares of some kinds give; infinite if `shares` is empty.
+
+    Args:
+        shares: the share for each kind.
+        kinds: `TIME` or `MEMORY`.
+    """
+    return max(bound(_with_share_of_whole(shares, kind, kinds)) for kind in kinds) if shares else math.inf
 
 
-def beside(shares: Mapping[str, Share], name: str, of: tuple[str, ...]) -> Share:
-    """One of the shares of time or of memory, with what is a share of all of it."""
-    return _sum((shares[name], shares[OF_ALL[of]]))
+def _with_share_of_whole(shares: Mapping[str, Share], kind: str, kinds: tuple[str, ...]) -> Share:
+    """The share of one kind, plus the share of the whole time ("step") or of the whole memory ("held").
+
+    Args:
+        shares: the share for each kind.
+        kind: one of `kinds`.
+        kinds: `TIME` or `MEMORY`.
+    """
+    return _sum((shares[kind], shares[OF_ALL[kinds]]))
 
 
 def together(bounds: Sequence[Bound]) -> Bound | None:
-    """All that is not modeled as one; None if everything is."""
+    """One bound for all parts that are not modeled together: their shares are added; None if everything is modeled."""
     shares = [bound.shares for bound in bounds]
-    names = shares[0] if shares and all(shares) else ()
+    kinds = shares[0] if shares and all(shares) else ()
     what = "; ".join(bound.what for bound in sorted(bounds, key=lambda bound: -bound.on_time))
-    return Bound(what, {of: _sum(s[of] for s in shares) for of in names}) if bounds else None
+    return Bound(what, {kind: _sum(s[kind] for s in shares) for kind in kinds}) if bounds else None
 
 
 def _sum(shares: Iterable[Share]) -> Share:
@@ -142,14 +156,14 @@ def _sum(shares: Iterable[Share]) -> Share:
 
 
 def with_bound(band: ErrorBand | None, error: float | None) -> ErrorBand | None:
-    """An error band and the error of a bound beside it, if there is one: never narrower than the band."""
+    """An error band, widened by the relative error of parts that are not modeled; unchanged if either is None."""
     if band is None or error is None:
         return band
     return replace(band, error_fraction=(1 + band.error_fraction) * (1 + error) - 1)
 
 
 def bounds_of(results: Results, entries: Sequence[NotModeled]) -> list[Bound]:
-    """What is not modeled of an estimate, with the shares that it touches there."""
+    """The bounds of the entries that are not modeled, for the results of one estimate."""
     counted = _counted(results) if entries else {}
     return [Bound(entry.what, _shares(results, entry, counted) if entry.is_bounded else {}) for entry in entries]
 
@@ -166,26 +180,30 @@ def core_products(context: float, attention_heads: float, head_dimension: float,
 
 
 def network_products(results: Results) -> float:
-    """The multiply-accumulates of the network for a token in a forward pass.
+    """The multiply-accumulates of the whole network for one token in a forward pass.
 
-    Each active parameter but those of embeddings is one, and scores and weighted values come beside them; in windowed
+    Each active parameter but those of embeddings is one. Those of scores and weighted values are added; in windowed
     layers only those in the window. Source: arXiv 2001.08361, section 2.1.
     """
     number = results.number
     matrices = number("active_parameters") - number("embedding_parameters")
     head = number("tied_embeddings") * number("vocabulary_size") * number("dimensionality")
     window = number("effective_attention_window") / number("context")
-    seen = 1 - number("windowed_layer_fraction") * (1 - window)
-    return matrices + head + number("number_of_attention_layers") * seen * _core(results)
+    share_of_scores = 1 - number("windowed_layer_fraction") * (1 - window)
+    return matrices + head + number("number_of_attention_layers") * share_of_scores * _core(results)
 
 
 def _core(results: Results) -> float:
+    """The multiply-accumulates of scores and weighted values of one layer for a token, from the sizes of the network."""
     sizes = ("context", "attention_heads", "head_dimension", "value_head_dimension")
     return core_products(*map(results.number, sizes))
 
 
 def _part_parameters(results: Results, part: str) -> tuple[float, float]:
-    """The parameters of a part of one layer, and those of them that a token uses."""
+    """The number of parameters of a part of one layer, and how many of them a token uses.
+
+    A whole layer has the larger of the dense MLP and the mixture of experts.
+    """
     shared, expert = results.number("router_and_shared_expert_parameters"), results.number("expert_parameters")
     kinds = {
         **dict.fromkeys(("attention_core", "norms", "quantization"), (0.0, 0.0)),
@@ -204,7 +222,7 @@ def _part_parameters(results: Results, part: str) -> tuple[float, float]:
 
 
 def _counted(results: Results) -> dict[str, float]:
-    """What is counted of the whole network: products of a token, parameters, and bytes of the layers on an accelerator."""
+    """The counted size of the whole network, for each kind of share: the denominators of the shares."""
     moved, kept = _operator_bytes(results, ("layer_operators",))
     number = results.number("layers")
     return {
@@ -214,32 +232,38 @@ def _counted(results: Results) -> dict[str, float]:
 
 
 def _operator_bytes(results: Results, names: Iterable[str]) -> tuple[float, float]:
-    """The bytes that some operators of an average layer move, and those that they keep."""
+    """The bytes that some operators of an average layer read and write, and the bytes that they keep for the backward pass."""
     operators = [o for name in names if name in results.cells for o in results.records(name)]
     return sum((o.read + o.written) * o.count for o in operators), sum(o.stash * o.count for o in operators)
 
 
 def _shares(results: Results, entry: NotModeled, counted: Mapping[str, float]) -> dict[str, Share]:
-    """The shares of an entry, both sides."""
+    """The share of an entry for each kind in `counted`."""
     saved, added = _of_parts(results, entry.saves), _of_parts(results, entry.adds)
     in_place, itself = _of_layers(results, entry.touches, entry.layers) if entry.touches else {}, _own(results, entry)
     return {
-        of: Share((in_place.get(of, 0) + saved[of]) / whole, (itself.get(of, 0) + added[of]) / whole)
-        for of, whole in counted.items()
+        kind: Share((in_place.get(kind, 0) + saved[kind]) / whole, (itself.get(kind, 0) + added[kind]) / whole)
+        for kind, whole in counted.items()
     }
 
 
 def _of_parts(results: Results, shares: Mapping[str, float]) -> dict[str, float]:
-    """The sum of shares of parts: of all layers, of a step's time, or of memory."""
+    """The total size of shares of parts, for each kind of share.
+
+    Args:
+        results: the results of the estimate.
+        shares: for each part (of a layer, of a step's time or of memory), the share of its size that is summed.
+    """
     sizes = [(_part(results, part), share) for part, share in shares.items()]
-    return {of: sum(size.get(of, 0.0) * share for size, share in sizes) for of in (*TIME, *MEMORY, *OF_ALL.values())}
+    kinds = (*TIME, *MEMORY, *OF_ALL.values())
+    return {kind: sum(size.get(kind, 0.0) * share for size, share in sizes) for kind in kinds}
 
 
 def _part(results: Results, part: str) -> dict[str, float]:
-    """The sizes of one part.
+    """The sizes of one part (of all layers, of a step's time or of memory), by the kind of share.
 
     Raises:
-        ConfigError: for a quantity that is not computed.
+        ConfigError: for an unknown part.
     """
     if part in STREAMED:
         return _streamed(results, part)
@@ -256,7 +280,7 @@ def _part(results: Results, part: str) -> dict[str, float]:
 
 
 def _streamed(results: Results, part: str) -> dict[str, float]:
-    """What kernels that pass over memory take of a step, and keep; they have no products."""
+    """The sizes of a part whose kernels pass over memory once: its time in a step, and the bytes that it keeps."""
     names, _ = OPERATORS[part]
     operators = {o.name for name in names for o in results.records(name)}
     durations = results.records("layer_durations")
@@ -266,7 +290,7 @@ def _streamed(results: Results, part: str) -> dict[str, float]:
 
 
 def _of_layers(results: Results, part: str, layers: float) -> dict[str, float]:
-    """What is counted of a part of some layers."""
+    """The counted sizes of a part in `layers` layers, by the kind of share."""
     names, kind = OPERATORS[part]
     parameters, active = _part_parameters(results, part)
     core = _core(results) if part in ("attention_core", "attention", "layer") else 0.0
@@ -279,7 +303,10 @@ def _of_layers(results: Results, part: str, layers: float) -> dict[str, float]:
 
 
 def _own(results: Results, entry: NotModeled) -> dict[str, float]:
-    """What an entry itself has: bytes of a micro-batch on one accelerator, where tensor-parallel ranks share it evenly."""
+    """The sizes of an entry itself, by the kind of share.
+
+    Bytes are those of a micro-batch on one accelerator; tensor-parallel ranks share them evenly.
+    """
     number, ranks = results.number, results.number("tensor_parallel_degree")
     values = entry.values_of_a_token * number("microbatch_size") * number("context") / number("context_parallel_degree")
     of_a_token = entry.products_of_a_token + entry.products_of_a_pair * number("context")

@@ -29,7 +29,7 @@ ALIKE = "your own runs"
 
 
 def own_runs(row: Row) -> tuple[Validated, ...]:
-    """The runs that a row of kernel efficiencies was calibrated to; none if it was not, or is amped's own."""
+    """The user's runs to which a row of kernel efficiencies was calibrated; empty for a row without such runs."""
     return tuple(own_run(run["id"], run["error_fraction"], ground_from(run)) for run in row.columns.get(COLUMN) or ())
 
 
@@ -44,7 +44,7 @@ def as_column(runs: Sequence[Validated]) -> list[dict[str, object]]:
 
 
 def own_size(sizes: Sequence[float]) -> float:
-    """The size that four errors of five stay below, from the sizes of the errors of one's own runs.
+    """The size of error below which four of five future errors stay, from the sizes of the errors of the user's runs.
 
     Few errors are taken as normal around 0. No band is narrower than the scatter of measurements allows.
     Source: Student's t; from nine runs on, split conformal prediction (`uncertainty.py`).
@@ -56,9 +56,10 @@ def own_size(sizes: Sequence[float]) -> float:
 
 
 def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) -> ErrorBand:
-    """The band of a configuration after a calibration to one's own runs.
+    """The error band of a configuration after a calibration to the user's own runs.
 
-    Where it is unlike all of them in some respect, the band is no narrower than that of the validated runs of others.
+    If the configuration has a property that none of them has, the band is at least as wide as `of_others`, the band from
+    the validated runs of others.
     """
     beyond = error_band(ground, runs, OWN_LAW).beyond
     size = own_size([run.size_without_source for run in runs])

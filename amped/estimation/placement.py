@@ -19,12 +19,18 @@ PLACED = tuple(f"intra_node_{kind}_parallel_degree" for kind in PARALLELISMS)
 
 
 def may_leave_places(accelerators: int) -> bool:
-    """Whether fewer places may place degrees with this product better; degrees that are powers of two always nest."""
+    """Whether filling fewer places of the domain may be faster: not if the number of accelerators is a power of two.
+
+    Degrees that are powers of two always fit into each other.
+    """
     return accelerators & (accelerators - 1) > 0
 
 
 def fillings(accelerators: int, usable: float) -> tuple[int, ...]:
-    """The numbers of places that are tried: the divisors of the run's number of accelerators."""
+    """The numbers of places to try: the divisors of the number of accelerators, up to `usable`.
+
+    Only the largest one, if fewer places cannot be faster.
+    """
     places = tuple(d for d in divisors(accelerators) if d <= usable)
     return places if may_leave_places(accelerators) else places[-1:]
 
@@ -49,13 +55,13 @@ def refilled(scenario: Scenario, results: Results) -> Scenario | None:
 
 
 def _filling(scenario: Scenario, places: float) -> Sources:
-    """The sources with this number of filled places."""
+    """The sources of a scenario with `places` as the number of filled places."""
     sources, origin = scenario.sources, Given(places, places, "the fastest way to fill a fast domain")
     return replace(sources, given=sources.given | {FILLED: places}, origins=sources.origins | {FILLED: origin})
 
 
 def _results(scenario: Scenario, names: tuple[str, ...], places: Array) -> Results:
-    """Some quantities for each number of filled places."""
+    """The results `names` for each number of filled places."""
     sources = scenario.sources
     chosen = plan(scenario.catalogue, names, sources)
     return run(chosen, sources.given, JointAxis({FILLED: places}, worthwhile=0.0), keep=frozenset(names))

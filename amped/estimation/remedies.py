@@ -29,7 +29,7 @@ COPY = ("number_of_parameters", "weight_precision", "gradient_precision", "whole
 
 
 def smallest_change(estimation: Estimation) -> str:
-    """In words: the smallest change that makes the configuration fit, or that no change that was tried does.
+    """The smallest change that makes the configuration fit, as text; a sentence of advice if no tried change does.
 
     It tries changes of one parameter, then of two, then larger degrees with all that saves memory; of changes of one
     size it gives the fastest. All else stays, but the data-parallel degree gets smaller if other degrees get larger.
@@ -49,11 +49,11 @@ def smallest_change(estimation: Estimation) -> str:
 
 @dataclass(frozen=True)
 class _Room:
-    """What every mapping needs at least: one copy of all states, spread evenly over all accelerators.
+    """The least memory of every mapping: one copy of weights, gradients and optimizer states, spread evenly.
 
     Attributes:
-        weight, gradient, optimizer: the bytes of it on each accelerator; nothing where they are not known.
-        available: the bytes that an accelerator has.
+        weight, gradient, optimizer: the bytes of each on an accelerator; 0.0 if they are not known.
+        available: the bytes of memory that an accelerator has.
         offloaded: the shares that are offloaded already.
     """
 
@@ -81,14 +81,16 @@ class _Room:
 
     def may_hold(self, change: Change) -> bool:
         """Whether a mapping with the change may fit, as far as its weights, gradients and optimizer states say."""
-        here = {name: 1 - float(change.get(name, share)) for name, share in self.offloaded.items()}
+        resident = {name: 1 - float(change.get(name, share)) for name, share in self.offloaded.items()}
         # Gradients may leave with their optimizer states.
-        states = here["optimizer_offload"] * (self.optimizer + self.gradient) + here["weight_offload"] * self.weight
+        states = (
+            resident["optimizer_offload"] * (self.optimizer + self.gradient) + resident["weight_offload"] * self.weight
+        )
         return states <= self.available
 
 
 def _changes(e: Estimation) -> Iterator[list[Change]]:
-    """The changes of one parameter, those of two, and then those with ever larger degrees."""
+    """Lists of changes to try, the smallest first: of one parameter, of two, then with ever larger degrees."""
     largest = min(e["largest_microbatch_size"], e["microbatch_size"] - 1)
     size = next((b for b in range(int(largest), 0, -1) if e["minibatch_size"] % b == 0), None)
     smaller: list[Change] = [{"microbatch_size": float(size)}] if size else []
@@ -110,6 +112,7 @@ def _changes(e: Estimation) -> Iterator[list[Change]]:
 
 
 def _larger(e: Estimation, factor: int, others: Change) -> list[Change]:
+    """The changes that multiply the tensor or the pipeline degree by a factor, each with the changes `others`."""
     names = [f"{kind}_parallel_degree" for kind in ("tensor", "pipeline")]
     return [{name: e[name] * factor, **others} for name in names if e[name] * factor <= LARGEST_DEGREE]
 

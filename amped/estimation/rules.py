@@ -51,7 +51,7 @@ def broken_rules(scenario: Scenario, results: Results) -> Iterator[Problem]:
 
 
 def _adjusted(formula: Formula, scenario: Scenario) -> str:
-    """The name to advise on: the one that the rule constrains, the given name that replaces it, or the one just set."""
+    """The name of the parameter to change: the one just set, the given name in place of the constrained one, or that one."""
     adjusted, given = formula.mark.constrains or "", scenario.sources.origins
     twins = sorted(scenario.catalogue[adjusted].replaces & set(formula.arguments))
     set_now = [name for name in (adjusted, *twins, *formula.arguments) if _is_set(scenario, name)]
@@ -59,13 +59,16 @@ def _adjusted(formula: Formula, scenario: Scenario) -> str:
 
 
 def _is_set(scenario: Scenario, name: str) -> bool:
-    """Whether the user set the number in addition to the config; no number is near a text."""
+    """Whether the user gave the parameter with --set and its value is a number."""
     origin, is_text = scenario.sources.origins.get(name), scenario.catalogue[name].mark.unit in TEXTS
     return isinstance(origin, Given) and origin.where.startswith("--set") and not is_text
 
 
 def _where(scenario: Scenario, adjusted: str, formula: Formula) -> str:
-    """Where the name to change was given, else a name that determines it, else another name of the rule."""
+    """The place where the user gave the parameter to change, else a name that replaces it, else another name of the rule.
+
+    Empty if none of them is given.
+    """
     origins, catalogue = scenario.sources.origins, scenario.catalogue
     near = [adjusted, *sorted(catalogue[adjusted].replaces)]
     near += ["pipeline_layout"] * any(
@@ -85,27 +88,27 @@ def _advice(scenario: Scenario, results: Results, rule: str, adjusted: str) -> s
     if not value < LARGEST_WHOLE:
         return f"rule {rule}; {adjusted} is absurdly large"
     whole = _near(scenario.catalogue[adjusted].mark, value)
-    for kept in (rules, [rule]):
-        keeping = _keeping(scenario, kept, adjusted, whole)
+    for rules_to_keep in (rules, [rule]):
+        keeping = _keeping(scenario, rules_to_keep, adjusted, whole)
         near = (*keeping[keeping < value][-1:], *keeping[keeping > value][:1])
         if near:
             advice = f"rule {rule}; nearest {adjusted}: {' or '.join(f'{number:.10g}' for number in near)}"
-            return advice if len(kept) == len(rules) else f"{advice} (another rule stays broken)"
+            return advice if len(rules_to_keep) == len(rules) else f"{advice} (another rule stays broken)"
     return f"rule {rule}; no {adjusted} near it keeps it"
 
 
 def _even_layout(formula: Formula, results: Results) -> str:
-    """For a rule about a listed layout: the most even layout with all stages and layers, as a text."""
+    """For a rule about a listed layout, advice with the most even layout of all stages and layers; else empty."""
     if not any(argument.startswith("number_of_listed_") for argument in formula.arguments):
         return ""
     stages, layers = int(results.number("pipeline_parallel_degree")), int(results.number("layers"))
-    least, more = divmod(layers, stages)
-    even = as_runs([least] * (stages - more) + [least + 1] * more)
+    least, larger_stages = divmod(layers, stages)
+    even = as_runs([least] * (stages - larger_stages) + [least + 1] * larger_stages)
     return f"; of {stages} stages with {layers} layers: pipeline_layout = {even}" if least else ""
 
 
 def _near(mark: Mark, value: float) -> Array:
-    """The whole values to try around a value; for a flag or a share, zero and one."""
+    """The whole numbers to try around a value; zero and one for a flag, or for a share that may be a flag."""
     if mark.unit == "boolean" or mark.or_boolean:
         return np.array([0.0, 1.0])
     least = 1.0 if mark.at_least is None else mark.at_least

@@ -16,7 +16,7 @@ RECORDS = ("pipeline_stages", "stage_parameters", "stage_states", "stage_activat
 
 @dataclass(frozen=True)
 class StageLine:
-    """One stage.
+    """One stage of the pipeline.
 
     Attributes:
         stage: the place of the stage, from 0.
@@ -59,15 +59,19 @@ def stage_lines(e: Estimation) -> list[StageLine]:
 
 
 def _times(e: Estimation, stages: tuple[Stage, ...]) -> list[tuple[float, float]]:
-    """The busy time and the idle time of each stage; in the closed form all stages are alike."""
+    """The busy and the idle seconds of each stage in a step.
+
+    A stage works for all its micro-batches, and waits for the bottleneck and for the bubble. The closed form knows only the
+    average stage.
+    """
     idle = e["pipeline_bubble_time"]
     if "whole_pass_times" not in e.results.cells:
         waited = idle + e["optimizer_time"] + e["exposed_data_communication_time"]
         return [(e["step_time"] - waited, idle)] * len(stages)
     passes, microbatches = e.results.records("whole_pass_times")[1], e["number_of_microbatches_per_minibatch"]
     (bottleneck,) = e.results.records("bottleneck_stage")
-    works = [microbatches * float(passes.of(stage)) for stage in stages]
-    return [(work, idle + microbatches * float(bottleneck.time) - work) for work in works]
+    busy_times = [microbatches * float(passes.of(stage)) for stage in stages]
+    return [(busy, idle + microbatches * float(bottleneck.time) - busy) for busy in busy_times]
 
 
 def _line(
@@ -80,6 +84,7 @@ def _line(
     working: Any,
     times: tuple[float, float],
 ) -> StageLine:
+    """The line of a stage at a place (from 0), from its records and its busy and idle times; a tied head counts only at place 0."""
     whole = parameters.whole(e.results.records("parameter_classes"), e.results.records("parameter_groups"))
     copies = had(stage.has_output_head, e["tied_embedding_parameters"]) if place else 0.0
     busy_time, idle_time = times
@@ -92,7 +97,7 @@ def _line(
 
 
 def _layers(e: Estimation, stage: Any) -> dict[str, float]:
-    """The number of layers of each kind, and of modules that predict further tokens if there are any."""
+    """The number of layers of a stage by kind, and of multi-token prediction modules if the network has them."""
     names = tuple(kind.name for kind in e.results.records("layer_kinds"))
     modules = stage.kinds[-1] if len(stage.kinds) > len(names) else had(stage.has_output_head, e[f"{MODULES}_layers"])
     layers = dict(zip(names, map(float, stage.kinds), strict=False))
@@ -100,7 +105,7 @@ def _layers(e: Estimation, stage: Any) -> dict[str, float]:
 
 
 def _ends(stage: Any) -> Iterator[str]:
-    """The ends of the network on a stage."""
+    """The names of the ends of the network, embedding and output head, that a stage has."""
     if had(stage.has_embedding, 1.0):
         yield "embedding"
     if had(stage.has_output_head, 1.0):

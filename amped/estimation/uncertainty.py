@@ -100,7 +100,13 @@ class ErrorBand:
 
 
 class _Class(NamedTuple):
-    """The nearest class that has enough runs: what they share, and the size of error that most runs to come keep."""
+    """A class that has enough runs for an error band.
+
+    Attributes:
+        names: the properties that its runs share with the configuration.
+        runs: its runs.
+        size: the size of error, as a logarithm, below which most future runs stay.
+    """
 
     names: tuple[str, ...]
     runs: Sequence[Validated]
@@ -111,10 +117,15 @@ Most = Callable[[Sequence[Validated]], float | None]
 
 
 def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> ErrorBand:
-    """The error band of one configuration, from the runs whose inputs are known well, and not narrower than those of others say.
+    """The error band of one configuration, from the validated runs that are most like it.
 
     Less knowledge never makes a band narrower: for an accelerator without runs it is at least as wide as for any other.
-    Each property that no validated run has widens a band.
+    Each property that no validated run has widens a band. Its fraction is NaN if there are no runs at all.
+
+    Args:
+        ground: the properties of the configuration.
+        runs: the validated runs; None for those that come with amped.
+        law: the quantity, and the rules for its band.
     """
     runs, doubtful = _by_confidence(runs, law)
     beyond = tuple(_beyond(ground, runs, law))
@@ -130,17 +141,17 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
 
 
 def _least_without(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> float:
-    """The size of error of the widest class, where too few runs have one of the properties that the band needs; else zero."""
+    """The size of error of all runs together, if too few runs have one of the properties that the band needs; else 0.0."""
     return (_most_of_runs(law, runs) or 0.0) if any(_rarely_known(ground, runs, law)) else 0.0
 
 
 def _rarely_known(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
-    """The properties that a band needs and that fewer runs have than a class needs."""
+    """The properties that a band needs and that fewer runs than `law.fewest` share with the configuration."""
     yield from (name for name in law.unknown if len(_like(ground, runs, (name,))) < law.fewest)
 
 
 def _least_of_few(ground: Ground, runs: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
-    """The widest band of kin with enough runs, where the class has none of this kin; else zero."""
+    """The widest size of error of any kin with enough runs; 0.0 if the nearest class is of the configuration's own kin."""
     if not law.least_of_few or law.kin in nearest.names:
         return 0.0
     of_network = tuple(name for name in nearest.names if name in NETWORK)
@@ -150,9 +161,9 @@ def _least_of_few(ground: Ground, runs: Sequence[Validated], nearest: _Class, la
 def _doubted(
     ground: Ground, runs: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
 ) -> Iterator[ErrorBand]:
-    """For each property that too few runs have: the band of the runs with badly known inputs that have it.
+    """For each property that too few runs have, the band of the runs with badly known inputs that have it, if any.
 
-    Their errors are those of today's fit, which has not seen them.
+    The current fit has not seen these runs, so that their errors in it are used.
     """
     for name in _rarely_known(ground, runs, law):
         doubts = _like(ground, doubtful, (name,))
@@ -170,12 +181,12 @@ def alike(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw
 
 
 def holds(band: ErrorBand, run: Validated) -> bool:
-    """Whether the error of a run, without its source, lies in a band."""
+    """Whether the error of a run, in the fit that left its source out, lies in a band."""
     return run.size_without_source <= math.log(1 + band.error_fraction)
 
 
 def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> float | None:
-    """The size that is larger than a share of all future errors; None if there are too few.
+    """The size below which a share `covered` of all future errors lies; None if there are too few sizes.
 
     Source: see the module's head.
     """
@@ -184,7 +195,7 @@ def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> floa
 
 
 def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVERED) -> float | None:
-    """The size that is larger than a share of the future errors of a new group; None if there are too few groups.
+    """The size below which a share `covered` of the errors of a new group lies; None if there are too few groups.
 
     Each of K groups weighs 1 / (K + 1), however many errors it has, and the new group weighs as much.
 
@@ -199,42 +210,50 @@ def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVER
 
 
 def _by_confidence(runs: Sequence[Validated] | None, law: ErrorLaw) -> tuple[list[Validated], list[Validated]]:
-    """The runs whose inputs are known well, and those whose inputs are known badly."""
+    """The runs with an error of the law's quantity: those with well-known inputs, and those with badly known inputs."""
     runs = validated() if runs is None else runs
     doubtful = [run for run in runs if run.quantity == law.quantity and run.confidence == "low"]
     return well_known(runs, law.quantity), doubtful
 
 
 def _nearest(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
-    """The class that the band comes from, for a kin that was validated."""
+    """The nearest class with enough runs, for a configuration whose kin was validated; None if there is none."""
     return _nearest_class(ground, _of_several_sources(runs, law) or runs, law.classes, partial(_most_of_runs, law))
 
 
 def _nearest_of_new_kin(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
-    """The class that the band comes from, for a kin without a run: others where each was new.
+    """The nearest class for a configuration whose kin has no run, from the errors of other kin when each was left out.
 
-    It is no better known than runs with its software, and less well known than each of the others. Errors where each
-    was new need no widening for being new; `error_band` widens by it once.
+    Its size of error is at least that of runs with the same software and, for the step's time, that of each other kin.
+    Errors of a kin that was left out already contain its being new; as `error_band` widens by that, it is divided out here.
     """
-    new = _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_kin, law))
-    nearest = new or _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_runs, law))
+    left_out = _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_kin, law))
+    nearest = left_out or _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_runs, law))
     if nearest is None:
         return None
     several = _of_several_sources(runs, law)
-    same = _most_of_runs(law, _like(ground, several, (*nearest.names, "software"))) or 0.0
+    same_software = _most_of_runs(law, _like(ground, several, (*nearest.names, "software"))) or 0.0
     least = _widest_of_kin(_like(ground, several, nearest.names), law) if law.least_of_few else 0.0
-    return nearest._replace(size=max(nearest.size / WIDENED if new else nearest.size, same / WIDENED, least))
+    size = nearest.size / WIDENED if left_out else nearest.size
+    return nearest._replace(size=max(size, same_software / WIDENED, least))
 
 
 def _widest_of_kin(like: Sequence[Validated], law: ErrorLaw) -> float:
-    """The widest band (as a logarithm) of all kin, as accelerators, that have enough runs for a band of their own."""
+    """The largest size of error among all kin (accelerators, for the step's time) with enough runs; 0.0 if none has."""
     return max((_most_of_runs(law, runs) or 0.0 for runs in _by_kin(like, law).values()), default=0.0)
 
 
 def _nearest_class(
     ground: Ground, runs: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
 ) -> _Class | None:
-    """The nearest class of a configuration that has enough runs; None if none has."""
+    """The nearest class of a configuration that has enough runs; None if none has.
+
+    Args:
+        ground: the properties of the configuration.
+        runs: the runs to choose from.
+        classes: the properties that each class shares, the nearest class first.
+        most: gives the size of error below which most future runs of a class stay; None if its runs are too few.
+    """
     for names in classes:
         like = _like(ground, runs, names)
         size = most(like)
@@ -244,34 +263,34 @@ def _nearest_class(
 
 
 def _like(ground: Ground, runs: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
-    """The runs that have these properties of a configuration."""
+    """The runs that share the properties `names` with a configuration."""
     properties = attrgetter(*names) if names else lambda _: None
     return [run for run in runs if properties(run.ground) == properties(ground)]
 
 
 def _most_of_runs(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
-    """The size of error that most runs like these keep; None if they are too few."""
+    """The size of error below which most future runs like these stay; None if these are too few."""
     return conformal_quantile([run.size_without_source for run in like]) if len(like) >= law.fewest else None
 
 
 def _most_of_kin(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
-    """The size of error that most runs of a new kin keep; None if there are too few kin."""
+    """The size of error below which most runs of a new kin stay; None if there are too few kin."""
     return quantile_of_groups([[run.size_without_accelerator for run in runs] for runs in _by_kin(like, law).values()])
 
 
 def _of_several_sources(runs: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
-    """The runs of kin that a fit without a run's source still knows from another source."""
+    """The runs of each kin that has runs from several sources: without one source, the fit still knows the kin."""
     kin = _by_kin(runs, law).values()
     return [run for of_kin in kin if not _is_of_one_source(of_kin, law) for run in of_kin]
 
 
 def _is_of_one_source(runs: Sequence[Validated], law: ErrorLaw) -> bool:
-    """Whether a fit without one source has seen none of these runs."""
+    """Whether these runs are all of one source, so that a fit without it has seen none; false if nothing is fitted."""
     return bool(law.one_source) and len({run.source for run in runs}) == 1
 
 
 def _by_kin(runs: Sequence[Validated], law: ErrorLaw) -> dict[str, list[Validated]]:
-    """The runs of each kin."""
+    """The runs of each kin, by the value of the property `law.kin`."""
     by_kin: dict[str, list[Validated]] = {}
     for run in runs:
         by_kin.setdefault(getattr(run.ground, law.kin), []).append(run)
@@ -279,7 +298,10 @@ def _by_kin(runs: Sequence[Validated], law: ErrorLaw) -> dict[str, list[Validate
 
 
 def _beyond(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
-    """The properties that no validated run has, among those of the kin (as: on the same accelerator), else among all."""
+    """In words, the properties of a configuration that no validated run has.
+
+    Compared are the runs of its kin (on the same accelerator, for the step's time); if there are none, all runs.
+    """
     like = _like(ground, runs, (law.kin,))
     if _is_of_one_source(like, law):
         yield law.one_source.format(getattr(ground, law.kin))

@@ -88,17 +88,23 @@ class Validated:
 
     @property
     def size_without_source(self) -> float:
-        """The size of its error where its source was left out of the fit."""
+        """The size of the error in the fit that left out the run's source."""
         return error_size(self.error_fraction if self.without_source is None else self.without_source)
 
     @property
     def size_without_accelerator(self) -> float:
-        """The size of its error where its accelerator was left out of the fit."""
+        """The size of the error in the fit that left out all runs on the accelerator."""
         return error_size(self.error_fraction if self.without_accelerator is None else self.without_accelerator)
 
 
 def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float]) -> Ground:
-    """The properties of a configuration, from its rows, the precision of its products and its numbers by name."""
+    """The properties of a configuration that its error depends on.
+
+    Args:
+        rows: the row of each category.
+        precision: the precision of matrix products.
+        number: gives the value of a quantity by its name.
+    """
     accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
     architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
     return Ground(
@@ -110,12 +116,12 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
 
 
 def mapping_of(number: Callable[[str], float]) -> str:
-    """The degrees of parallelism in words, by the numbers of a configuration."""
+    """The degrees of parallelism as text; `number` gives the value of a quantity by its name."""
     return " ".join(f"{kind} {number(f'{kind}_parallel_degree'):g}" for kind in WRITTEN)
 
 
 def ground_from(line: Mapping[str, Any]) -> Ground:
-    """The properties that a line of a table says; lines that older versions of amped wrote do not say the mapping."""
+    """The properties in a line of a table; lines from older versions of amped have no mapping."""
     return Ground(*[read(line[name]) for name, read in READING.items() if name in line])
 
 
@@ -124,23 +130,24 @@ READING: Mapping[str, Callable[[Any], Any]] = {f.name: str if f.type == "str" el
 
 
 def best_utilization(ground: Ground) -> tuple[float, str]:
-    """The highest measured utilization in the precision of a configuration, of runs whose inputs are known well, and where.
+    """The highest measured utilization of runs in the same precision, and the accelerator in words.
 
-    It is that of its accelerator, or of all if none was validated on it; causal scores count. Infinity if there is no run.
+    The runs are those with well-known inputs on the same accelerator or, if there are none, on any. FLOPs count causal
+    scores. The utilization is infinite if there is no run.
     """
-    alike = [r for r in well_known(validated()) if r.ground.precision == ground.precision]
-    on_it = [r for r in alike if r.ground.accelerator == ground.accelerator]
-    where = ground.accelerator if on_it else "any accelerator"
-    return max((r.utilization for r in on_it or alike), default=math.inf), where
+    same_precision = [r for r in well_known(validated()) if r.ground.precision == ground.precision]
+    on_accelerator = [r for r in same_precision if r.ground.accelerator == ground.accelerator]
+    where = ground.accelerator if on_accelerator else "any accelerator"
+    return max((r.utilization for r in on_accelerator or same_precision), default=math.inf), where
 
 
 def well_known(runs: Sequence[Validated], quantity: str = STEP_TIME) -> list[Validated]:
-    """The runs with an error of a quantity whose inputs are known well."""
+    """The runs that have an error of `quantity` and whose inputs are known well."""
     return [run for run in runs if run.quantity == quantity and run.confidence != "low"]
 
 
 def error_size(error_fraction: float) -> float:
-    """The size of an error as a logarithm, so that half and twice are as far off."""
+    """The size of a relative error as a logarithm, so that half and twice the value have the same size."""
     return abs(math.log(1 + error_fraction))
 
 
@@ -158,7 +165,7 @@ def _run(line: dict[str, str]) -> Validated:
 
 
 def as_file(runs: Sequence[Validated]) -> str:
-    """The runs as the file that `validated` reads."""
+    """The runs as CSV, in the form that `validated` reads."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, [*TEXTS, *ERRORS, "utilization", *READING], lineterminator="\n")
     writer.writeheader()

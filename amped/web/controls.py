@@ -65,12 +65,13 @@ SHORTEST, LONGEST, MOST_CHUNKS = 9, 20, 16
 
 
 def shown(e: Estimation) -> dict[str, str]:
-    """What every control shows for an estimate."""
+    """The text that each control shows for an estimate, by the control's name, and the precision."""
     values = {control.name: _shown(e, control) for control in CONTROLS} | {"precision": e.precision}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _shown(e: Estimation, control: Control) -> str | None:
+    """The text that a control shows for an estimate; None if the estimate does not have its parameter."""
     name = control.canonical
     if name in e.choices:
         return str(e.choices[name])
@@ -87,14 +88,17 @@ def written(value: Any) -> str:
 
 
 def held(e: Estimation) -> dict[str, str]:
-    """What a search found for an estimate, by the names of the page, and the number of chunks of a stage, even if it is 1."""
+    """The mapping that a search found for an estimate, by the names of the page; empty if all of it was given.
+
+    It has the number of chunks per stage ("vp") even if that is 1.
+    """
     overrides = {BY_CANONICAL.get(name, name): value for name, value in e.scenario.question.overrides.items()}
     mapping = {name: written(value) for name, value in overrides.items() if name in SEARCHED}
     return {"vp": written(e["virtual_pipeline_stages"]), **mapping} if mapping else {}
 
 
 def places(e: Estimation) -> dict[str, list[int]]:
-    """The places of each slider for an estimate: divisors of what is divided, or powers of two around the value."""
+    """The values to which each slider can move, by its name: divisors of the divided number, or powers of two."""
     number, layers = int(e["number_of_accelerators"]), int(e["layers"])
     stages, replica = int(e["pipeline_parallel_degree"]), int(e["minibatch_size"])
     experts = int(e["number_of_experts"]) if "number_of_experts" in e else 1
@@ -109,26 +113,28 @@ def places(e: Estimation) -> dict[str, list[int]]:
 
 
 def _divisors(number: int, most: int) -> list[int]:
+    """The divisors of a number that are at most `most`."""
     return [divisor for divisor in divisors(number) if 0 < divisor <= most]
 
 
 def _doublings(first: int, last: int) -> list[int]:
+    """The number `first`, doubled again and again up to `last`."""
     return [first * 2**power for power in range((last // first).bit_length())]
 
 
 def _around(number: int) -> list[int]:
-    """The number, half of it and so on while that is whole, and its doublings."""
+    """A number with its halves (while they are whole) and its doublings, up to `AROUND` of each."""
     halves = next((power for power in range(AROUND) if number % 2 ** (power + 1)), AROUND)
     return _doublings(number // 2**halves, number * 2**AROUND)
 
 
 def described() -> list[dict[str, Any]]:
-    """The controls as the page reads them."""
+    """The controls as JSON for the page, each with the words of its choice."""
     return [control._asdict() | {"options": _options(control)} for control in CONTROLS]
 
 
 def _options(control: Control) -> list[str]:
-    """The words of a choice."""
+    """The words that a control for a choice offers, also words that set several parameters; empty for other controls."""
     if control.kind != CHOICE:
         return []
     if control.name == "zero":
@@ -139,7 +145,7 @@ def _options(control: Control) -> list[str]:
 
 
 def concerned(text: str) -> list[str]:
-    """The controls that a sentence names, by their options or their parameters, in its order."""
+    """The names of the controls whose options or parameters a sentence names, in the order of the sentence."""
     names: Mapping[str, Iterable[str]] = {
         **{c.name: (f"--{c.name} ", c.canonical) for c in CONTROLS}, "model": ("transformer_network_parameters", "--model "),
         "system": ("system_specifications", "--system "), "software": ("software_specifications",),

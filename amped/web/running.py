@@ -31,7 +31,13 @@ GARBAGE = (5_000, 20, 20)
 
 
 def run(port: int, said: State, lookup_tables: LookupTables, tell: Callable[[str], None]) -> None:
-    """Serves the page until Ctrl-C or a signal to end; `tell` is told its address.
+    """Serves the page until Ctrl-C or a signal to end.
+
+    Args:
+        port: the port; 0 for any that is free.
+        said: the state that the page shows first.
+        lookup_tables: a folder of lookup tables to layer over the shipped ones.
+        tell: prints a line for the user: the address, and the end.
 
     Raises:
         ConfigError: for a port that is not free.
@@ -53,13 +59,13 @@ def run(port: int, said: State, lookup_tables: LookupTables, tell: Callable[[str
 
 
 def is_worth_telling(record: logging.LogRecord) -> bool:
-    """Whether a message of the server is to be shown; one about an answer that was cut off at the server's end is not."""
+    """Whether a message of the server concerns the user: not if it is only about an answer that was cut off at the end."""
     cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cut_off and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 def listening(port: int) -> socket.socket:
-    """A socket that only this machine reaches.
+    """A listening socket on a port, which only this machine can reach.
 
     Raises:
         ConfigError: for a port that is not free, or that this user may not take.
@@ -79,7 +85,7 @@ def listening(port: int) -> socket.socket:
 
 
 def address(port: int, token: str, said: State) -> str:
-    """The address of the page, with what is asked first."""
+    """The address of the page, with the state that it shows first after #."""
     return f"http://{HOSTS[0]}:{port}/{token}/{'#' if said else ''}{urlencode(said)}"
 
 

@@ -49,7 +49,7 @@ QUESTIONS = ("choices", "estimate", "after", "why", "best", "export", "report", 
 
 
 def application(desk: Desk, token: str) -> Starlette:
-    """The page and the answers to its questions, below a path that is the token."""
+    """The web application: the files of the page, and the answers to its questions, below the path /`token`/."""
     questions = [Route(f"/{name}", partial(_answer, getattr(desk, name)), methods=["POST"]) for name in QUESTIONS]
     files = [Route(f"/{name if name != 'index.html' else ''}", partial(_file, text_of(name), TYPES[name.rpartition(".")[2]]))
              for name in (*OWN, *OF_REPORTS)]  # fmt: skip
@@ -58,20 +58,20 @@ def application(desk: Desk, token: str) -> Starlette:
 
 
 def text_of(name: str) -> str:
-    """A file of the page."""
+    """The text of a file of the page."""
     if name in OF_REPORTS:
         return shipped(OF_REPORTS[name])
     return resources.files("amped.web").joinpath("page", name).read_text("utf-8")
 
 
 class Gate:
-    """Lets those in who know the token, from no other page, and says to the browser what the page may do."""
+    """Refuses requests without the token or from another page, and adds the security headers to each response."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token = app, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuses, or hands the request on."""
+        """Answers a request with 403, or hands it to the application."""
         if scope["type"] != "http":
             return
         token = "".join(scope["path"].split("/", 2)[1:2])  # `OPTIONS *` has none
@@ -83,6 +83,8 @@ class Gate:
         await app(scope, receive, self._with_headers(send))
 
     def _with_headers(self, send: Send) -> Send:
+        """The function `send`, with `HEADERS` added to the start of each response."""
+
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = ((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
@@ -93,12 +95,12 @@ class Gate:
 
 
 async def _file(text: str, kind: str, _: Request) -> Response:
-    """A file of the page."""
+    """The response with a file of the page."""
     return Response(text, media_type=kind)
 
 
 async def _answer(answer: Callable[[dict[str, Any]], Any], request: Request) -> Response:
-    """The answer to a question, or what is wrong with it in the words of the command line."""
+    """The response to a question: the answer as JSON, or its problems in the words of the command line."""
     question = await _question(request)
     try:
         content = await run_in_threadpool(answer, question)
@@ -111,7 +113,11 @@ async def _answer(answer: Callable[[dict[str, Any]], Any], request: Request) -> 
 
 
 async def _question(request: Request) -> dict[str, Any]:
-    """The JSON object of a request that is not too large."""
+    """The JSON object in the body of a request.
+
+    Raises:
+        HTTPException: for a body that is too large, or that is no JSON object in Unicode.
+    """
     body = b""
     async for part in request.stream():
         body += part
@@ -136,6 +142,6 @@ def _is_unicode(value: Any) -> bool:
 
 
 def _problem(problem: Problem, error: AmpedError) -> dict[str, Any]:
-    """A problem in words, and the controls that it names."""
+    """A problem as JSON: its text, and the names of the controls that it concerns."""
     text = str(problem) if len(error.problems) > 1 or not error.file else f"{error.file}: {problem}"
     return {"text": text, "controls": concerned(f"{problem.what} {problem.where} {problem.advice}")}

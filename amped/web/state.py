@@ -30,10 +30,10 @@ SHORT = {control.name for control in CONTROLS if control.name != control.canonic
 
 
 def state_of(raw: object) -> dict[str, str]:
-    """What the page says, by the names of its controls; nothing else comes through.
+    """The state that the page sent: texts by the names of its controls, without empty ones.
 
     Raises:
-        ConfigError: for another form, or more than a page can say.
+        ConfigError: for other types, too many or too long texts, or names that would read files.
     """
     if not isinstance(raw, Mapping) or not all(isinstance(word, str) for pair in raw.items() for word in pair):
         raise ConfigError("what the page says is not names with texts", "reload the page")
@@ -46,7 +46,7 @@ def state_of(raw: object) -> dict[str, str]:
 
 
 def own_of(question: Mapping[str, Any]) -> dict[str, str]:
-    """What the user said of a state: all of it but the mapping that the page says that it chose.
+    """The part of a state that the user gave: all of it but the mapping that the page marks as chosen.
 
     Raises:
         ConfigError: as of `state_of`.
@@ -57,12 +57,12 @@ def own_of(question: Mapping[str, Any]) -> dict[str, str]:
 
 
 def first() -> dict[str, str]:
-    """What the page shows where nobody names anything."""
+    """The state that the page shows if the user names nothing."""
     return dict(shipped_json("web", "page/first.json"))
 
 
 def asking(state: State, lookup_tables: LookupTables = None) -> Asking:
-    """The question of a state.
+    """The question that a state of the page asks.
 
     Raises:
         AmpedError: for a network that cannot be read, or a value that amped has nothing for.
@@ -81,7 +81,7 @@ def asking(state: State, lookup_tables: LookupTables = None) -> Asking:
 
 
 def _row_alone(name: str, lookup_tables: LookupTables) -> str:
-    """The name of a network, which may be no path: the page reads no file."""
+    """The name of a network's row; a path is refused, because the page reads no files."""
     tables = user_tables(lookup_tables)
     try:
         return name if tables.has(MODELS, name) else tables.row(MODELS, name).name
@@ -91,7 +91,7 @@ def _row_alone(name: str, lookup_tables: LookupTables) -> str:
 
 @lru_cache(maxsize=16)
 def network(text: str) -> Imported:
-    """The network of a config.json that was dropped on the page.
+    """The network that the text of a dropped config.json describes.
 
     Raises:
         FileError, ConfigError: for another file, or a wrong value.
@@ -104,7 +104,13 @@ def network(text: str) -> Imported:
 
 
 def words(verb: str, state: State, *more: str) -> str:
-    """The command line that asks the same."""
+    """The command line that asks the question of a state.
+
+    Args:
+        verb: the verb of amped.
+        state: the state.
+        more: further words of the command.
+    """
     parts = [verb]
     for name, text in state.items():
         if name == DROPPED:
@@ -117,6 +123,6 @@ def words(verb: str, state: State, *more: str) -> str:
 
 
 def changed(state: State, without: tuple[str, ...], more: Mapping[str, Any]) -> dict[str, str]:
-    """A state without some names, with others by the names of the page."""
-    kept = {name: text for name, text in state.items() if name not in without}
-    return kept | {BY_CANONICAL.get(name, name): text for name, text in more.items()}
+    """A state without the names in `without`, and with the values of `more`, under the names of the page."""
+    rest = {name: text for name, text in state.items() if name not in without}
+    return rest | {BY_CANONICAL.get(name, name): text for name, text in more.items()}

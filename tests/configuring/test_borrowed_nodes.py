@@ -32,7 +32,7 @@ def test_what_is_given_is_not_scaled() -> None:
 
 def test_what_was_scaled_is_told() -> None:
     notices = sources("default", system="DGX H200", number_of_accelerators_per_node=4).notices
-    assert any("has 8 accelerators a node, and this one 4: scale_up_domain_size" in each for each in notices)
+    assert any("has 8 accelerators per node, and this one 4: scale_up_domain_size" in each for each in notices)
 
 
 @pytest.mark.thorough
