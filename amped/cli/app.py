@@ -144,7 +144,7 @@ def _top(
 @lru_cache(maxsize=2)
 def built(*verbs: str) -> typer.Typer:
     """The Typer app with these verbs; only their modules are loaded."""
-    command = typer.Typer(
+    app = typer.Typer(
         name="amped",
         cls=ByGroup,
         epilog="Start with: amped estimate",
@@ -153,7 +153,7 @@ def built(*verbs: str) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
-    command.callback()(_top)
+    app.callback()(_top)
     for verb in verbs:
         place, _, name = PLACES.get(verb, verb.replace("-", "_")).partition(":")
         module = import_module(f"{__package__}.{place}")
@@ -161,11 +161,11 @@ def built(*verbs: str) -> typer.Typer:
         if isinstance(function, typer.Typer):
             for verb_of_app in function.registered_commands:
                 verb_of_app.cls = Page
-            command.add_typer(function, name=verb)
+            app.add_typer(function, name=verb)
         else:
             settings = {"cls": Page} | getattr(module, "COMMAND", {})
-            command.command(verb, short_help=VERBS[verb], **settings)(options.with_options(function))
-    return command
+            app.command(verb, short_help=VERBS[verb], **settings)(options.with_options(function))
+    return app
 
 
 def _typed(*first: str) -> list[str]:

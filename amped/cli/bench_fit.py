@@ -121,7 +121,7 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
 def collectives() -> Any:
     """A function that returns the seconds of a collective inside a node, by the equations of estimates.
 
-    Its arguments are the kind, the payload in bytes, the number of processes, the rate of a ring, and the latency.
+    Its arguments are the kind, the payload, the number of processes, the rate of a ring, and the latency.
     """
     from amped.theory.links.electrical import RING, TIMES
     from amped.theory.nouns.link_records import Link, Links

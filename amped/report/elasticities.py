@@ -14,7 +14,7 @@ BROKEN = ("parameter", "note")
 
 @drawn
 def sensitivity_tables(analysis: Sensitivity, top: int) -> Iterator[Part]:
-    """Elasticities, changes by neighbors and switches, and parameters without effect; the largest `top` of each."""
+    """Tables of elasticities, and of changes by other values; at most `top` lines of each, then footnotes."""
     fits = "" if analysis.fits_in_memory else " (does not fit in memory)"
     yield f"{analysis.title}\n{analysis.of}  {human.value(analysis.value, analysis.unit)}{fits}\n", "bold"
     for title, heads, effects, lines in (

@@ -91,6 +91,7 @@ def _texts(column: Column) -> list[str]:
 
 
 def _cell(value: object) -> str:
+    """A value as text for CSV, in quotes if the text needs them."""
     text = str(as_cell(value))
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
