@@ -107,10 +107,10 @@ def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: st
 
 
 def _read(text: str | None, unit: str, option: str) -> float | None:
-    """A time or an amount of money; money may also be written as "2 million USD" or "$2 million".
+    """An amount in `unit` (s or dollar) from a text: "30 days", "2 million USD" or "$2 million"; None without a text.
 
     Raises:
-        ConfigError: for another text, or for zero.
+        ConfigError: for other text, or if the number is not above zero.
     """
     from amped.base.units import parse
 
