@@ -199,6 +199,7 @@ def _needed(words: list[str]) -> Iterable[str]:
 
 
 def __getattr__(name: str) -> Any:
+    """The app with all verbs, built when `app` is first asked for."""
     if name == "app":
         return built(*VERBS)
     raise AttributeError(f"module 'amped.cli.app' has no attribute '{name}'")

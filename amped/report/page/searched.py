@@ -79,6 +79,7 @@ def scaling(e: Estimation, search: QuickSearch) -> Section:
 
 
 def _size(line: Line) -> float:
+    """The number of accelerators of a line."""
     return float(str(line.values[SIZE]))
 
 

@@ -43,6 +43,7 @@ def asked_of(asking: Asking, more: Mapping[str, object] | None = None) -> Asked:
     without_sizes = asking._replace(values={name: value for name, value in asking.values.items() if name not in sizes})
 
     def asks(values: Mapping[str, object]) -> Scenario:
+        """The scenario with these values; without values, with as many accelerators as the estimate has."""
         if values or not without_sizes.leaves_open():
             return without_sizes._replace(values={**without_sizes.values, **values}).searched({})[0]
         return without_sizes.searched({SIZES[0]: (e[SIZES[0]],)})[0]

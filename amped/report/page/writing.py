@@ -41,6 +41,7 @@ def shipped(name: str) -> str:
 
 @cache
 def _template() -> Any:
+    """The template of a page, which is read once."""
     jinja2 = from_extra("jinja2", "report", "a report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     return environment.from_string(shipped("page.html"))
