@@ -127,6 +127,7 @@ class ByGroup(TyperGroup):
 
 
 def _version(wanted: bool) -> None:
+    """Prints the version and ends the command, if the user asks for that."""
     if wanted:
         typer.echo(f"amped {__version__}")
         raise typer.Exit
@@ -142,8 +143,8 @@ def _top(
 
 @lru_cache(maxsize=2)
 def built(*verbs: str) -> typer.Typer:
-    """The command with some of its verbs."""
-    made = typer.Typer(
+    """The Typer app with these verbs; only their modules are loaded."""
+    app = typer.Typer(
         name="amped",
         cls=ByGroup,
         epilog="Start with: amped estimate",
@@ -152,23 +153,26 @@ def built(*verbs: str) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
-    made.callback()(_top)
+    app.callback()(_top)
     for verb in verbs:
         place, _, name = PLACES.get(verb, verb.replace("-", "_")).partition(":")
         module = import_module(f"{__package__}.{place}")
         function = getattr(module, name or place)
         if isinstance(function, typer.Typer):
-            for inner in function.registered_commands:
-                inner.cls = Page
-            made.add_typer(function, name=verb)
+            for verb_of_app in function.registered_commands:
+                verb_of_app.cls = Page
+            app.add_typer(function, name=verb)
         else:
-            more = {"cls": Page} | getattr(module, "COMMAND", {})
-            made.command(verb, short_help=VERBS[verb], **more)(options.with_options(function))
-    return made
+            settings = {"cls": Page} | getattr(module, "COMMAND", {})
+            app.command(verb, short_help=VERBS[verb], **settings)(options.with_options(function))
+    return app
 
 
 def _typed(*first: str) -> list[str]:
-    """The words of the command; the script of a named shell is asked for as that shell asks, by a variable."""
+    """The words of the command line.
+
+    If they ask for the completion script of a named shell, sets the variable by which that shell asks.
+    """
     words = [*first, *sys.argv[1:]]
     if words[:1] == [SHOWS_COMPLETION] and len(words) > 1:  # by itself, the option takes the shell that runs amped
         os.environ[COMPLETES] = f"source_{words.pop()}"
@@ -176,7 +180,7 @@ def _typed(*first: str) -> list[str]:
 
 
 def _as_meant(words: list[str]) -> list[str]:
-    """The words of a newcomer: `amped help why` is `amped why --help`, and `amped gpus` is `amped list accelerators`."""
+    """The words with short forms written out: `help why` is `why --help`, and `gpus` is `list accelerators`."""
     if words[:1] == ["help"]:
         return [*words[1:2], "--help"]
     if words[:1] == ["list"]:
@@ -185,25 +189,26 @@ def _as_meant(words: list[str]) -> list[str]:
 
 
 def _needed(words: list[str]) -> Iterable[str]:
-    """The verbs to load: the one that is called; any two where help is all that is asked; else all, to find what was meant."""
-    typed = (
+    """The verbs to load: the called one; any two if only help is asked for; else all, to suggest the nearest."""
+    called = (
         next(filter(None, map(os.environ.get, COMPLETED)), "").split()[1:2] if COMPLETES in os.environ else words[:1]
     )
-    if {*typed} & VERBS.keys():
-        return typed
-    return ("schema", "show") if {*typed} & {"-h", "--help"} else VERBS
+    if {*called} & VERBS.keys():
+        return called
+    return ("schema", "show") if {*called} & {"-h", "--help"} else VERBS
 
 
 def __getattr__(name: str) -> Any:
+    """The app with all verbs, built when `app` is first asked for."""
     if name == "app":
         return built(*VERBS)
     raise AttributeError(f"module 'amped.cli.app' has no attribute '{name}'")
 
 
 def _prepare() -> None:
-    """Lets Python look for no garbage at the end, and write a question mark for a letter that the output cannot have.
+    """Turns off garbage collection at the end of the process, and makes all output printable.
 
-    Such a letter is half of a pair of surrogates. Characters that turn the direction of writing are written as their numbers.
+    Halves of surrogate pairs become question marks. Characters that turn the direction of writing become numbers.
     """
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
@@ -213,7 +218,10 @@ def _prepare() -> None:
 
 
 def main(*first: str) -> None:
-    """Runs the command, or one verb of it with some options first. Exit code 2 with a message is for the user's mistake, 1 for amped's."""
+    """Runs the command; `first` are words before those of the command line.
+
+    The exit code is 2 with a message for the user's mistake, and 1 for a mistake of amped.
+    """
     _prepare()
     words = _typed(*first)
     if not MEASURING & {*words[:1]}:

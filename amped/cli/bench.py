@@ -85,13 +85,16 @@ def run(
     )  # fmt: skip
     with _measuring() as tell:
         result = measured(request, tell)
-    options.tell(_told(result, output))
+    options.tell(_result_in_words(result, output))
 
 
 def _kernels(
     suite: Suite | None, kernel: str | None, size: str | None, asked: options.Scenario
 ) -> Callable[[str], Sequence[Any]] | None:
-    """For a format, the kernels to measure: one kernel, or a model's operators. None means the suite of that name."""
+    """A function that returns the kernels to measure in a number format: one kernel, or a model's operators.
+
+    None means the suite of that name.
+    """
     from amped.kernels.specs import sizes_of, spec
 
     if kernel is not None:
@@ -102,7 +105,7 @@ def _kernels(
 
 
 def _operators(scenario: options.Scenario) -> Callable[[str], Sequence[Any]]:
-    """The operators of a layer, as the performance model lists them."""
+    """A function that returns the operators of a layer in a number format, as the performance model lists them."""
     from amped.estimation.estimation import estimated
     from amped.kernels.suites import of_operators
 
@@ -120,7 +123,8 @@ def _operators(scenario: options.Scenario) -> Callable[[str], Sequence[Any]]:
     return lambda dtype: of_operators(records, dtype, shape, bool(e["gated_mlp"]))
 
 
-def _told(result: dict[str, Any], output: Path) -> str:
+def _result_in_words(result: dict[str, Any], output: Path) -> str:
+    """A sentence on the kernels that were measured, that are noisy and that were skipped, and on the file."""
     skipped = [entry["reason"] for entry in result["skipped"]]
     reasons = "; ".join(f"{skipped.count(reason)} {reason}" for reason in dict.fromkeys(skipped))
     noisy = sum("noisy" in record["flags"] for record in result["records"])
@@ -132,8 +136,8 @@ def _told(result: dict[str, Any], output: Path) -> str:
 
 @contextmanager
 def _measuring() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar that shows how many kernels of how many are done, and which one is measured now."""
+    """A progress bar, as a function of the number of finished kernels, the number of all, and the current kernel."""
     from rich.progress import MofNCompleteColumn
 
     with progress("measuring", MofNCompleteColumn()) as (bar, task):
-        yield lambda done, of, kernel: bar.update(task, completed=done, total=of, told=kernel)
+        yield lambda done, total, kernel: bar.update(task, completed=done, total=total, told=kernel)

@@ -64,35 +64,36 @@ def anchor(
 
     options.refuse_unwritable(output, "--output")
     where, make = chosen_device(device), _function(module)
-    dtype, fresh = chosen_format(dtype, where), bench_run.prepared(where, 1, __version__)
+    dtype, result = chosen_format(dtype, where), bench_run.prepared(where, 1, __version__)
     shape, settings = _layer(asked, dtype, plain=make is None)
     tables = options.user_tables(asked.question.lookup_tables)
     layer = anchoring.own(shape, where, make) if make else anchoring.plain(shape, where, settings["flash_attention"])
-    measured = anchoring.anchored(layer, timer_of(fresh), seconds)
+    measured = anchoring.anchored(layer, timer_of(result), seconds)
     products = sum(kinds["products"] for kinds in measured["parts"].values())
     rows = anchoring.rows_of(
-        fresh, tables, row, dtype, 3 * shape.linear_flops / products, (command_line(), __version__)
+        result, tables, row, dtype, 3 * shape.linear_flops / products, (command_line(), __version__)
     )
-    content = anchoring.content_of(measured, fresh, settings, rows, module or "")
+    content = anchoring.content_of(measured, result, settings, rows, module or "")
     write_atomically(output, options.as_json(content) + "\n")
     times = ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in measured["seconds"].items())
-    options.tell(f"{fresh['device']['name']}: {times}; written to {output}")
+    options.tell(f"{result['device']['name']}: {times}; written to {output}")
     options.tell(f"use it: {command('calibrate', '--anchor', output)}")
 
 
-def _function(named: str | None) -> Callable[..., Any] | None:
-    """The function `FILE:NAME` of the user.
+def _function(text: str | None) -> Callable[..., Any] | None:
+    """The user's function, named as FILE:NAME; None if none is named.
 
     Raises:
-        ConfigError: for another form; FileError: if the file cannot be run, or has no such function.
+        ConfigError: for text of another form.
+        FileError: if the file cannot be run, or has no such function.
     """
-    if named is None:
+    if text is None:
         return None
     from amped.configuring.scenario import python_file
 
-    file, _, name = named.rpartition(":")
+    file, _, name = text.rpartition(":")
     if not (file and name):
-        raise ConfigError(f"--module {named!r} names no function", "write FILE.py:FUNCTION")
+        raise ConfigError(f"--module {text!r} names no function", "write FILE.py:FUNCTION")
     _, module = python_file(Path(file), "modules")
     if not callable(getattr(module, name, None)):
         raise FileError(f"has no function {name!r}", did_you_mean(name, list(vars(module))) or "write its name", file)
@@ -100,14 +101,20 @@ def _function(named: str | None) -> Callable[..., Any] | None:
 
 
 def _layer(asked: options.Scenario, dtype: str, plain: bool) -> tuple[Shape, dict[str, Any]]:
-    """The sizes of this device's share of a layer, and the parameters of an estimate of it."""
+    """The sizes of this device's shard of a layer, and the settings of an estimate of that shard.
+
+    Raises:
+        ConfigError: if the shards do not divide the heads or the width.
+    """
     from amped.kernels.layer_shape import Shape
 
     e, software = _network(asked, plain)
     sizes, switches = {name: round(e[name]) for name in SIZES}, {name: bool(e[name]) for name in SWITCHES}
     experts = {name: round(e[name]) for name in EXPERTS} if e["number_of_experts"] > 1 else {}
     shards = sizes["tensor_parallel_degree"]
-    heads, kept, ffn = (e[name] / shards for name in ("attention_heads", "key_value_heads", "feedforward_dimension"))
+    heads, key_value_heads, ffn = (
+        e[name] / shards for name in ("attention_heads", "key_value_heads", "feedforward_dimension")
+    )
     if heads % 1 or ffn % 1:
         problem = f"--tp {shards} does not divide {e['attention_heads']:g} heads and a width of {e['feedforward_dimension']:g}"
         raise ConfigError(problem, "choose one that does")
@@ -119,16 +126,16 @@ def _layer(asked: options.Scenario, dtype: str, plain: bool) -> tuple[Shape, dic
     }  # fmt: skip
     shape = Shape(
         sizes["dimensionality"], int(ffn), int(heads), sizes["context"], sizes["microbatch_size"], dtype, e["dropout"],
-        switches["causal"], max(1, int(kept)), sizes["head_dimension"], switches["gated_mlp"], biased=False, batch_first=True,
+        switches["causal"], max(1, int(key_value_heads)), sizes["head_dimension"], switches["gated_mlp"], biased=False, batch_first=True,
     )  # fmt: skip
     return shape, settings
 
 
 def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
-    """The sizes of the network, and the software that is measured: plain torch, if nobody names another.
+    """The estimate of the network's sizes, and the name of the measured software: PyTorch, if the user names none.
 
     Raises:
-        ConfigError: for layers that the plain layer is not.
+        ConfigError: for experts with the plain layer, and for latent attention.
     """
     from amped.configuring.scenario import asked_again
 
@@ -143,7 +150,7 @@ def _network(asked: options.Scenario, plain: bool) -> tuple[Estimation, str]:
 
 
 def quantities(asked: options.Scenario, *names: str) -> Estimation:
-    """Some quantities of a config. Whether its mapping can run does not matter."""
+    """An estimate of only these quantities of a config; whether its mapping can run does not matter."""
     from amped.engine.evaluate import run
     from amped.engine.resolve import plan
     from amped.estimation.estimation import Estimation

@@ -60,6 +60,7 @@ def compare(
 
 
 def _show(report: Any, as_json: bool, as_csv: bool) -> None:
+    """Prints the comparison as a table, as JSON, or its points as CSV."""
     from amped.kernels import comparing
     from amped.report.benching import comparison
     from amped.report.rows_formats import as_csv as written
@@ -83,29 +84,34 @@ def _report(
     fitted_on: Path | None,
     lookup_tables: LookupTables,
 ) -> tuple[Any, str]:
-    """The comparison, and the coefficients that it was predicted with."""
+    """The comparison, and a phrase on the coefficients that predict the kernels."""
     from amped.kernels import comparing, rows
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import machine_of
     from amped.kernels.results import read_result
 
     tables = options.user_tables(lookup_tables)
-    seen = read_result(fitted_on) if fitted_on is not None else result
-    machine = machine_of(seen, tables, accelerator, known_ones=fitted_on is None)
+    fitted_result = read_result(fitted_on) if fitted_on is not None else result
+    machine = machine_of(fitted_result, tables, accelerator, known_ones=fitted_on is None)
     base = row or rows.base_row(tables, machine.name, machine.known)
     coefficients, basis = coefficients_of(tables, base), f"predicted with row '{base}' of kernel_efficiencies"
     if fitted_on is not None or (row is None and not machine.known):
-        coefficients = calibrated(seen, machine, coefficients).coefficients
-        basis = f"predicted by a fit to {'these very records' if seen is result else fitted_on}"
-    hull = seen["records"] if seen is not result else ()
-    return comparing.compared(result, machine, coefficients, hull), basis
+        coefficients = calibrated(fitted_result, machine, coefficients).coefficients
+        basis = f"predicted by a fit to {'these very records' if fitted_result is result else fitted_on}"
+    seen_records = fitted_result["records"] if fitted_result is not result else ()
+    return comparing.compared(result, machine, coefficients, seen_records), basis
 
 
-def _show_drift(one: dict[str, Any], two: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
+def _show_drift(first: dict[str, Any], second: dict[str, Any], names: tuple[str, str], as_json: bool) -> None:
+    """Prints the ratio of times of the second run to the first one, by family.
+
+    Raises:
+        ConfigError: if the runs have no kernel in common.
+    """
     from amped.kernels.comparing import drift
     from amped.report import benching
 
-    families = drift(one, two)
+    families = drift(first, second)
     if not families:
         raise ConfigError("the two results have no kernel in common", "compare runs of one suite and format")
     if as_json:

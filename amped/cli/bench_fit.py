@@ -68,6 +68,7 @@ def fit(
 
 
 def _tell_of_the_network(fitted: Any) -> None:
+    """Prints how to use the fitted network between processes in an estimate; nothing if none was measured."""
     if fitted.network is None:
         return
     from amped.kernels.rows import network_name, network_settings
@@ -78,14 +79,14 @@ def _tell_of_the_network(fitted: Any) -> None:
 
 
 def command_line() -> str:
-    """The command as the user typed it, to be written down."""
+    """The command that the user typed, as one text for the `source` of a row."""
     return " ".join(["amped", *sys.argv[1:]])
 
 
 def _calibrated(
     result: dict[str, Any], tables: Tables, accelerator: str | None, name: str | None
 ) -> tuple[Any, dict[str, tuple[str, dict[str, Any]]]]:
-    """The calibration, and the rows to write, by table."""
+    """The calibration, and the rows to write: for each table, the name of the row and its columns."""
     from amped.kernels import rows
     from amped.kernels.calibration import calibrated
     from amped.kernels.machine import ACCELERATORS, machine_of
@@ -94,19 +95,19 @@ def _calibrated(
     base = rows.base_row(tables, machine.name, machine.known)
     fitted = calibrated(result, machine, coefficients_of(tables, base), options.tell, collectives())
     source = rows.source_of(result, command_line(), __version__)
-    made = {rows.KERNELS: (name or machine.name, rows.kernel_row(fitted, result, base, source))}
+    rows_by_table = {rows.KERNELS: (name or machine.name, rows.kernel_row(fitted, result, base, source))}
     if not machine.known:
         specification = rows.accelerator_row(fitted, result, source)
-        made[ACCELERATORS] = (machine.name, {**specification, rows.KERNELS: name or machine.name})
+        rows_by_table[ACCELERATORS] = (machine.name, {**specification, rows.KERNELS: name or machine.name})
     if fitted.network is not None:
-        whole = rows.network_name(machine.name, fitted.network)
-        made[rows.LINKS] = (whole, rows.link_row(fitted.network, source))
-        made[rows.SYSTEMS] = (whole, rows.system_row(fitted.network, machine.name, source))
-    return fitted, made
+        network_row = rows.network_name(machine.name, fitted.network)
+        rows_by_table[rows.LINKS] = (network_row, rows.link_row(fitted.network, source))
+        rows_by_table[rows.SYSTEMS] = (network_row, rows.system_row(fitted.network, machine.name, source))
+    return fitted, rows_by_table
 
 
 def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
-    """The coefficients of a row of kernel_efficiencies, in SI units."""
+    """The coefficients of a row of kernel_efficiencies by name, in SI units."""
     from amped.configuring.values import read_value
 
     quantities, columns = catalogue(), tables.row(KERNELS, row).columns
@@ -118,9 +119,9 @@ def coefficients_of(tables: Tables, row: str) -> dict[str, float]:
 
 
 def collectives() -> Any:
-    """A function for the time of a collective inside a node, by the equations of estimates.
+    """A function that returns the seconds of a collective inside a node, by the equations of estimates.
 
-    Its arguments are kind, payload, group, rate of a ring and latency.
+    Its arguments are the kind, the payload, the number of processes, the rate of a ring, and the latency.
     """
     from amped.theory.links.electrical import RING, TIMES
     from amped.theory.nouns.link_records import Link, Links

@@ -80,7 +80,7 @@ def ladder(
     shape = Shape(**asdict(layer), dtype=chosen_format(dtype, where))
     expected, peak, name = _expected(shape, where, accelerator, lookup_tables)
     names = options.names(rungs) or RUNGS
-    rows = [_told(row) for row in climbed(shape, where, names, expected, peak, warm_up, passes)]
+    rows = [_tell_rung(row) for row in climbed(shape, where, names, expected, peak, warm_up, passes)]
     _show(rows, vars(shape), name, as_json)
     if plot:
         from amped.report.bench_plots import ladder_bars
@@ -90,8 +90,8 @@ def ladder(
         options.write_and_tell(output_dir, *files)
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
-    """Prints the row of a rung as soon as it is measured."""
+def _tell_rung(row: dict[str, Any]) -> dict[str, Any]:
+    """Prints the row of a rung as soon as the rung is measured, and returns the row."""
     options.tell(f"{row['rung']}: {row['skipped'] or format(row['ms'], '.2f') + ' ms'}")
     return row
 
@@ -99,7 +99,10 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 def _expected(
     shape: Shape, device: str, accelerator: str | None, lookup_tables: LookupTables
 ) -> tuple[dict[str, float] | None, float | None, str]:
-    """The seconds of each rung by amped's operators, the peak of this machine, and its name; none if it has no row."""
+    """The predicted seconds of each rung, the peak rate of this device in flop/s, and the name of the device.
+
+    The first two are None if no table has a row of the device; then the reason is printed.
+    """
     from amped.kernels.bench_run import prepared
     from amped.kernels.machine import machine_of
     from amped.layers.ladder import layer_time
@@ -121,7 +124,7 @@ def _expected(
 
 
 def _sizes(shape: Shape) -> dict[str, Any]:
-    """The parameters of an estimate of the layer."""
+    """The settings of an estimate of the layer, by the names of parameters."""
     formats = dict.fromkeys(
         ("weight_precision", "activation_precision", "gradient_precision"), 8 * FORMATS[shape.dtype].bytes
     )
@@ -132,6 +135,7 @@ def _sizes(shape: Shape) -> dict[str, Any]:
 
 
 def _show(rows: list[dict[str, Any]], shape: dict[str, Any], name: str, as_json: bool) -> None:
+    """Prints the rungs, as a table or as JSON."""
     if as_json:
         options.show_json({"device": name, "shape": shape, "rungs": rows})
         return

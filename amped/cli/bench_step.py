@@ -52,42 +52,52 @@ def step(
     from amped.kernels.torch_import import chosen_device, chosen_format
 
     where = chosen_device(device)
-    fresh, dtype = bench_run.prepared(where, 1, __version__), chosen_format(dtype, where)
+    result, dtype = bench_run.prepared(where, 1, __version__), chosen_format(dtype, where)
     tables = options.user_tables(asked.question.lookup_tables)
-    name = _accelerator(tables, fresh)
-    whole = stepping.Network(**_network(asked))
+    name = _accelerator(tables, result)
+    network = stepping.Network(**_network(asked))
     rate = _rate(tables, name, dtype)
-    small = stepping.scaled(whole, MEMORY_SHARE * fresh["device"]["mem_bytes"], seconds * rate)
+    scaled_model = stepping.scaled(network, MEMORY_SHARE * result["device"]["mem_bytes"], seconds * rate)
     software = str(asked.question.overrides.get("software", PLAIN))
-    predicted = _estimate(asked, small, name, dtype, software)
-    trained = stepping.trained(small, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
-    _show(asdict(small), trained, predicted, (str(fresh["device"]["name"]), software), as_json)
+    predicted = _estimate(asked, scaled_model, name, dtype, software)
+    trained = stepping.trained(scaled_model, where, dtype, steps, lambda i, s: options.tell(f"step {i}: {s:.3f} s"))
+    _show(asdict(scaled_model), trained, predicted, (str(result["device"]["name"]), software), as_json)
 
 
 def _network(asked: options.Scenario) -> dict[str, Any]:
-    """The dense network of a config, and its micro-batch. The mapping, and whether it can run, do not matter."""
+    """The sizes of a config's dense network and its micro-batch, by the names of `stepping.Network`.
+
+    The mapping, and whether it can run, do not matter.
+
+    Raises:
+        ConfigError: if the network cannot be scaled.
+    """
     names = ("layers", "dimensionality", "attention_heads", "key_value_heads", "feedforward_dimension", "vocabulary_size",
              "context")  # fmt: skip
     switches = ("gated_mlp", "tied_embeddings")
-    e = quantities(asked, *names, *switches, "microbatch_size")
-    network: dict[str, Any] = {name: round(e[name]) for name in names}
+    sizes = quantities(asked, *names, *switches, "microbatch_size")
+    network: dict[str, Any] = {name: round(sizes[name]) for name in names}
     if network["dimensionality"] % network["attention_heads"] or network["vocabulary_size"] < 1:
         raise ConfigError(
             "this network cannot be scaled: its heads or its words do not divide", "choose a dense decoder"
         )
-    return network | {"batch_size": max(1, round(e["microbatch_size"]))} | {name: bool(e[name]) for name in switches}
+    return (
+        network
+        | {"batch_size": max(1, round(sizes["microbatch_size"]))}
+        | {name: bool(sizes[name]) for name in switches}
+    )
 
 
-def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
-    """The row of this device in the table of accelerators.
+def _accelerator(tables: Tables, result: dict[str, Any]) -> str:
+    """The name of this device's row in the table of accelerators.
 
     Raises:
-        ConfigError: if there is none, with what to do.
+        ConfigError: if there is no such row.
     """
     from amped.kernels.machine import ACCELERATORS
     from amped.measured_kernels.bench_results import accelerator_name
 
-    name = accelerator_name(fresh)
+    name = accelerator_name(result)
     if not tables.has(ACCELERATORS, name):
         raise ConfigError(f"no row of {ACCELERATORS} is of this device, {name!r}",
                           "measure and fit it first: amped bench run -o r.json, amped bench fit r.json -o DIR, then --lookup-tables DIR")  # fmt: skip
@@ -95,7 +105,7 @@ def _accelerator(tables: Tables, fresh: dict[str, Any]) -> str:
 
 
 def _rate(tables: Tables, name: str, dtype: str) -> float:
-    """The flop/s that the device trains with, roughly: half of what its largest products sustain."""
+    """A rough rate of training on the device in flop/s: half the rate that its largest products sustain."""
     from amped.kernels.machine import machine_of
     from amped.kernels.rows import base_row
 
@@ -104,29 +114,35 @@ def _rate(tables: Tables, name: str, dtype: str) -> float:
     return 0.5 * machine.peaks.get(dtype, UNKNOWN_RATE) * share or UNKNOWN_RATE
 
 
-def _estimate(asked: options.Scenario, small: Any, accelerator: str, dtype: str, software: str) -> Any:
-    """The estimate of the scaled model on this one device, trained as here: AdamW, no dropout, all in one format."""
+def _estimate(asked: options.Scenario, scaled_model: Any, accelerator: str, dtype: str, software: str) -> Any:
+    """The estimate for the scaled-down model on one device, with the settings of the measured step.
+
+    These are AdamW, no dropout, and one number format for all tensors.
+    """
     from amped.library import estimate
 
     degrees = [f"{kind}_parallel_degree" for kind in WRITTEN]
     formats = [f"{what}_precision" for what in ("weight", "activation", "gradient", "optimizer_state")]
-    how: dict[str, Any] = {
-        **asdict(small), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, 8 * FORMATS[dtype].bytes),
-        "microbatch_size": small.batch_size, "samples": small.batch_size, "matrix_precision": FORMATS[dtype].short[0],
+    settings: dict[str, Any] = {
+        **asdict(scaled_model), **dict.fromkeys((*degrees, *ALONE), 1), **dict.fromkeys(formats, 8 * FORMATS[dtype].bytes),
+        "microbatch_size": scaled_model.batch_size, "samples": scaled_model.batch_size, "matrix_precision": FORMATS[dtype].short[0],
         "dropout": 0, "flash_attention": True, "gradient_clipping": False,
         "software": software,
     }  # fmt: skip
-    return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **how)
+    return estimate({}, lookup_tables=asked.question.lookup_tables, accelerator=accelerator, **settings)
 
 
 def _show(network: dict[str, Any], trained: Any, predicted: Any, names: tuple[str, str], as_json: bool) -> None:
-    """Prints the measurement and the estimate, and how far they differ."""
+    """Prints the measurement and the estimate of time and memory, and the error of each.
+
+    `names` are those of the device and of the software.
+    """
     pairs = {"step_time": (trained.least, predicted["step_time"]),
              "memory_bytes": (trained.memory.measured, predicted["memory_per_accelerator_bytes"])}  # fmt: skip
     if as_json:
         numbers = {what: {"measured": m, "predicted": p, "error": p / m - 1} for what, (m, p) in pairs.items()}
-        more = {"step_times": trained.times, "losses": trained.losses, "memory": asdict(trained.memory)}
-        options.show_json({"device": names[0], "software": names[1], "network": network, **numbers, **more})
+        details = {"step_times": trained.times, "losses": trained.losses, "memory": asdict(trained.memory)}
+        options.show_json({"device": names[0], "software": names[1], "network": network, **numbers, **details})
         return
     from amped.report.benching import step as table
 

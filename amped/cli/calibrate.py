@@ -48,7 +48,11 @@ class Fit:
     lookup_tables: options.Folders = None
 
     def refuse_together(self) -> None:
-        """Refuses options that exclude one another; and a fit that needs scipy, if scipy is missing, before anything is read."""
+        """Refuses options that exclude one another, and a fit without scipy, before any file is read.
+
+        Raises:
+            ConfigError: for such options, or if scipy is missing.
+        """
         from amped.calibration.fitting import optimizer
 
         is_anchor = self.anchor is not None
@@ -59,7 +63,7 @@ class Fit:
             optimizer()
 
     def free(self) -> Path | None:
-        """The file to write, which does not exist, if one is wanted; its usual name says what is in it."""
+        """The new file for the rows, named by the kind of fit unless the user names one; None for a dry run."""
         if self.dry_run:
             return None
         name = ANCHORED if self.anchor else ALL if self.all_rows else NAME
@@ -99,7 +103,7 @@ def calibrate(asked: Fit) -> None:
 
 
 def _fit_each(asked: Fit, path: Path | None) -> None:
-    """Fits one accelerator, or each of the table, prints the result, and writes the rows; progress goes to stderr."""
+    """Fits one accelerator or all of the table, prints the results, and writes the rows to `path`, if given."""
     from amped.calibration.calibrate import calibrated, calibrated_all
     from amped.calibration.written import as_table
 
@@ -120,7 +124,7 @@ def _fit_each(asked: Fit, path: Path | None) -> None:
 
 
 def _fit_kernels(measured: Path, asked: Fit, path: Path | None) -> None:
-    """Fits to single kernels for each accelerator, prints the result, and writes the rows."""
+    """Fits each accelerator to single kernels, prints the results, and writes the rows to `path`, if given."""
     from amped.calibration.kernel_fit import as_table, fitted_each
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.measured_kernels.table_reading import chosen

@@ -58,7 +58,7 @@ def compare(
 
 
 def _listed(given: Mapping[str, object], lookup_tables: LookupTables) -> dict[str, str]:
-    """The options that name several rows, as in --system "DGX H100,DGX B200"."""
+    """The options whose text lists several rows, by kind of row: --system "DGX H100,DGX B200"."""
     from amped.configuring.gathering import is_row
 
     texts = {kind: str(given[kind]) for kind in KINDS if "," in str(given.get(kind))}
@@ -69,7 +69,7 @@ def _listed(given: Mapping[str, object], lookup_tables: LookupTables) -> dict[st
 
 
 def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
-    """The sweep of some names of rows of one kind, of which a name may be wrong; nothing if one of them is a config."""
+    """The names as a sweep of the kind of rows that most of them are; empty if one is a config, or if none is a row."""
     from amped.configuring.config import shipped_configs
     from amped.configuring.gathering import is_row
 
@@ -82,7 +82,11 @@ def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
 
 
 def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:
-    """Prints what differs between two configs, or a config and the same with other values."""
+    """Prints the differences of two configs, or of a config and the same config with other values.
+
+    Raises:
+        ConfigError: if there are no two configurations to compare, or more than two.
+    """
     from amped.configuring.scenario import read_scenario
     from amped.estimation.comparison import as_json
     from amped.estimation.estimation import estimated

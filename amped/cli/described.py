@@ -53,7 +53,7 @@ KEYWORD, RANGE = inspect.Parameter.KEYWORD_ONLY, re.compile(r"([\d.]*?)\.\.(\d*)
 
 
 def described(text: str) -> dict[str, Any]:
-    """The options and arguments that a text describes, by the names of their parameters."""
+    """The options and arguments that a docstring describes, by the names of their parameters."""
     options, group = {}, ""
     for line in text.splitlines():
         if not line.startswith("    "):
@@ -68,12 +68,19 @@ def described(text: str) -> dict[str, Any]:
 
 
 def _option(names: list[str], words: list[str], help_text: str, group: str) -> Any:
-    """An option, or an argument, with what stands for its value and the range of a number among its words."""
-    ends = next((match.groups() for word in words if (match := RANGE.fullmatch(word))), ("", ""))
+    """The Typer option of one described line; a Typer argument if `names` is empty.
+
+    Args:
+        names: flags such as --config and -c.
+        words: the other words of the declaration: the metavar (N), and optionally a range (1..8).
+        help_text: the help of the option; an option without help is hidden.
+        group: the panel of the help in which the option stands.
+    """
+    range_ends = next((match.groups() for word in words if (match := RANGE.fullmatch(word))), ("", ""))
     metavar = " ".join(word for word in words if not RANGE.fullmatch(word)) or None
     if not names:
         return Argument(metavar=metavar, help=help_text)
-    least, most = (None if not end else int(end) if end.isdigit() else float(end) for end in ends)
+    least, most = (None if not end else int(end) if end.isdigit() else float(end) for end in range_ends)
     panel = None if group == OWN else group
     return Option(
         *names, metavar=metavar, help=help_text, min=least, max=most, rich_help_panel=panel, hidden=not help_text
@@ -87,7 +94,10 @@ SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help
 
 
 def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function with their options; for `**short`, the names of rows and those of `SHORT`."""
+    """The parameters of a function with their options.
+
+    `**short` becomes the parameters of rows (`ROWS`) and those of `SHORT`.
+    """
     signature = dict(inspect.signature(function, locals={"Options": Any}, eval_str=True).parameters)
     if signature.pop("short", None):
         kinds = {name: int if EVERYWHERE[name].metavar == "N" else str for name in (*ROWS, *SHORT)}
@@ -100,20 +110,20 @@ def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def in_order(parameter: inspect.Parameter) -> tuple[bool, int]:
-    """What parameters are sorted by: those that must be given come first; in the groups of `SHARED`, its order holds."""
+    """The sort key of a parameter: required parameters first, then optional ones in the order of `SHARED`."""
     (option,) = getattr(parameter.annotation, "__metadata__", (None,))
     grouped = [shared for shared in EVERYWHERE.values() if shared.rich_help_panel]
     return parameter.default is not parameter.empty, grouped.index(option) if option in grouped else 0
 
 
 def _with_option(parameter: inspect.Parameter, options: dict[str, Any]) -> inspect.Parameter:
-    """A parameter with its option, unless its type has one."""
+    """A parameter with its option added to its type; unchanged if it has no option, or if its type already has one."""
     if parameter.name not in options or get_origin(parameter.annotation) is Annotated:
         return parameter
     return parameter.replace(annotation=Annotated[parameter.annotation, options[parameter.name]])
 
 
 def without_options(function: Callable[..., Any]) -> str:
-    """What a function does: its docstring without the sections of options."""
+    """The docstring of a function without its sections of options."""
     sections = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(section for section in sections if section.partition(":\n")[0] not in GROUPS)

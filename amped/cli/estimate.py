@@ -83,7 +83,11 @@ def estimate(
 
 
 def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
-    """Refuses a file that exists, and a wish or a format that --must or --for does not know."""
+    """Refuses an existing timeline file, an unknown launch format, and a --must other than fit.
+
+    Raises:
+        ConfigError: for each of these.
+    """
     options.check_format(form)
     options.refuse_existing(timeline, "--timeline")
     if must not in (None, "fit"):
@@ -99,7 +103,7 @@ def _show_launch(result: Estimation, form: str | None, as_json: bool) -> None:
 
 
 def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
-    """Prints the answer on one screen, or all of it; or what it assumes; or as JSON."""
+    """Prints the answers on one screen, the whole summary (full), the assumptions (why), or all results as JSON."""
     if as_json:
         options.show_json(_plain(result))
         options.tell_notices(result.notices)
@@ -158,7 +162,7 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
 
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:
-    """The results as one flat object; if they do not fit in memory, with the changes that would make them fit."""
+    """The results as one flat object for JSON; without room in memory, also the smallest change that fits."""
     from amped.estimation.remedies import smallest_change
 
     fix = {} if result["fits_in_memory"] else {"smallest_change_that_fits": smallest_change(result)}
@@ -166,7 +170,10 @@ def _plain(result: Estimation) -> dict[str, float | bool | str]:
 
 
 def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, is_asked: bool) -> None:
-    """Writes the files of a run, and says where they are. That a folder takes none is a note where nobody asked for files."""
+    """Writes the files of a run, and prints their names.
+
+    If the folder cannot be written, that is an error if the user asked for files, and else a note.
+    """
     try:
         written = options.write(folder, *files)
     except FileError as error:
@@ -179,7 +186,7 @@ def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, 
 
 
 def _files(result: Estimation, gemm: bool, compute_graph: bool, plot: bool) -> Iterator[tuple[str, str | bytes]]:
-    """The files of a run: the inputs, where the time goes, and those that are asked for."""
+    """The names and contents of the files of a run: the inputs, the parts of the time, and those asked for."""
     from amped.report import text
 
     yield "config_summary.txt", text.config_summary(result)

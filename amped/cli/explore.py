@@ -94,7 +94,7 @@ def explore(
 def _explored(
     asking: options.Asking, sweeps: sweeping.Sweeps, wanted: Options, run: Run, outputs: Outputs, place: spreading.Place
 ) -> None:
-    """Explores everything as one space, and writes the result where the user wants it; of a shard, its findings."""
+    """Explores all values as one space, and writes the ranking; for a shard, only its findings."""
     from amped.exploration.answer import explored
     from amped.exploration.asked_space import searched
     from amped.exploration.running import found_in
@@ -123,7 +123,11 @@ def _ranked(wanted: Options, outputs: Outputs, place: spreading.Place) -> bool:
 
 
 def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
-    """Refuses --keep-all if this run does not evaluate all candidates, and the best or a plot of one shard."""
+    """Refuses options that need all candidates in a run that does not evaluate all of them.
+
+    Raises:
+        ConfigError: for --keep-all with --resume or --shard, and for the best, a plot or a page of one shard.
+    """
     partial = "--resume" if place.resume is not None else "--shard" if place.shard is not None else ""
     if outputs.keep_all and partial:
         problem = (
@@ -136,10 +140,15 @@ def _refuse_both(outputs: Outputs, place: spreading.Place) -> None:
         )
 
 
-def _two(listed: str | None) -> tuple[str, str] | None:
-    if listed is None:
+def _two(text: str | None) -> tuple[str, str] | None:
+    """The two names in a text `A,B`; None if there is no text.
+
+    Raises:
+        ConfigError: if the text does not have two different names.
+    """
+    if text is None:
         return None
-    two = options.names(listed)
-    if len(two) != 2 or two[0] == two[1]:
-        raise ConfigError(f"--pareto {listed!r} is not two quantities", "for example --pareto step_time,cost")
-    return two[0], two[1]
+    names = options.names(text)
+    if len(names) != 2 or names[0] == names[1]:
+        raise ConfigError(f"--pareto {text!r} is not two quantities", "for example --pareto step_time,cost")
+    return names[0], names[1]

@@ -31,12 +31,12 @@ class BarePlot(Page):
     """A command whose option --plot may stand without a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Gives a --plot without a name the name "auto"."""
-        filled = []
+        """Reads the words of the command; a --plot without a value gets the value "auto"."""
+        words = []
         for place, word in enumerate(args):
-            alone = word == "--plot" and (args[place + 1 : place + 2] or ["-"])[0].startswith("-")
-            filled += [word, "auto"] if alone else [word]
-        return super().parse_args(ctx, filled)
+            is_bare = word == "--plot" and (args[place + 1 : place + 2] or ["-"])[0].startswith("-")
+            words += [word, "auto"] if is_bare else [word]
+        return super().parse_args(ctx, words)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Outputs:
 
     @property
     def written(self) -> str:
-        """The format: the one that is given, else the one that the file's name ends in, else a table."""
+        """The output format: the given one, else that of the file's ending, else a table."""
         suffix = self.output.suffix[1:].lower() if self.output else ""
         by_name = suffix if suffix in ("csv", "json", "parquet") else "table"
         return "json" if self.as_json else "csv" if self.as_csv else self.form or by_name
@@ -118,7 +118,7 @@ class Outputs:
             refuse_taken(self.save_best)
 
     def drawing(self, asked: options.Scenario, vary: Mapping[str, Any], wanted: Options) -> Drawing | None:
-        """The plot that the user wants, if any.
+        """The plot that the user wants; None if no plot is wanted.
 
         Raises:
             ConfigError: for a plot that needs another sweep, or other groups than the user asks for.
@@ -130,30 +130,31 @@ class Outputs:
 
         rows = {category: name for name, category in ROW_NAMES.items()}
         names = (*asked.sources.sweeps, *(rows[category] for category in asked.sources.row_sweeps), *vary)
-        swept, along = ([*map(aliases().canonical, some)] for some in (names, options.names(self.along)))
-        front = (aliases().asked(wanted.pareto[0]), aliases().asked(wanted.pareto[1])) if wanted.pareto else None
-        plot = drawing(self.plot, list(dict.fromkeys(swept)), along or wanted.each, front)
+        swept, along = ([*map(aliases().canonical, written)] for written in (names, options.names(self.along)))
+        front_names = (aliases().asked(wanted.pareto[0]), aliases().asked(wanted.pareto[1])) if wanted.pareto else None
+        plot = drawing(self.plot, list(dict.fromkeys(swept)), along or wanted.each, front_names)
         if wanted.each and plot.names and {*wanted.each} != {*plot.names}:
             problem = f"the plot needs the best of each {', '.join(plot.names)}, and --each asks for another"
             raise ConfigError(problem, "leave --each out, or name the same by --along")
         return plot
 
     def needed(self, wanted: Options, drawn: Drawing | None) -> Options:
-        """The options, with the groups or the front that the plot needs."""
+        """The options of the search, with the groups or the front that the plot needs."""
         if drawn is None:
             return wanted
         return replace(wanted, each=drawn.names or wanted.each, pareto=drawn.front or wanted.pareto)
 
     def _path(self, name: str) -> Path:
+        """The file that the user names, else a file of this name in the output folder."""
         return self.output or output_file(self.output_dir or Path(), name)
 
     def _file(self, form: str) -> Path | None:
-        """The file for a table, or for rows: the one that the user names, or one of that form; none for the screen."""
+        """The file for a format: the one that the user names, else explore.FORMAT; None for standard output."""
         return None if self.on_screen else self._path(f"explore.{'txt' if form == 'table' else form}")
 
     @contextmanager
     def every(self) -> Iterator[Keep | None]:
-        """A writer that takes every candidate, if all are to be kept; its file appears when all are written."""
+        """A writer for all candidates, whose file appears when all are written; None without --keep-all."""
         if not self.keep_all:
             yield None
         elif self.on_screen:
@@ -208,7 +209,7 @@ class Outputs:
 
 @contextmanager
 def _closed(form: str, stream: Any) -> Iterator[Keep]:
-    """A writer of rows, which is finished only if no error happened."""
+    """A writer of rows, which ends the file properly only if no error happened."""
     from amped.report.rows_formats import STREAMS
 
     writer = STREAMS[form](stream)
@@ -222,7 +223,7 @@ def _closed(form: str, stream: Any) -> Iterator[Keep]:
 
 
 def _content(exploration: Exploration, form: str) -> str | bytes:
-    """The exploration as JSON, CSV or Parquet."""
+    """The best rows as CSV or Parquet, or the whole exploration as JSON."""
     from amped.report.rows_formats import as_csv, as_parquet
 
     if form == "json":
@@ -232,14 +233,18 @@ def _content(exploration: Exploration, form: str) -> str | bytes:
 
 
 def _save(asked: options.Scenario, exploration: Exploration, folder: Path, launch_for: str | None) -> None:
+    """Saves the best mappings as configs, with launch lines if wanted, and prints how to run one."""
     from amped.exploration.candidate_config import save_best
 
     written = save_best(asked, exploration, folder)
     if launch_for is not None:
         _save_launches(asked, written, launch_for)
     formulas = asked.question.formulas
-    also = (*options.table_words(asked.question.lookup_tables), *(("--formulas", formulas) if formulas else ()))
-    estimate = command("estimate", "--config", written[0], *also)
+    further_options = (
+        *options.table_words(asked.question.lookup_tables),
+        *(("--formulas", formulas) if formulas else ()),
+    )
+    estimate = command("estimate", "--config", written[0], *further_options)
     options.tell(f"the best {len(written)} are written to {folder}; run one: {estimate}")
 
 
@@ -252,11 +257,12 @@ def _save_launches(asked: options.Scenario, configs: list[Path], launch_for: str
     chosen, question = target(launch_for), asked.question
     for path in configs:
         scenario = read_scenario(path, {}, question.lookup_tables, question.formulas)
-        beside = chosen.suffix if chosen.suffix != path.suffix else f".{launch_for}{chosen.suffix}"
-        write_atomically(path.with_suffix(beside), chosen.write(estimated(scenario)))
+        suffix = chosen.suffix if chosen.suffix != path.suffix else f".{launch_for}{chosen.suffix}"
+        write_atomically(path.with_suffix(suffix), chosen.write(estimated(scenario)))
 
 
 def _image(asked: options.Scenario, exploration: Exploration, drawn: Drawing) -> bytes:
+    """The plot as a PNG: the histogram of all candidates, or a figure of groups or of the front."""
     from amped.report.axes_values import title
     from amped.report.exploring_plots import distribution, figure
     from amped.report.plots import as_image

@@ -17,7 +17,7 @@ NAME = "numbers_fitted_to_steps.json"
 
 
 def fit_to_all_rows(table: Path | None, path: Path | None, as_json: bool, lookup_tables: LookupTables) -> None:
-    """Fits, prints each number with what is behind it, and writes the rows and beside them the numbers as CSV."""
+    """Fits to all rows, prints each number with its errors, and writes the rows and a CSV of the numbers to `path`."""
     from amped.calibration.all_rows import as_file, fitted_to_all
     from amped.calibration.leave_out import Left, refits
     from amped.calibration.step_table import as_csv, behind, beside
@@ -51,7 +51,7 @@ def _plain(fit: AllRows, numbers: list[Behind]) -> dict[str, Any]:
 
 
 def print_left_out(table: Path | None, by_text: str, as_json: bool, lookup_tables: LookupTables) -> None:
-    """Prints the errors of each source, accelerator or stack, predicted by a fit that has not seen it."""
+    """Prints the errors of each source, accelerator or stack, predicted by a fit that lacks its rows."""
     from amped.calibration.leave_out import Left, left_out
     from amped.report import all_rows as report
 

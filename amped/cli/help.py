@@ -43,7 +43,7 @@ class Page(typer.core.TyperCommand):
         return read_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the words; an option that is no option but the name of a parameter is one of --set."""
+        """Reads the words of the command. An unknown option with the name of a parameter becomes --set NAME=VALUE."""
         options = {
             option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)
         }
@@ -76,13 +76,16 @@ class Page(typer.core.TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the arguments, then each group of options."""
         parameters = self.get_params(ctx)
-        named = [
+        arguments = [
             (p.metavar or p.name.upper(), getattr(p, "help", "")) for p in parameters if p.param_type_name == "argument"
         ]
         options = [
             (_group(p), record) for p in parameters if p.param_type_name == "option" and (record := _record(p, ctx))
         ]
-        groups = [("Arguments", named), *((name, [r for group, r in options if group == name]) for name in GROUPS)]
+        groups = [
+            ("Arguments", arguments),
+            *((name, [record for group, record in options if group == name]) for name in GROUPS),
+        ]
         for name, records in groups:
             if records:
                 with formatter.section(name):
@@ -90,43 +93,43 @@ class Page(typer.core.TyperCommand):
 
 
 def _by_name(words: Sequence[str], options: set[str]) -> list[str]:
-    """The words, where `--framework X` is the option `--software X`, and `--context 8192` (of no option) `--set context=8192`."""
-    named: list[str] = []
-    waiting = iter(words)
-    for word in waiting:
+    """The words with options renamed: --framework X becomes --software X, and --context 8192 --set context=8192."""
+    result: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
         option, is_joined, value = word.partition("=")
         if option.startswith("--") and option not in (*options, "--"):
-            written = option[2:].replace("-", "_")
-            name = aliases().option(written)
+            parameter = option[2:].replace("-", "_")
+            name = aliases().option(parameter)
             if f"--{name}" in options:
                 word = f"--{name}{is_joined}{value}"
             elif "--set" in options and name in catalogue() and catalogue()[name].mark.kind != "records":
-                named.append("--set")
-                word = f"{written}={value if is_joined else next(waiting, '')}"
-        named.append(word)
-    return named
+                result.append("--set")
+                word = f"{parameter}={value if is_joined else next(remaining, '')}"
+        result.append(word)
+    return result
 
 
 def _unknown(option: str, options: set[str]) -> ConfigError:
-    """The error for an option that does not exist, with the nearest: options of the verb and, with --set, names of parameters."""
-    near = sorted(options)
+    """The error for an unknown option, with the nearest option or, if the verb has --set, the nearest parameter."""
+    candidates = sorted(options)
     if "--set" in options and option.startswith("--"):
-        named = (name for name, quantity in catalogue().items() if quantity.category)
-        near += [f"--{name.replace('_', '-')}" for name in (*named, *aliases().suggested())]
-    advice = did_you_mean(option, list(dict.fromkeys(near))) or "`--help` lists the options"
+        parameters = (name for name, quantity in catalogue().items() if quantity.category)
+        candidates += [f"--{name.replace('_', '-')}" for name in (*parameters, *aliases().suggested())]
+    advice = did_you_mean(option, list(dict.fromkeys(candidates))) or "`--help` lists the options"
     return ConfigError(f"there is no option {quoted(option)}", advice)
 
 
 def _misused(message: str, verb: str) -> ConfigError:
-    """The error for a wrong value of an option or too many words, in the words of typer."""
+    """The error for a wrong value of an option or for too many words, from the message of typer."""
     plain = message.replace("Value error, ", "").replace(NO_NUMBER, "it is no whole number, as 4096 or 4,096")
-    wrong = WRONG_CHOICE.search(plain)
-    hint = did_you_mean(wrong[1], re.findall("'([^']*)'", wrong[2])) if wrong else ""
+    wrong_choice = WRONG_CHOICE.search(plain)
+    hint = did_you_mean(wrong_choice[1], re.findall("'([^']*)'", wrong_choice[2])) if wrong_choice else ""
     return ConfigError(plain.removesuffix("."), hint or f"`{verb} --help` says what it takes")
 
 
 def _record(option: Any, ctx: Any) -> tuple[str, str] | None:
-    """An option and its help, without the range of its numbers: who leaves it is told."""
+    """The names of an option and its help, without the range of numbers; None if the option is hidden."""
     record = option.get_help_record(ctx)
     if record is None:
         return None
@@ -135,5 +138,5 @@ def _record(option: Any, ctx: Any) -> tuple[str, str] | None:
 
 
 def _group(option: Any) -> str:
-    """The group of an option: its own, or that of outputs, or the first."""
+    """The help group of an option: its own panel, else that of outputs, else the first group."""
     return option.rich_help_panel or (OUTPUT if OUTPUTS & {*option.opts} else OWN)

@@ -57,7 +57,7 @@ def import_file(
 
 
 def _tell(imported: Imported, as_json: bool, on_screen: bool) -> None:
-    """Prints the report: as JSON with the values, on the screen, or beside a config that is printed."""
+    """Prints the report of an import: as JSON with the values, on the screen, or on stderr beside a printed config."""
     from amped.report.importing import import_report
 
     if as_json:

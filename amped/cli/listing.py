@@ -93,7 +93,7 @@ def listing(what: What, filter_text: str = "", lookup_tables: options.Folders = 
 
 
 def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
-    """The lines of a list, each with its values by head."""
+    """The lines of a list, each as values by the heads of columns."""
     if what == "configs":
         from amped.configuring.config import read_config, shipped_configs
 
@@ -112,19 +112,28 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 
 def _topologies(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
-    """Each kind of network with its parameters and what it changes, and the networks of the systems in the tables."""
-    for word, (names, changes) in TOPOLOGY.items():
-        yield {"word": word, "set by": ", ".join(names), "changes": changes}
+    """A line for each kind of network (its parameters, its effect), and one for the network of each system."""
+    for kind, (names, changes) in TOPOLOGY.items():
+        yield {"word": kind, "set by": ", ".join(names), "changes": changes}
     tables = options.user_tables(lookup_tables)
     for name in tables.names(SYSTEMS):
         columns = tables.row(SYSTEMS, name).columns
-        settings = [f"{n} {columns[n]}" for names, _ in TOPOLOGY.values() for n in names[:1] if n in columns]
-        topologies = [str(columns[n]) for n in ("scale_up_topology", "scale_out_topology") if columns.get(n)]
+        settings = [
+            f"{parameter} {columns[parameter]}"
+            for names, _ in TOPOLOGY.values()
+            for parameter in names[:1]
+            if parameter in columns
+        ]
+        topologies = [
+            str(columns[parameter])
+            for parameter in ("scale_up_topology", "scale_out_topology")
+            if columns.get(parameter)
+        ]
         yield {"word": name, "set by": ", ".join(settings), "changes": "; ".join(topologies)}
 
 
 def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
-    """The rows of a table."""
+    """The lines of a lookup table: name, distinguishing columns and aliases of each row."""
     from amped.tables.tables import LISTED
 
     tables = options.user_tables(lookup_tables)
@@ -137,11 +146,11 @@ def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 
 def _measurements() -> Iterator[dict[str, str]]:
-    """The measured runs and layers that come with amped."""
+    """A line for each measured run or layer that comes with amped."""
     from amped.validation.table import read_table
 
     for row in read_table(None, catalogue()):
         machine = f"{row.settings['number_of_accelerators']} x {row.settings['accelerator']}"
         time = f"{row.measured['step_time']:.4g} s" if "step_time" in row.measured else "-"
-        what = f"{row.texts['network']} on {machine}, {row.settings['software']}"
-        yield {"id": row.texts["id"], "run": what, "step": time, "inputs": row.texts["confidence"]}
+        run = f"{row.texts['network']} on {machine}, {row.settings['software']}"
+        yield {"id": row.texts["id"], "run": run, "step": time, "inputs": row.texts["confidence"]}

@@ -68,7 +68,7 @@ def bench(
 
 
 def _shares(written: str) -> tuple[float, ...]:
-    """Numbers that are separated by commas.
+    """The numbers in a text, which commas separate.
 
     Raises:
         ConfigError: for any other text.

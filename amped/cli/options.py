@@ -56,26 +56,26 @@ Folders = list[Path] | None
 
 
 def tell_names(*texts: str) -> None:
-    """Says once, on stderr, what the short names and words in a question are called."""
+    """Prints on stderr which quantities the short names and words in these texts are taken for."""
     names = re.findall(r"[\w.]+", " ".join(texts))
     tell_notices(aliases().told_asked(names))
 
 
 def tell_name(written: str, name: str) -> None:
-    """Says on stderr which quantity a written name was taken for, if the two differ."""
+    """Prints on stderr the quantity that a written name is taken for, if the two differ."""
     tell_notices([f"{written} is {name}"] if name != written else [])
 
 
 def as_json(data: Any, **how: Any) -> str:
-    """Data as JSON; `how` goes to `json.dumps`."""
+    """Data as JSON text; `how` has further arguments of `json.dumps`."""
     return json.dumps(data, **{"indent": 1} | how)
 
 
 def check_format(form: str | None) -> None:
-    """Refuses a format that amped does not write, before long work.
+    """Refuses an unknown launch format before long work; None is accepted.
 
     Raises:
-        ConfigError: for such a format.
+        ConfigError: if amped does not write the format.
     """
     if form is not None:
         from amped.interop.exporting import target
@@ -92,7 +92,7 @@ def asked(
     anyway: bool = False,
     **short: float | str | None,
 ) -> Asking:
-    """What the options describe, before it is read."""
+    """The question that the options describe; its config is not read yet."""
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         problem = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(problem, "keep one; `amped compare` takes two")
@@ -102,34 +102,38 @@ def asked(
 
 
 def anyway_of(anyway: bool) -> dict[str, object]:
-    """The value that accepts parts without a known bound."""
+    """The setting that accepts parts without a known bound; empty if `anyway` is false."""
     return {ANYWAY: True} if anyway else {}
 
 
 @functools.wraps(asked)
 def read(**given: Any) -> Scenario:
-    """The scenario that the options describe."""
+    """The scenario that the options describe; the options are the arguments of `asked`."""
     return asked(**given).as_written()
 
 
 def changes(settings: list[str] | None = None, **short: float | str | None) -> dict[str, object]:
-    """The values and rows by name that are given on top of a config: those of --set, and those that have an option of their own."""
-    given = overrides(settings or [])
-    named: dict[str, object] = {}
+    """The values and rows that change a config, by name: those of --set, and those of options of their own.
+
+    Raises:
+        ConfigError: if both give the same name.
+    """
+    from_settings = overrides(settings or [])
+    from_options: dict[str, object] = {}
     for option, value in short.items():
-        named |= {} if value is None else aliases().given(option, value)
-    twice = named.keys() & given.keys()
+        from_options |= {} if value is None else aliases().given(option, value)
+    twice = from_options.keys() & from_settings.keys()
     if twice:
         raise ConfigError(f"{', '.join(sorted(twice))} is given twice", "by --set and by its own option; keep one")
-    return {**given, **named}
+    return {**from_settings, **from_options}
 
 
 def bundled(
     without: Sequence[str] = (), **readers: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a verb the options of each reader; the result of a reader becomes the verb's argument of the same name.
+    """A decorator that gives a verb the options of each reader.
 
-    `without` names options that the verb does not have.
+    The result of a reader becomes the verb's argument of the same name. `without` names options that the verb lacks.
     """
 
     def decorate(verb: Callable[..., None]) -> Callable[..., None]:
@@ -137,8 +141,11 @@ def bundled(
         of_verb = [p for p in parameters(verb) if p.name not in (*readers, *without)]
 
         def called(**options: Any) -> None:
-            made = {name: readers[name](**{p.name: options.pop(p.name) for p in some}) for name, some in shared.items()}
-            verb(**made, **options)
+            results = {
+                name: readers[name](**{p.name: options.pop(p.name) for p in reader_parameters})
+                for name, reader_parameters in shared.items()
+            }
+            verb(**results, **options)
 
         in_help = sorted((*chain(*shared.values()), *of_verb), key=in_order)
         called.__signature__ = inspect.Signature(in_help)  # type: ignore[attr-defined]
@@ -151,7 +158,7 @@ def bundled(
 
 @functools.wraps(asked)
 def read_or_choose(**given: Any) -> Scenario:
-    """The scenario that the options describe. Where they name rows and no config, the rest is chosen around them."""
+    """The scenario that the options describe; if they name rows and no config, amped chooses the other values."""
     return asked(**given).completed()
 
 
@@ -197,7 +204,7 @@ def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
 
 
 def _is_layout(name: str) -> bool:
-    """Whether the value of a name is a layout: one text that lists the layers of the stages."""
+    """Whether the value of a parameter is a layout, which lists the layers of stages in one text with commas."""
     from amped.configuring.values import TEXTS
 
     name = aliases().canonical(name)
@@ -205,7 +212,7 @@ def _is_layout(name: str) -> bool:
 
 
 def user_tables(lookup_tables: LookupTables = None) -> Tables:
-    """The lookup tables of amped with those of the user."""
+    """The lookup tables of amped together with those of the user."""
     from amped.tables.tables import user_tables as read
 
     return read(lookup_tables)
@@ -217,7 +224,7 @@ def tell(text: str) -> None:
 
 
 def kernel_files(path: Path) -> list[FileRead]:
-    """Reads measured kernels, and says on stderr what was read of another tool's file, and what was left out."""
+    """The measured kernels in a file or folder. Prints on stderr which parts of another tool's file were read."""
     from amped.measured_kernels.kernel_files import read_all
 
     files = read_all(path)
@@ -234,27 +241,33 @@ def tell_notices(notices: Iterable[str]) -> None:
 
 
 def write(folder: Path | None, *files: tuple[str, str | bytes]) -> list[Path]:
-    """Writes files (name and content), all with one date and time before the name, and a number if that file exists."""
+    """Writes files (name and content) into a folder, and returns their paths.
+
+    All names begin with the same date and time, and with a number if such a file exists.
+    """
     folder = folder or DEFAULT_FOLDER
     stamp = free_stamp(folder, [name for name, _ in files])
     return [write_atomically(output_file(folder, name, stamp), content) for name, content in files]
 
 
 def write_and_tell(folder: Path | None, *files: tuple[str, str | bytes]) -> None:
-    """Writes files as `write` does, and says where they are."""
+    """Writes files as `write` does, and prints their paths on stderr."""
     for path in write(folder, *files):
         tell(f"written to {path}")
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Writes a file that does not exist, and says where it is."""
+    """Writes a new file, and prints its path on stderr."""
     tell(f"written to {write_atomically(path, content)}")
 
 
 def put(
     form: str, table: Callable[[], RenderableType], content: Callable[[str], str | bytes], path: Path | None = None
 ) -> None:
-    """Prints a result, or writes it: as a table for people, or what `content` gives for another form."""
+    """Prints a result, or writes it to `path`.
+
+    The form `table` uses the table; any other form uses the text or bytes that `content` returns for the form.
+    """
     if path is not None:
         write_file(path, plain(table()) if form == "table" else content(form))
     elif form == "table":
@@ -264,12 +277,12 @@ def put(
 
 
 def print_or_write(text: str, path: Path | None, more: str) -> None:
-    """Prints a text; or writes it, and says where it is and more."""
+    """Prints a text; or writes it to `path`, and prints the path followed by `more`."""
     typer.echo(text if path is None else f"written to {write_atomically(path, text)}{more}", nl=path is not None)
 
 
 def show_json(data: Any, **how: Any) -> None:
-    """Prints data as JSON; `how` goes to `json.dumps`."""
+    """Prints data as JSON; `how` has further arguments of `json.dumps`."""
     typer.echo(as_json(data, **how))
 
 
@@ -316,15 +329,15 @@ def plain(renderable: RenderableType) -> str:
 
 
 def names(listed: str | None) -> tuple[str, ...]:
-    """The names in a text `A,B`."""
+    """The names in a text such as `A,B`; empty for None."""
     return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
 def only(**asked: bool) -> str:
-    """The one option that is set, or an empty text.
+    """The name of the one option that is set, or an empty text.
 
     Raises:
-        ConfigError: if more than one is.
+        ConfigError: if more than one is set.
     """
     names = [name for name, is_asked in asked.items() if is_asked]
     if len(names) > 1:

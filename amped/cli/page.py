@@ -31,5 +31,5 @@ def app(given: dict[str, object], port: int = 0, lookup_tables: options.Folders 
 
 
 def _text(value: object) -> str:
-    """A value as an address has it."""
+    """A value as text in an address; true and false are in small letters."""
     return str(value).lower() if isinstance(value, bool) else str(value)

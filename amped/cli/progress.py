@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(what: str, done: str | ProgressColumn) -> Iterator[tuple[Progress, TaskID]]:
-    """A bar on stderr if that is a terminal, else nothing.
+    """A progress bar on stderr and its task; nothing is drawn if stderr is no terminal.
 
-    It shows what is done, how much of it, the text `told`, and the time left.
+    The bar shows `what` is done, the progress as `done` draws it, the task's text `told`, and the time left.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeRemainingColumn

@@ -24,12 +24,13 @@ def read_plainly(parameters: list[Any]) -> list[Any]:
 
 
 def _reader(parameter: Any, checked: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A function that reads the value of an option or argument, with `checked` (that of typer) for all harder cases."""
     info, kind = parameter.type_descriptor.parameter_info, parameter.type_descriptor.annotation
-    limited = info.min is not None or info.max is not None or info.parser is not None
-    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+    has_checks = info.min is not None or info.max is not None or info.parser is not None
+    is_multiple = parameter.nargs == -1 or getattr(parameter, "multiple", False)
 
     def process_value(context: Any, value: Any) -> Any:
-        result = (() if several else None) if value is None else UNREAD if limited else _plain(kind, value)
+        result = (() if is_multiple else None) if value is None else UNREAD if has_checks else _plain(kind, value)
         if result is UNREAD or (parameter.required and not result):
             return checked(context, value)
         return result if parameter.callback is None else parameter.callback(context, parameter, result)
@@ -38,7 +39,7 @@ def _reader(parameter: Any, checked: Callable[[Any, Any], Any]) -> Callable[[Any
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    """The value of a type, or `UNREAD` where that needs more than a look."""
+    """A value converted to its type, or `UNREAD` if only typer can convert or refuse the value."""
     if kind in (str, int, float) and type(value) is kind:
         return value
     if kind is int and isinstance(value, str) and WHOLE.fullmatch(value):

@@ -70,14 +70,14 @@ def recommend(
 
 
 def _words(config: str, given: dict[str, object]) -> list[str]:
-    """The words that ask for the same again.
+    """The words of a command line that repeat the question.
 
     Raises:
-        ConfigError: for what recommend looks for itself.
+        ConfigError: for a value that recommend itself searches.
     """
-    if sought := SOUGHT & given.keys():
+    if searched := SOUGHT & given.keys():
         raise ConfigError(
-            f"{', '.join(sorted(sought))} is what recommend looks for", "leave it out, or ask `amped explore`"
+            f"{', '.join(sorted(searched))} is what recommend looks for", "leave it out, or ask `amped explore`"
         )
     words = [] if config == options.DEFAULT_CONFIG else [config]
     rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
@@ -88,7 +88,7 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
 
 
 def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str) -> None:
-    """Prints, on stderr, the launch line of the first machine that suffices."""
+    """Prints on stderr the launch line of the first machine that has a mapping; nothing if none has one."""
     from amped.configuring.scenario import asked_again
     from amped.drafting.chooser import completed
     from amped.estimation.estimation import estimated
@@ -107,10 +107,10 @@ def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: st
 
 
 def _read(text: str | None, unit: str, option: str) -> float | None:
-    """A time or an amount of money; money may also be written as "2 million USD" or "$2 million".
+    """An amount in `unit` (s or dollar) from a text: "30 days", "2 million USD" or "$2 million"; None without a text.
 
     Raises:
-        ConfigError: for another text, or for zero.
+        ConfigError: for other text, or if the number is not above zero.
     """
     from amped.base.units import parse
 

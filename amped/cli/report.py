@@ -49,10 +49,10 @@ def report(
 
 
 def write_page(output: Path, configs: Sequence[Asked], topics: Sequence[Topic]) -> str:
-    """Writes a page of some configurations, and says where it is.
+    """Writes a page of some configurations, and returns a sentence with its path and its size.
 
     Raises:
-        ConfigError: for a page that no browser likes to open.
+        ConfigError: if the page is too large for a browser.
     """
     from amped.report.page.topics import headings
     from amped.report.page.writing import as_html

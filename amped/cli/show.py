@@ -43,10 +43,10 @@ def show(name: str, lookup_tables: options.Folders = None, as_json: bool = False
 
 
 def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
-    """The rows of that name, from all tables that have one.
+    """The rows with a name, from all tables; else models and software for which the name is another spelling.
 
     Raises:
-        TableError: if no table has one, with the nearest names of all tables.
+        TableError: if there is no such row, with the nearest names of all tables.
     """
     tables = options.user_tables(lookup_tables)
     rows = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]

@@ -69,7 +69,7 @@ class Place:
 
 @contextmanager
 def running(asked: Place, output: Path | None, output_dir: Path | None) -> Iterator[Run | None]:
-    """The run that the options describe, with a bar; None in a process that does not lead.
+    """The run that the options describe, with a progress bar; None in a process of MPI that only evaluates.
 
     Ctrl-C ends with code 130, and SIGTERM, which cleans up as Ctrl-C does, with 143.
     """
@@ -89,33 +89,35 @@ def running(asked: Place, output: Path | None, output_dir: Path | None) -> Itera
             else:
                 with _watched() as watch:
                     yield Run(engine, findings, share, watch)
-    except KeyboardInterrupt as how:
-        kept = f"what is finished is in {findings}: --resume goes on from it" if findings else "--resume FILE keeps it"
-        options.tell(f"amped: interrupted; {kept}")
-        raise typer.Exit(143 if isinstance(how, Terminated) else 130) from None
+    except KeyboardInterrupt as interrupt:
+        advice = (
+            f"what is finished is in {findings}: --resume goes on from it" if findings else "--resume FILE keeps it"
+        )
+        options.tell(f"amped: interrupted; {advice}")
+        raise typer.Exit(143 if isinstance(interrupt, Terminated) else 130) from None
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what Ctrl-C cleans up is cleaned up."""
+    """SIGTERM as an interrupt, so that it causes the same clean-up as Ctrl-C."""
 
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Turns SIGTERM into an interrupt while the block runs; processes that are started meanwhile end by it, as before."""
+    """Turns SIGTERM into an interrupt while the block runs. Processes that the block starts still end by SIGTERM."""
 
-    def end(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, end) if current_thread() is main_thread() else None
+    previous_handler = signal.signal(signal.SIGTERM, interrupt) if current_thread() is main_thread() else None
     try:
         yield
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        if previous_handler is not None:
+            signal.signal(signal.SIGTERM, previous_handler)
 
 
 def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None, output_dir: Path | None) -> Path:
-    """The file for the findings of a shard.
+    """The file for the findings of a shard: that of --resume or --output, else one named by the share (I, N).
 
     Raises:
         ConfigError: if two files are named, or if the file exists and --resume does not name it.
@@ -131,7 +133,7 @@ def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None,
 
 @contextmanager
 def _watched() -> Iterator[Watch]:
-    """A bar with the rate and the time left, and notes."""
+    """A progress bar with the rate, the time left, and notes."""
     from amped.exploration.running import Watch
 
     with progress("exploring", "[progress.percentage]{task.percentage:>3.0f}%") as (bar, task):

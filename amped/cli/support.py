@@ -31,21 +31,21 @@ class Asked:
 
 @functools.wraps(options.read_or_choose)
 def read(**given: Any) -> Asked:
-    """What the options describe; the config may be a file of another tool."""
-    named = given["named_config"]
-    imported = _imported(named) if named is not None else None
+    """The scenario that the options describe; with the imported file, if the config is that of another tool."""
+    config = given["named_config"]
+    imported = _imported(config) if config is not None else None
     if imported is None:
         return Asked(options.read_or_choose(**{**given, "anyway": True}), None)
     return Asked(_around(imported, given), imported)
 
 
-def _imported(named: str) -> Imported | None:
-    """The file of another tool; None for a config of amped's, a shipped one, or a name without a file."""
+def _imported(config: str) -> Imported | None:
+    """The imported file of another tool; None for a shipped config, another config of amped, or no file."""
     from amped.configuring.config import shipped_configs
     from amped.interop.recognition import read_file
 
-    path = Path(named).expanduser()
-    is_config = named in shipped_configs() or not exists(path)
+    path = Path(config).expanduser()
+    is_config = config in shipped_configs() or not exists(path)
     if is_config or (
         path.is_file() and any(category in path.read_text("utf-8", "replace")[:100_000] for category in CATEGORIES)
     ):
@@ -54,7 +54,7 @@ def _imported(named: str) -> Imported | None:
 
 
 def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
-    """The scenario of an imported file; what it does not say is chosen around it."""
+    """The scenario of an imported file with the values of options; amped chooses all other values."""
     from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 

@@ -52,7 +52,7 @@ def read(asking: options.Asking, texts: Sequence[str]) -> dict[str, list[object]
 
 
 def is_short(sweeps: Sweeps) -> bool:
-    """Whether each combination of values has its own search."""
+    """Whether the combinations of values are few enough for a search of each one, and a line in a table."""
     from math import prod
 
     from amped.drafting.each_value import MOST_LINES
@@ -75,29 +75,29 @@ def refuse_long(sweeps: Sweeps) -> None:
 
 
 def canonical(sweeps: Sweeps) -> dict[str, Any]:
-    """The sweeps by amped's names; says on stderr what other tools' settings were taken for.
+    """The sweeps by amped's names. Prints on stderr what the names of other tools are taken for.
 
     Raises:
         ConfigError: for a name that is swept twice.
     """
-    named: dict[str, Any] = {}
-    for written, listed in sweeps.items():
-        name, values = aliases().listed(written, listed)
-        if name in named:
+    by_name: dict[str, Any] = {}
+    for written, texts in sweeps.items():
+        name, values = aliases().listed(written, texts)
+        if name in by_name:
             raise ConfigError(f"'{name}' is swept twice", f"--vary {written}: give all its values at once")
-        named[name] = values
+        by_name[name] = values
         if name != aliases().canonical(written):
             options.tell_name(written, name)
-    return named
+    return by_name
 
 
 def _with(asking: options.Asking, values: Mapping[str, Any]) -> options.Asking:
-    """The question with some swept values."""
+    """The question with one combination of swept values."""
     return asking._replace(values={**asking.values, **aliases().all_given(values)[0]})
 
 
 def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | None = None) -> Swept:
-    """The best mapping of each combination of values."""
+    """The best mapping of each combination of values, by a search."""
     from amped.drafting.each_value import lines
     from amped.exploration.running import ALONE
 
@@ -107,7 +107,7 @@ def swept(asking: options.Asking, sweeps: Sweeps, wanted: Options, run: Run | No
 
 
 def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
-    """Each combination of values with the mapping that `amped estimate` chooses for it."""
+    """The mapping that `amped estimate` chooses for each combination of values."""
     from amped.drafting.each_value import chosen_lines
 
     started = time.perf_counter()
@@ -116,7 +116,7 @@ def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
 
 
 def tell(done: Swept, form: str, hint: str = "", path: Path | None = None) -> None:
-    """Prints a sweep, or writes it."""
+    """Prints a sweep in a form (table, csv or json), or writes the sweep to `path`."""
     from amped.report.sweeping import as_csv, sweep
 
     def content(form: str) -> str:

@@ -62,9 +62,10 @@ def bench(
     options.tell(f"written to {path}")
 
 
-def _progress(done: int, of: int) -> None:
-    if done % 50 == 0 or done == of:
-        typer.echo(f"\r{done} of {of} layouts", err=True, nl=done == of)
+def _progress(done: int, total: int) -> None:
+    """Prints after every 50 layouts how many of them are done, on one line of stderr."""
+    if done % 50 == 0 or done == total:
+        typer.echo(f"\r{done} of {total} layouts", err=True, nl=done == total)
 
 
 @layouts.command("select", short_help="Choose the layouts of a whole layer.")

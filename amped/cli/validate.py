@@ -106,7 +106,7 @@ def validate(asked: Comparison) -> None:
 
 
 def _print_kernels(measured: Path, asked: Comparison) -> None:
-    """Prints the errors of the laws of single kernels; with --leave-out, of accelerators that no fit has seen."""
+    """Prints the errors of predicted kernels; with --leave-out, those of a fit that lacks the accelerator."""
     from amped.calibration.kernel_errors import kernel_errors
     from amped.measured_kernels.kernel_files import kernels_of
     from amped.report.kernel_errors import library_by_library
@@ -132,7 +132,7 @@ def _print_kernels(measured: Path, asked: Comparison) -> None:
 
 
 def _table(rows: Sequence[Residual], asked: Comparison) -> RenderableType:
-    """The result for people: one screen, or every row, or the errors by group."""
+    """The result for a terminal: one screen, every row, the errors by group, or the assumed values."""
     from amped.report.validating import accuracy_screen, by_group, taken_values, validation
     from amped.validation.accuracy import By
 
@@ -144,7 +144,7 @@ def _table(rows: Sequence[Residual], asked: Comparison) -> RenderableType:
 
 
 def _text(rows: Sequence[Residual], form: str, asked: Comparison) -> str:
-    """The result for programs, or as Markdown."""
+    """The result as JSON, CSV, Markdown, or the file of residuals."""
     from amped.report.accuracy import as_csv, as_json, as_markdown, taken, taken_as_csv
     from amped.validation.accuracy import By
 

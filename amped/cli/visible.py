@@ -18,7 +18,7 @@ class Visible:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes a text."""
+        """Writes a text; characters that turn the direction of writing are written as their numbers."""
         return self._stream.write(TURNING.sub(lambda turning: escaped(turning[0]), text))
 
     def __getattr__(self, name: str) -> Any:
@@ -26,5 +26,5 @@ class Visible:
 
 
 def visible(stream: TextIO) -> TextIO:
-    """A stream as a visible one; one that was closed before amped began stays as it is."""
+    """A stream that shows hidden characters; None stays None, which is a stream closed before amped began."""
     return stream if stream is None or isinstance(stream, Visible) else cast(TextIO, Visible(stream))

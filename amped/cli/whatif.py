@@ -13,7 +13,11 @@ Both = tuple[options.Scenario, options.Scenario]
 
 @functools.wraps(options.asked)
 def read_twice(**given: Any) -> Both:
-    """What the options describe, and the same with the values of --set."""
+    """The scenario without the values of --set, and the same scenario with them.
+
+    Raises:
+        ConfigError: if --set gives no value.
+    """
     from amped.configuring.scenario import asked_again
 
     change = options.overrides(given["settings"] or [])

@@ -34,7 +34,7 @@ What amped is good for, where it is bad, and why: [docs/accuracy.md](docs/accura
 
 
 def as_json(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
-    """Every row and the errors in a few numbers: what `amped validate --json` prints."""
+    """Every row and a summary of the errors (keys `rows` and `summary`), as `amped validate --json` prints them."""
     return {"rows": [_entry(r) for r in rows], "summary": summary(rows, by)}
 
 
@@ -48,7 +48,7 @@ def _entry(r: Residual) -> dict[str, Any]:
 
 
 def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
-    """The errors in a few numbers."""
+    """The numbers of rows, groups and misses, and the errors of time and of memory by part, as plain data for JSON."""
     groups_of = {r.measurement.id: r.measurement.group for r in rows}
     missed = {r.measurement.id: r.reason for r in rows if r.missed}
     return {
@@ -56,25 +56,29 @@ def summary(rows: Sequence[Residual], by: By = By.SOURCE) -> dict[str, Any]:
         "missed": len(missed), "reasons": missed,
         "errors_are": "predicted / measured - 1, of the step's time also where a rate was measured",
         TIME: _errors(by_confidence(of_time(rows))), MEMORY: _errors(by_confidence(of_memory(rows))),
-        "by_fit": _errors({name: of_time(some) for name, some in by_fit(rows).items() if some}),
+        "by_fit": _errors({name: of_time(part) for name, part in by_fit(rows).items() if part}),
         FITS: verdicts(rows),
         f"by_{by.value}": [_group(by, *group) for group in groups(rows, by)],
     }  # fmt: skip
 
 
 def _errors(parts: Mapping[str, Sequence[Residual]]) -> dict[str, Any]:
-    """The errors of each part of the rows."""
-    return {name: asdict(accuracy(some)) for name, some in parts.items()}
+    """A summary of the errors of each part of the rows, by the name of the part."""
+    return {name: asdict(accuracy(part)) for name, part in parts.items()}
 
 
 def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
-    bands = {name: {"inside": inside, "rows": number} for name, (inside, number) in within_bands(rows).items()}
+    """The entry of one group: its name, its confidence, its errors, and the rows inside the bands of other sources."""
+    bands = {what: {"inside": inside, "rows": number} for what, (inside, number) in within_bands(rows).items()}
     errors = _errors({TIME: of_time(rows), MEMORY: of_memory(rows)})
     return {by.value: name, "confidence": confidence, **errors, "bands_of_other_sources": bands}
 
 
 def taken(rows: Sequence[Residual]) -> list[dict[str, Any]]:
-    """For each row what it does not say, and no prediction: so that a table can be made ready before anybody looks."""
+    """For each row, the values that amped assumes and what the run did that is not modeled; without a prediction.
+
+    Whoever prepares a table sees nothing that could lead the choice of a cell.
+    """
     return [
         {"id": r.measurement.id, "assumed": {value.name: value.value for value in r.assumed},
          "why": {value.name: value.why for value in r.assumed}, "not_modeled": dict(r.measurement.row.facts),
@@ -84,7 +88,7 @@ def taken(rows: Sequence[Residual]) -> list[dict[str, Any]]:
 
 
 def taken_as_csv(rows: Sequence[Residual]) -> str:
-    """A line for each value of each row that the row does not say, and no prediction."""
+    """Comma-separated values: a line for each value that amped assumes for a row; without a prediction."""
     lines = [
         {"id": row["id"], "name": name, "value": value, "why": row["why"][name]}
         for row in taken(rows)
@@ -94,22 +98,23 @@ def taken_as_csv(rows: Sequence[Residual]) -> str:
 
 
 def as_csv(rows: Sequence[Residual]) -> str:
-    """Every residual by name in SI units, with what its row assumed."""
+    """Every residual as comma-separated values in SI units, with the values that amped assumed for its row."""
     lines = [_line(r) for r in rows]
     return rows_formats.as_csv(list(lines[0]) if lines else ["id"], lines)
 
 
 def _line(r: Residual) -> dict[str, Any]:
-    m = r.measurement
-    more = {"model": r.measurement.network, "accelerator": r.accelerator, "number_of_accelerators": number_of_accelerators(r), "confidence": m.confidence,
+    """The cells of one residual, by the name of their column."""
+    measurement = r.measurement
+    further_cells = {"model": r.measurement.network, "accelerator": r.accelerator, "number_of_accelerators": number_of_accelerators(r), "confidence": measurement.confidence,
            "step_time_error_fraction": r.aligned_error if r.of_time else None,
            "assumed": "; ".join(map(str, r.assumed)),
-           "not_modeled": "; ".join(f"{name}={said}" for name, said in m.row.facts.items())}  # fmt: skip
-    return _entry(r) | more
+           "not_modeled": "; ".join(f"{name}={value}" for name, value in measurement.row.facts.items())}  # fmt: skip
+    return _entry(r) | further_cells
 
 
 def as_markdown(rows: Sequence[Residual]) -> str:
-    """The errors in a few numbers, and how they are counted: a section of the README."""
+    """The section of the README on errors: a table of their sizes, and how they are counted."""
     times, memory = by_confidence(of_time(rows)), by_confidence(of_memory(rows))
     parts = {
         "step time": times[TRUSTED],
@@ -117,8 +122,12 @@ def as_markdown(rows: Sequence[Residual]) -> str:
         "step time, inputs known badly": times[LOW],
         "memory": memory[TRUSTED],
     }
-    lines = [[name, *short_errors(accuracy(some))] for name, some in parts.items()]
-    number, missed = (len({r.measurement.id for r in some}) for some in (rows, [r for r in rows if r.missed]))
-    return "\n\n".join(
-        [markdown(["absolute error of", *SHORT_ERRORS], lines), COUNTED.format(number=number, missed=missed)]
-    )
+    lines = [[name, *short_errors(accuracy(part))] for name, part in parts.items()]
+    missed = number_of_measurements([r for r in rows if r.missed])
+    counts = COUNTED.format(number=number_of_measurements(rows), missed=missed)
+    return f"{markdown(['absolute error of', *SHORT_ERRORS], lines)}\n\n{counts}"
+
+
+def number_of_measurements(rows: Sequence[Residual]) -> int:
+    """The number of measured runs; a run has one residual for each of its measured quantities."""
+    return len({r.measurement.id for r in rows})

@@ -28,7 +28,7 @@ ONLY = (
 
 @drawn
 def all_rows(fit: AllRows, numbers: Sequence[Behind]) -> Iterator[Part]:
-    """The fit to all rows: each number, the errors before and after, and the numbers that it leaves alone."""
+    """The fit to all rows: each number, the errors before and after the fit, and the numbers that are not fitted."""
     heads = ("number", "before", "after", "rows", "groups", "sources", "error", "without it")
     yield table(heads, under_their_rows(numbers, _cells))
     yield f"\n{LEGEND}\n", "dim"
@@ -41,7 +41,7 @@ def all_rows(fit: AllRows, numbers: Sequence[Behind]) -> Iterator[Part]:
 
 
 def before_and_after(fit: AllRows) -> dict[str, Sequence[Residual]]:
-    """The rows as they are predicted before any fit to steps, by the tables, and by the fitted numbers."""
+    """The rows as they are predicted before any fit to steps, with the tables' values, and with the fitted values."""
     return {
         "with kernels only": fit.unfitted,
         "with the tables' values": fit.before,
@@ -50,7 +50,7 @@ def before_and_after(fit: AllRows) -> dict[str, Sequence[Residual]]:
 
 
 def _cells(number: Behind) -> list[str]:
-    """The line of one number."""
+    """The cells of a fitted number: the values, the rows behind the number, and the errors with and without the fit."""
     values = (with_unit(number.column, value) for value in (number.value, number.fitted))
     return [f"  {number.column}", *values, f"{number.rows}", f"{number.groups}", f"{len(number.sources)}",
             human.percent(number.error_fraction), human.percent(number.error_fraction_without)]  # fmt: skip
@@ -58,19 +58,20 @@ def _cells(number: Behind) -> list[str]:
 
 @drawn
 def left_out(fit: AllRows, parts: Sequence[LeftOut], by: Left) -> Iterator[Part]:
-    """The errors of each source, accelerator or stack if the fit has not seen it, and of all of them together."""
-    lines = ([part.name or "unnamed", *errors(part.rows), _inside([part])] for part in parts)
+    """The errors of each source, accelerator or stack if the fit has not seen the part, and of all parts together."""
+    lines = ([part.name or "unnamed", *errors(part.rows), _share_inside([part])] for part in parts)
     yield table((f"{by.value} left out", *ERRORS, "in the band"), lines)
     yield ""
     seen = ([name, *errors(rows), ""] for name, rows in before_and_after(fit).items())
     rows = [row for part in parts for row in part.rows]
-    together = [f"each {by.value} left out", *errors(rows), _inside(parts)]
+    together = [f"each {by.value} left out", *errors(rows), _share_inside(parts)]
     yield table(("absolute error", *ERRORS, "in the band"), (*seen, together))
     yield (f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
                f"other rows give. For the errors, repeats of one configuration weigh as one row. {ONLY}", "dim")  # fmt: skip
 
 
-def _inside(parts: Sequence[LeftOut]) -> str:
+def _share_inside(parts: Sequence[LeftOut]) -> str:
+    """The share of the rows whose error lies in the band, as text; a dash without such rows."""
     share = share_inside(parts)
     return "-" if share is None else human.percent(share, 0)
 
@@ -82,20 +83,23 @@ def share_inside(parts: Sequence[LeftOut]) -> float | None:
 
 
 def by_kind(rows: Sequence[Residual]) -> dict[str, Accuracy]:
-    """The errors of all rows, of dense networks and of mixtures of experts."""
-    return {kind: accuracy(some) for kind, some in {"all": rows, **by_network(rows)}.items()}
+    """The errors of all rows, of dense networks and of mixtures of experts, by the name of the kind of network."""
+    return {kind: accuracy(kind_rows) for kind, kind_rows in {"all": rows, **by_network(rows)}.items()}
 
 
 def errors(rows: Sequence[Residual]) -> list[str]:
-    """The errors of some rows, in the order of `ERRORS`."""
-    together, *kinds = by_kind(rows).values()
-    sizes = (together.mean_absolute_error_fraction, together.median_absolute_error_fraction,
+    """The cells for the errors of some rows, in the order of `ERRORS`."""
+    all_kinds, *kinds = by_kind(rows).values()
+    fractions = (all_kinds.mean_absolute_error_fraction, all_kinds.median_absolute_error_fraction,
              *(kind.mean_absolute_error_fraction for kind in kinds))  # fmt: skip
-    return [f"{together.compared}", *("-" if size is None else human.percent(size) for size in sizes)]
+    return [f"{all_kinds.compared}", *("-" if fraction is None else human.percent(fraction) for fraction in fractions)]
 
 
 def plain_errors(rows: Sequence[Residual]) -> Mapping[str, Mapping[str, float | None]]:
-    """The errors of some rows as plain data for JSON."""
+    """The errors of some rows as plain data for JSON: by kind of network, the counts and the errors by their name.
+
+    The kinds are `all`, and those of `by_network`. An error is None if no row of the kind has one.
+    """
     return {
         kind: {"rows": errors.compared, "groups": errors.groups,
                "mean_absolute_error_fraction": errors.mean_absolute_error_fraction,

@@ -26,7 +26,7 @@ MOST_TOLD = 4
 
 
 def unit_of(name: str) -> str:
-    """The canonical unit of a name; empty for the name of a row."""
+    """The canonical unit of a quantity; empty if the name is that of a row."""
     return catalogue()[name].mark.unit if name in catalogue() else ""
 
 
@@ -36,13 +36,13 @@ def axis_label(name: str) -> str:
 
 
 def scale(name: str, values: Iterable[float]) -> tuple[float, str]:
-    """The number to divide values by, so that the largest is easy to read; and the label of the axis."""
+    """The divisor that makes the largest value easy to read, and the axis label with the unit after division."""
     size, unit = size_for(unit_of(name), values)
     return size, f"{axis_label(name)} ({unit})" if unit else axis_label(name)
 
 
 def size_for(unit: str, values: Iterable[float]) -> tuple[float, str]:
-    """The number to divide values of a canonical unit by, so that the largest is easy to read; and the unit then shown."""
+    """The divisor that makes the largest value easy to read, and the unit after division."""
     sizes, largest = _TOLD.get(unit, ()), max(map(abs, values), default=0.0)
     least = 2.0 if unit == "s" else 1.0  # so that 30 hours are not shown as 1.2 days
     return next((step for step in sizes if largest >= least * step[0]), sizes[-1] if sizes else (1.0, ""))
@@ -57,20 +57,22 @@ def told(name: str, value: Any) -> str:
 def words(names: Sequence[str], values: Sequence[Any]) -> str:
     """Values of several names for a legend: texts alone, numbers with their name."""
     pairs = zip(names, values, strict=True)
-    return ", ".join(v if isinstance(v, str) else f"{axis_label(n)} {told(n, v)}" for n, v in pairs)
+    return ", ".join(
+        value if isinstance(value, str) else f"{axis_label(name)} {told(name, value)}" for name, value in pairs
+    )
 
 
 def title(scenario: Scenario, swept: Mapping[str, Sequence[Any]]) -> str:
-    """What was explored: the title of the config; if more is swept, what is swept and what stays fixed."""
+    """The title of the config; if more is swept, the swept names and values, and the config that fixes the rest."""
     config = scenario.title
-    what = "; ".join(f"{axis_label(name)} {_several(name, values)}" for name, values in swept.items())
-    return f"{what}\nall else as in: {config}" if swept else config
+    sweeps = "; ".join(f"{axis_label(name)} {_several(name, values)}" for name, values in swept.items())
+    return f"{sweeps}\nall else as in: {config}" if swept else config
 
 
 def _several(name: str, values: Sequence[Any]) -> str:
-    """A few values one by one; of many, the first and the last."""
-    few = [told(name, value) for value in values]
-    return ", ".join(few) if len(few) <= MOST_TOLD else f"{few[0]} … {few[-1]}"
+    """The values one by one; of more than `MOST_TOLD`, only the first and the last."""
+    texts = [told(name, value) for value in values]
+    return ", ".join(texts) if len(texts) <= MOST_TOLD else f"{texts[0]} … {texts[-1]}"
 
 
 def in_order(value: Any) -> tuple[bool, Any]:
@@ -79,12 +81,12 @@ def in_order(value: Any) -> tuple[bool, Any]:
 
 
 def by_values(groups: Iterable[Sequence[Row]], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    """The rows of each group under the values that they share, in the order of those values."""
+    """The rows of each group by the values of `names` that the group shares, in the order of those values."""
     by_value = {tuple(rows[0][name] for name in names): list(rows) for rows in groups if rows}
     return dict(sorted(by_value.items(), key=lambda item: [*map(in_order, item[0])]))
 
 
 def ticks(axis: Any, labels: Sequence[str], **how: Any) -> None:
-    """Puts labels at 0, 1, 2 …; if there are many, only at some of them."""
+    """Puts labels at 0, 1, 2 …; if there are more than `MOST_TICKS`, only at every n-th place."""
     step = -(-len(labels) // MOST_TICKS)
     axis.set_ticks(range(0, len(labels), step), labels[::step], **how)

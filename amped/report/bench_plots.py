@@ -31,11 +31,11 @@ def kernel_scatter(points: Sequence[Any], title: str, suffix: str = "png") -> by
 
 
 def ladder_bars(rungs: Sequence[dict[str, Any]], title: str, suffix: str = "png") -> bytes:
-    """The measured and the predicted time of each rung of a ladder."""
+    """An image with the measured and the predicted time of each rung of a ladder as bars."""
     figure = new_figure(8.0, 0.5 * len(rungs) + 1.6)
     panel = figure.add_subplot()
-    for aside, key, color, label in ((-0.2, "ms", HUES[0], "measured"), (0.2, "predicted_ms", HUES[2], "predicted")):
-        places = [place + aside for place in range(len(rungs))]
+    for offset, key, color, label in ((-0.2, "ms", HUES[0], "measured"), (0.2, "predicted_ms", HUES[2], "predicted")):
+        places = [place + offset for place in range(len(rungs))]
         panel.barh(places, [rung[key] or 0.0 for rung in rungs], 0.38, color=color, label=label)
     panel.set_yticks(range(len(rungs)), [rung["rung"] for rung in rungs])
     panel.invert_yaxis()

@@ -19,7 +19,7 @@ PARTS = (("part",), ("family",))
 def calibration(fitted: Any) -> Iterator[Part]:
     """The coefficients of a machine, their errors by family and stratum, and the kernels that were not fitted.
 
-    It takes what `amped.kernels.calibration.calibrated` gives.
+    `fitted` is the result of `amped.kernels.calibration.calibrated`.
     """
     yield f"Coefficients of {fitted.machine.name}", "bold"
     values = ((name, human.value(v, catalogue()[name].mark.unit)) for name, v in fitted.values.items())
@@ -58,7 +58,10 @@ def _links(network: Mapping[str, Any]) -> Table:
 
 @drawn
 def comparison(report: Any) -> Iterator[Part]:
-    """Errors by family, the worst records, and those that were not compared; of what `amped.kernels.comparing` gives."""
+    """Errors by family, the worst records, and the number of records that were not compared.
+
+    `report` is the result of `amped.kernels.comparing.compared`.
+    """
     errors = (
         (*_part(f), f"{f.mape:.1%}", f"{f.bias:+.1%}", f"{f.p90:.1%}", f"{f.largest:.1%}", f"{f.time_weighted:.1%}",
          "" if f.r_squared is None else f"{f.r_squared:.3f}")
@@ -77,7 +80,10 @@ def comparison(report: Any) -> Iterator[Part]:
 
 @drawn
 def drift(families: Mapping[str, tuple[float, int]], names: tuple[str, str]) -> Iterator[Part]:
-    """How much slower the second run is than the first one, by family."""
+    """The ratio of times of the second run to the first one, by family.
+
+    `families` has the ratio and the number of records of each family; `names` are those of the two runs.
+    """
     rows = ((family, f"{count}", f"{ratio:.3f}") for family, (ratio, count) in families.items())
     yield table(("family", "records", f"{names[1]} / {names[0]}"), rows, wrapped=("family",))
     yield "geometric mean of times; 1 is no drift"

@@ -26,13 +26,13 @@ def calibration(c: Calibration) -> Iterator[Part]:
     heads = ("coefficient", "before", "fitted", "lowest", "highest", "moved")
     yield table(heads, (_line(c, coefficient) for coefficient in c.coefficients))
     yield ""
-    yield from _told(c)
+    yield from _remarks(c)
     yield ""
     yield from _runs(c)
 
 
 def _runs(c: Calibration) -> Iterator[Part]:
-    """Each run with its time as measured and as predicted before and after the fit; the band of runs like these."""
+    """The lines of the runs: measured and predicted times before and after the fit; and the band of such runs."""
     heads = ("step of run", "measured", "before", "after", "error", "without it")
     lines = [
         (run.name, *(human.duration(time) for time in (run.measured, run.before, run.after)),
@@ -50,19 +50,20 @@ def _runs(c: Calibration) -> Iterator[Part]:
 
 
 def _line(c: Calibration, coefficient: Coefficient) -> tuple[str, ...]:
-    """A coefficient before and after the fit, and its bounds."""
+    """The cells of a coefficient: before and after the fit, its bounds, and how far it moved."""
     numbers = (c.before[coefficient.name], c.values[coefficient.name], coefficient.lowest, coefficient.highest)
-    written = (as_written(coefficient.name, number) for number in numbers)
-    cells = (human.digits(n) if isinstance(n, float) else n for n in written)
+    values = (as_written(coefficient.name, number) for number in numbers)
+    cells = (human.digits(value) if isinstance(value, float) else value for value in values)
     return coefficient.name, *cells, f"{moved(c, coefficient):+.1f}"
 
 
 def moved(c: Calibration, coefficient: Coefficient) -> float:
-    """How far a coefficient moved, in standard deviations of what was known about it before."""
+    """The change of a coefficient by the fit, in standard deviations of the knowledge before the fit."""
     return (c.values[coefficient.name] - c.before[coefficient.name]) / coefficient.doubt
 
 
-def _told(c: Calibration) -> Iterator[str]:
+def _remarks(c: Calibration) -> Iterator[str]:
+    """Lines on the errors of a calibration, on values that were not fitted, and warnings."""
     yield (f"mean absolute error of the step's time over {len(c.used)} rows: {human.percent(c.error_before)} before, "
            f"{human.percent(c.error_after)} after")  # fmt: skip
     yield _left_out(c)
@@ -76,19 +77,20 @@ def anchor(anchored: Anchored, label: str) -> Iterator[Part]:
     """The coefficients that one measured layer gives, and its measured and predicted times."""
     yield f"anchored on {label}", "bold"
     heads = ("coefficient", "row", "before", "anchored")
-    rows = [(name, f"{anchored.rows[of]}", human.digits(anchored.before[name]), human.digits(value))
-            for of, values in anchored.values.items() for name, value in values.items()]  # fmt: skip
+    rows = [(name, f"{anchored.rows[table_name]}", human.digits(anchored.before[name]), human.digits(value))
+            for table_name, values in anchored.values.items() for name, value in values.items()]  # fmt: skip
     yield table(heads, rows)
     yield ""
     yield table(
         ("time", "measured", "before", "anchored"),
-        ((what, *(human.value(s, "s") for s in values)) for what, values in anchored.parts.items()),
+        ((what, *(human.value(seconds, "s") for seconds in values)) for what, values in anchored.parts.items()),
     )
     for name in anchored.held:
         yield f"warning: no value of {name} gives the measured time: it is at its limit, or something else limits these kernels (tensors that stay in a cache, or what amped does not model)"
 
 
 def _left_out(c: Calibration) -> str:
+    """A line on the error for a network that the fit has not seen."""
     if c.error_left_out is None:
         return "leaving one network out: all rows are of one network, so that the error for another one is unknown"
     return (
@@ -98,7 +100,7 @@ def _left_out(c: Calibration) -> str:
 
 
 def warnings(c: Calibration) -> Iterator[str]:
-    """The reasons not to trust a fit."""
+    """Sentences with the reasons not to trust a fit."""
     if c.loss is not None and c.loss > MOST_LOSS:
         yield f"warning: more than {MOST_LOSS} times: what was fitted does not hold well for other networks"
     far = [coefficient.name for coefficient in c.coefficients if abs(moved(c, coefficient)) > FAR]
@@ -111,7 +113,7 @@ def warnings(c: Calibration) -> Iterator[str]:
 
 @drawn
 def kernel_fits(fits: Sequence[KernelFit]) -> Iterator[Part]:
-    """What measured kernels give: each family's coefficients, and how well they predict shapes outside of the fit."""
+    """The coefficients of each family of measured kernels, and their errors for shapes outside of the fit."""
     for fit in fits:
         yield f"{', '.join(fit.accelerators)}, {fit.family}", "bold"
         yield table(

@@ -25,7 +25,7 @@ ABOUT_NUMBERS = (
 
 @drawn
 def listed(coefficients: Sequence[Listed], counted: Sequence[Counted], numbers: Sequence[Behind]) -> Iterator[Part]:
-    """One line for each coefficient; below, the rows with fitted numbers, and what is behind each number."""
+    """A line for each coefficient; below, the rows with fitted numbers, and the evidence for each fitted number."""
     heads = ("coefficient", "bounds", "values", "fitted", "selected by")
     yield table(heads, map(_line, coefficients), ("bounds", "values", "selected by"), ("selected by",))
     yield f"\n{LEGEND}\n", "dim"
@@ -43,18 +43,20 @@ def listed(coefficients: Sequence[Listed], counted: Sequence[Counted], numbers: 
 
 
 def _cells(number: Behind) -> list[str]:
-    """The line of one number that is fitted to steps."""
+    """The cells of one number that is fitted to steps."""
     values = (with_unit(number.column, value) for value in (number.value, number.fitted))
     errors = map(human.percent, (number.error_fraction, number.error_fraction_without))
     return [number.column, *values, f"{number.rows}", f"{len(number.sources)}", span_without_a_source(number), *errors]
 
 
 def _line(c: Listed) -> tuple[str, ...]:
+    """The cells of a coefficient: its bounds, its values, the rows in which it is fitted, and what selects the row."""
     fitted = "" if list(c.values) == ["default"] else f"{len(c.fitted_in)}/{len(c.values)}"
     return c.name, _bounds(c), _span(list(c.values.values()), c.unit), fitted, ", ".join(c.selected_by)
 
 
 def _bounds(c: Listed) -> str:
+    """The bounds of a coefficient as text, with a star if these are bounds of a fit; empty without bounds."""
     low, high = ("" if end is None else _short(end, c.unit) for end in (c.lowest, c.highest))
     if low and high:
         return f"{_between(low, high)}{'*' * c.fittable}"
@@ -62,7 +64,7 @@ def _bounds(c: Listed) -> str:
 
 
 def _span(values: Sequence[float], unit: str) -> str:
-    """The smallest and the largest of the values."""
+    """The smallest and the largest of the values as text; one value if both are shown alike, empty without values."""
     if not values:
         return ""
     low, high = (_short(end, unit) for end in (min(values), max(values)))
@@ -70,7 +72,7 @@ def _span(values: Sequence[float], unit: str) -> str:
 
 
 def _between(low: str, high: str) -> str:
-    """Two values with their unit, which is told once if it is the same."""
+    """A range of two values as text; a common unit is written once."""
     number, _, unit = low.partition(" ")
     return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
 

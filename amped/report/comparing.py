@@ -28,48 +28,51 @@ ORDER = ("experiment", "model", "mapping", "system", "accelerator", "formulas")
 @drawn
 def comparison(one: Estimation, other: Estimation) -> Iterator[Part]:
     """The inputs that differ, by category; the parts of a step, largest change first; ratios of the other results."""
-    changed = inputs_that_differ(one, other)
+    differences = inputs_that_differ(one, other)
     for letter, e in (("A", one), ("B", other)):
         yield f"{letter}  {e.scenario.title}", "bold"
-    names = ", ".join(d.name for d in changed if d.kind == "experiment")
+    names = ", ".join(d.name for d in differences if d.kind == "experiment")
     if names:
         yield f"Not the same experiment: {names} differ, not only the way to run it.", "bold yellow"
     yield ""
-    inputs = ((d.name, d.kind, *_both(d)) for d in sorted(changed, key=lambda d: ORDER.index(d.kind)))
-    yield _table(("input", "kind", "A", "B"), inputs) if changed else "The inputs are the same."
+    inputs = ((d.name, d.kind, *_both_values(d)) for d in sorted(differences, key=lambda d: ORDER.index(d.kind)))
+    yield _table(("input", "kind", "A", "B"), inputs) if differences else "The inputs are the same."
     steps = step_parts(one, other)
     yield f"\n{_pace(one['step_time'], other['step_time'])}\n", "bold"
     yield _table(
-        ("part of a step", "A", "B", "B / A", "B - A"), ((d.name, *_both(d), _ratio(d), _change(d)) for d in steps)
+        ("part of a step", "A", "B", "B / A", "B - A"),
+        ((d.name, *_both_values(d), _ratio(d), _change(d)) for d in steps),
     )
     yield ""
     parts = {d.name for d in steps}
-    others = [d for d in results(one, other) if d.name not in parts and (d.one or d.other)]
-    yield _table(("result", "A", "B", "B / A"), ((d.name, *_both(d), _ratio(d)) for d in others))
+    other_results = [d for d in results(one, other) if d.name not in parts and (d.one or d.other)]
+    yield _table(("result", "A", "B", "B / A"), ((d.name, *_both_values(d), _ratio(d)) for d in other_results))
 
 
 @drawn
 def changed(one: Estimation, other: Estimation) -> Iterator[Part]:
-    """What a change does, in a dozen lines: the results that everybody asks for, and the parts of a step that move."""
+    """A dozen lines on what a change does: the results that most users ask for, and the parts of a step that move."""
     yield from heading(one)
     yield f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", "bold"
     by_name = {d.name: d for d in results(one, other)}
     rows = [by_name[name] for name in ASKED if name in by_name]
     rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]
-    yield _table(("result", "now", "then", "then / now"), ((human.label(d.name), *_both(d), _ratio(d)) for d in rows))
+    yield _table(
+        ("result", "now", "then", "then / now"), ((human.label(d.name), *_both_values(d), _ratio(d)) for d in rows)
+    )
 
 
 def _inputs_in_words(one: Estimation, other: Estimation) -> Iterator[str]:
-    """What was changed, from what to what; formats of products by the names under which users ask for them."""
+    """Each changed input, from which value to which. Formats of products have the names that users give them."""
     inputs = [d for d in inputs_that_differ(one, other) if d.name in other.scenario.question.overrides]
     if one.precision != other.precision:
         yield f"{human.label(PRECISION)} {one.precision} -> {other.precision}"
         inputs = [d for d in inputs if d.name not in FORMAT]
-    yield from (f"{human.label(d.name)} {' -> '.join(_both(d))}" for d in inputs)
+    yield from (f"{human.label(d.name)} {' -> '.join(_both_values(d))}" for d in inputs)
 
 
 def _pace(one: float, other: float) -> str:
-    """In words: how much faster or slower a step of the other configuration is."""
+    """A sentence: how much faster or slower a step of the other configuration is."""
     if one == other:
         return "A step takes as long in both."
     times, word = (one / other, "fast") if other < one else (other / one, "long")
@@ -77,18 +80,21 @@ def _pace(one: float, other: float) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    return table(heads, rows, ("kind",), heads)
+    """A table with the kind of each input aligned as text; every column may wrap."""
+    return table(heads, rows, text=("kind",), wrapped=heads)
 
 
-def _both(difference: Difference) -> list[str]:
+def _both_values(difference: Difference) -> list[str]:
     """Both values with their unit; a utilization in percent."""
     values = (difference.one, difference.other)
     return ["-" if value is None else human.result(difference.name, value, difference.unit) for value in values]
 
 
 def _ratio(difference: Difference) -> str:
+    """The ratio of both values as text; empty for a switch, and where there is no ratio."""
     return "" if difference.ratio is None or difference.unit == "boolean" else f"{difference.ratio:.3g}"
 
 
 def _change(part: Difference) -> str:
+    """The change of a time from A to B with its sign; 0 if there is none."""
     return f"{'-' if part.change < 0 else '+'}{human.value(abs(part.change), 's')}" if part.change else "0"

@@ -36,19 +36,19 @@ TIMED: tuple[Column, ...] = (
 
 
 def operator_tables(lines: list[dict[str, Any]]) -> Iterator[Table]:
-    """What each operator computes and moves, and the least time that it can take: two tables if times were measured.
+    """The operators with their work, traffic and least time: one table, or two if times were measured.
 
     Each operator has a row; columns that no operator has are left out.
     """
-    timed = any("time_us" in line for line in lines)
-    for columns in (MOVED, TIMED) if timed else ((*MOVED, *TIMED),):
-        shown = [column for column in (*NAMED, *columns) if any(column[0] in line for line in lines)]
-        rows = [[write(line[key]) if key in line else "" for key, _, write in shown] for line in lines]
-        yield table([head for _, head, _ in shown], rows, ("class", "limit"))
+    has_times = any("time_us" in line for line in lines)
+    for columns in (MOVED, TIMED) if has_times else ((*MOVED, *TIMED),):
+        used_columns = [column for column in (*NAMED, *columns) if any(column[0] in line for line in lines)]
+        rows = [[write(line[key]) if key in line else "" for key, _, write in used_columns] for line in lines]
+        yield table([head for _, head, _ in used_columns], rows, ("class", "limit"))
 
 
 def class_totals(content: dict[str, Any]) -> Table:
-    """Sums over each class of operators with their shares, then the sums over the layer."""
+    """A table of sums over each class of operators with their shares, then the sums over the layer."""
     layer = content["total"]
     rows = [
         (name, f"{part['operators']}", f"{part['flop'] / 1e9:.2f}", f"{100 * part['flop'] / layer['flop']:.3f}",
@@ -59,6 +59,6 @@ def class_totals(content: dict[str, Any]) -> Table:
 
 
 def saved_by_fusion(content: dict[str, Any]) -> str:
-    """How much data movement fusion removes, in a sentence."""
-    removed, of_rest = (100 * content[f"fusion_saves_fraction{of}"] for of in ("", "_of_fused_kernels"))
+    """A sentence on the share of data movement that fusion removes."""
+    removed, of_rest = (100 * content[f"fusion_saves_fraction{part}"] for part in ("", "_of_fused_kernels"))
     return f"Fusion removes {removed:.1f} % of all words, {of_rest:.1f} % of those that no contraction moves."

@@ -14,7 +14,7 @@ BROKEN = ("parameter", "note")
 
 @drawn
 def sensitivity_tables(analysis: Sensitivity, top: int) -> Iterator[Part]:
-    """Elasticities, changes by neighbors and switches, and parameters without effect; the largest `top` of each."""
+    """Tables of elasticities, and of changes by other values; at most `top` lines of each, then footnotes."""
     fits = "" if analysis.fits_in_memory else " (does not fit in memory)"
     yield f"{analysis.title}\n{analysis.of}  {human.value(analysis.value, analysis.unit)}{fits}\n", "bold"
     for title, heads, effects, lines in (
@@ -26,7 +26,7 @@ def sensitivity_tables(analysis: Sensitivity, top: int) -> Iterator[Part]:
         if effects:
             yield f"{title}\n"
             rows = [line for effect in effects[:top] for line in lines(analysis, effect)]
-            yield table(heads, rows, NOTED, BROKEN)
+            yield table(heads, rows, text=NOTED, wrapped=BROKEN)
             if len(effects) > top:
                 yield f"… and {len(effects) - top} smaller (--top)", "dim"
             yield ""
@@ -37,7 +37,7 @@ def sensitivity_tables(analysis: Sensitivity, top: int) -> Iterator[Part]:
 
 
 def change(analysis: Sensitivity, effect: Effect, trial: Trial) -> str:
-    """The change of the result in a trial: a percentage, or the difference if the result is zero."""
+    """The change of the result in a trial: in percent, or as a difference if the result is zero; a dash without a result."""
     if trial.result is None:
         return "-"
     size = effect.change(trial)
@@ -46,7 +46,7 @@ def change(analysis: Sensitivity, effect: Effect, trial: Trial) -> str:
 
 
 def _percent(share: float) -> str:
-    """A percentage; a small one has two significant digits."""
+    """A share as a percentage; one below 1 % has two significant digits."""
     return human.percent(share) if share >= 0.01 or share == 0 else f"{share * 100:.2g} %"
 
 
@@ -56,8 +56,8 @@ def elasticity(effect: Effect) -> str:
 
 
 def _elasticity(analysis: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
-    """The line of a continuous parameter."""
-    note = "; ".join(filter(None, (_shape(e), *(_fit(analysis, t, _side(e, t)) for t in e.trials))))
+    """The line of a continuous parameter, with its elasticity."""
+    note = "; ".join(filter(None, (_shape(e), *(_fit(analysis, trial, _side(e, trial)) for trial in e.trials))))
     yield e.name, e.kind, human.value(e.value, e.unit), elasticity(e), note
 
 
@@ -72,7 +72,7 @@ def _changes(analysis: Sensitivity, e: Effect) -> Iterator[tuple[str, ...]]:
 
 
 def _shape(e: Effect) -> str:
-    """A remark: whether the elasticity holds on both sides, or which other values this parameter replaces."""
+    """A remark on the elasticity: a jump, a bend, or only one side; or the parameters that this one replaces."""
     if e.replaces:
         return f"in place of {', '.join(e.replaces)}"
     if e.jumps:
@@ -85,17 +85,19 @@ def _shape(e: Effect) -> str:
 
 
 def _side(e: Effect, trial: Trial) -> str:
+    """A phrase: whether the trial has less or more than the parameter's own value."""
     return " with less" if trial.value < e.value else " with more"
 
 
-def _fit(analysis: Sensitivity, trial: Trial, where: str) -> str:
-    """A remark if a trial fits in memory and the configuration does not, or the other way round."""
+def _fit(analysis: Sensitivity, trial: Trial, side: str) -> str:
+    """A remark if only one of the trial and the configuration fits in memory; else empty."""
     if trial.result is None or trial.fits_in_memory == analysis.fits_in_memory:
         return ""
-    return f"fits{where}" if trial.fits_in_memory else f"does not fit{where}"
+    return f"fits{side}" if trial.fits_in_memory else f"does not fit{side}"
 
 
 def _footnotes(analysis: Sensitivity) -> Iterator[str]:
+    """Sentences on the method, on parameters without effect, and on those without another valid value."""
     step = f"{analysis.step * 100:g} %"
     yield f"differences of {step} down and up; degrees change on the same machine: the data-parallel degree adapts"
     if analysis.without_effect:

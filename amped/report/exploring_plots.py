@@ -72,7 +72,13 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
 
 
 def scaling(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str], objective: str) -> tuple[Any, str]:
-    """Time and memory against the number of accelerators: the best and the spread of the best few, a line a system."""
+    """The figure of time and memory against the number of accelerators, and a phrase for its title.
+
+    Each line is one combination of the values of `names`: the best, and the spread of the best few.
+
+    Raises:
+        ConfigError: if there are too many lines.
+    """
     lines = list(dict.fromkeys(values[1:] for values in by_value))
     if len(lines) > MOST_LINES:
         raise ConfigError(f"{len(lines)} lines are more than can be told apart", "name what to compare with --along")
@@ -94,8 +100,8 @@ def scaling(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str], ob
     below.set_ylim(bottom=0)
     log_ticks(above.yaxis)
     sizes = sorted({row[SIZE] for row in best})
-    some = sizes[:: -(-len(sizes) // 10)]
-    below.set_xticks(some, [f"{n:,.0f}" for n in some])
+    labeled_sizes = sizes[:: -(-len(sizes) // 10)]
+    below.set_xticks(labeled_sizes, [f"{number:,.0f}" for number in labeled_sizes])
     below.minorticks_off()
     grid(above, below)
     drawn.legend(*above.get_legend_handles_labels(), ncols=2, **LEGEND)
@@ -106,12 +112,16 @@ def scaling(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str], ob
 def _band(
     panel: Any, groups: Sequence[Sequence[Row]], scaled: tuple[str, float], place_of: tuple[int, int], label: str
 ) -> None:
-    """The best and the spread of one line (its place, of how many); as bars of other widths if too many bands would overlap."""
+    """Draws the best and the spread of one line; `place_of` has its place and the number of lines.
+
+    If too many bands would overlap, bars of different widths show the spread.
+    """
     (name, size), (place, lines) = scaled, place_of
     color = LINE_COLORS[place % len(LINE_COLORS)]
     x = [rows[0][SIZE] for rows in groups]
     values = [[row[name] / size for row in rows] for rows in groups]
-    low, best, high = [min(v) for v in values], [v[0] for v in values], [max(v) for v in values]
+    low, high = [min(group) for group in values], [max(group) for group in values]
+    best = [group[0] for group in values]
     if name == MEMORY and lines > MOST_BANDS:
         panel.vlines(x, low, high, color=color, linewidth=1.5 + 2.5 * (lines - 1 - place), alpha=0.6)
     else:
@@ -121,7 +131,7 @@ def _band(
 
 
 def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
-    """The ideal line: the time of the smallest machine's best candidate, divided by the growth in accelerators."""
+    """Draws the ideal line: the best time of the smallest machine, divided by the growth in accelerators."""
     first = min(best, key=lambda row: (row[SIZE], row[TIME]))
     ends = [first[SIZE], max(row[SIZE] for row in best)]
     times = [first[TIME] * first[SIZE] / end / size for end in ends]
@@ -131,10 +141,14 @@ def _ideal(panel: Any, best: Sequence[Row], size: float) -> None:
 
 
 def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
-    """The parts of a step of the best candidate of each value: times above, shares below."""
+    """The figure of the parts of a step for the best candidate of each value, and a phrase for its title.
+
+    Raises:
+        ConfigError: if there are too many bars.
+    """
     if len(best) > MOST_BARS:
         raise ConfigError(f"{len(best)} bars are too many to read", f"sweep {name} in larger steps")
-    rows, many = list(best.values()), len(best) > 8
+    rows, has_many_bars = list(best.values()), len(best) > 8
     drawn = new_figure(max(7.5, 0.62 * len(best) + 3.0), 8.6)
     above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 3))
     whole = np.array([row[STEP] for row in rows])
@@ -155,10 +169,12 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
     below.set(ylabel="share of the step (%)", ylim=(0, 100))
     below.set_xlabel(f"{axis_label(name)}, with the degrees of the best that are not 1")
     labels = [
-        f"{told(name, v)}  ({short_degrees(row)})" if many else f"{told(name, v)}\n{fill(short_degrees(row), TICK)}"
-        for v, row in best.items()
+        f"{told(name, value)}  ({short_degrees(row)})"
+        if has_many_bars
+        else f"{told(name, value)}\n{fill(short_degrees(row), TICK)}"
+        for value, row in best.items()
     ]
-    how = {"rotation": 60, "ha": "right"} if many else {"rotation": 0, "ha": "center"}
+    how = {"rotation": 60, "ha": "right"} if has_many_bars else {"rotation": 0, "ha": "center"}
     below.set_xticks(range(len(rows)), labels, fontsize=9, rotation_mode="anchor", **how)
     grid(above, below, axis="y")
     drawn.legend(*below.get_legend_handles_labels(), ncols=3, **LEGEND)
@@ -166,7 +182,7 @@ def parts(best: dict[Any, Row], name: str, objective: str) -> tuple[Any, str]:
 
 
 def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objective: str) -> tuple[Any, str]:
-    """The best value for each pair of swept values as a color; a star marks the best of all."""
+    """The figure of the best value of each pair of swept values as a color, and a phrase for its title."""
     columns, rows = (sorted({pair[side] for pair in best}, key=in_order) for side in (0, 1))
     size, label = scale(objective, best.values())
     values = np.full((len(rows), len(columns)), np.nan)
@@ -178,11 +194,11 @@ def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objectiv
     panel.patch.set(hatch="///", edgecolor="0.75", facecolor="white")
     norm = "log" if low > 0 and high > WIDE * low else "linear"
     shown = panel.imshow(values, origin="lower", aspect="auto", cmap="viridis", norm=norm)
-    ticks(panel.xaxis, [told(names[0], v) for v in columns], rotation=45, ha="right", rotation_mode="anchor")
-    ticks(panel.yaxis, [told(names[1], v) for v in rows])
+    ticks(panel.xaxis, [told(names[0], value) for value in columns], rotation=45, ha="right", rotation_mode="anchor")
+    ticks(panel.yaxis, [told(names[1], value) for value in rows])
     panel.set(xlabel=axis_label(names[0]), ylabel=axis_label(names[1]))
-    first = (max if more_is_better(objective) else min)(best, key=best.__getitem__)
-    _numbers(panel, shown, values, (rows.index(first[1]), columns.index(first[0])))
+    best_pair = (max if more_is_better(objective) else min)(best, key=best.__getitem__)
+    _numbers(panel, shown, values, (rows.index(best_pair[1]), columns.index(best_pair[0])))
     bar = drawn.colorbar(shown, ax=panel, label=label)
     if norm == "log":
         log_ticks(bar.ax.yaxis)
@@ -190,20 +206,20 @@ def heatmap(best: dict[tuple[Any, Any], float], names: tuple[str, str], objectiv
     return drawn, f"the best mapping of each pair, the best of all starred{empty}"
 
 
-def _numbers(panel: Any, shown: Any, values: Any, first: tuple[int, int]) -> None:
-    """The value in each cell where there is room, and a star in the best cell."""
-    numbered = values.size <= MOST_NUMBERS
+def _numbers(panel: Any, shown: Any, values: Any, best_cell: tuple[int, int]) -> None:
+    """Writes the value into each cell if there is room, and a star into the best cell."""
+    has_numbers = values.size <= MOST_NUMBERS
     for (y, x), value in np.ndenumerate(values):
-        best = (y, x) == first
-        if not np.isnan(value) and (numbered or best):
-            text = f"{human.digits(float(value), 3)}{' *' if best else ''}" if numbered else "*"
-            dark = shown.norm(value) < 0.55
-            panel.text(x, y, text, ha="center", va="center", fontsize=8 if numbered else 16, color="white" if dark else "black",
-                       fontweight="bold" if best else "normal")  # fmt: skip
+        is_best = (y, x) == best_cell
+        if not np.isnan(value) and (has_numbers or is_best):
+            text = f"{human.digits(float(value), 3)}{' *' if is_best else ''}" if has_numbers else "*"
+            is_dark = shown.norm(value) < 0.55
+            panel.text(x, y, text, ha="center", va="center", fontsize=8 if has_numbers else 16, color="white" if is_dark else "black",
+                       fontweight="bold" if is_best else "normal")  # fmt: skip
 
 
 def pareto(front: Sequence[Row], names: tuple[str, str]) -> tuple[Any, str]:
-    """The candidates for which no other candidate is as good in both quantities."""
+    """The figure of the Pareto front of two quantities, and a phrase for its title."""
     rows = sorted(front, key=lambda row: (row[names[0]], row[names[1]]))
     drawn = new_figure(7.5, 5.4)
     panel = drawn.subplots()

@@ -12,14 +12,14 @@ from amped.report.tables import Part
 
 
 def under_their_rows(numbers: Sequence[Behind], cells: Callable[[Behind], Sequence[str]]) -> Iterator[Sequence[Part]]:
-    """The name of each row of a lookup table, and below it the cells of each of its numbers."""
-    for row, of_row in groupby(numbers, lambda number: number.row):
+    """The lines of a table: the name of each row of a lookup table, then the cells of each number of that row."""
+    for row, numbers_of_row in groupby(numbers, lambda number: number.row):
         yield [(row, "bold")]
-        yield from map(cells, of_row)
+        yield from map(cells, numbers_of_row)
 
 
 def span_without_a_source(number: Behind) -> str:
-    """The smallest and the largest value of a number in the fits without one of its sources."""
+    """The range of a number over the fits that each lack one of its sources; empty without such fits."""
     ends = (min(number.without_source.values()), max(number.without_source.values())) if number.without_source else ()
     return " to ".join(dict.fromkeys(with_unit(number.column, end) for end in ends))
 

@@ -10,29 +10,30 @@ from amped.theory.nouns.records import CONTRACTIONS
 def as_dot(nodes: list[Node]) -> str:
     """The graph as a file for Graphviz."""
     lines = [
-        f'  "{n.name}" [shape={_shape(n)}{", penwidth=2, color=red" if n.critical else ""}, '
-        f'label="{n.name}\\n{n.kind} {n.detail}\\n{n.count:g} calls of {human.value(n.time, "s")}"];'
-        for n in nodes
+        f'  "{node.name}" [shape={_shape(node)}{", penwidth=2, color=red" if node.critical else ""}, '
+        f'label="{node.name}\\n{node.kind} {node.detail}\\n{node.count:g} calls of {human.value(node.time, "s")}"];'
+        for node in nodes
     ]
-    critical = {n.name for n in nodes if n.critical}
+    critical = {node.name for node in nodes if node.critical}
     edges = [
-        f'  "{before}" -> "{n.name}"{" [penwidth=2, color=red]" if {before, n.name} <= critical else ""};'
-        for n in nodes
-        for before in n.waits_for
+        f'  "{predecessor}" -> "{node.name}"{" [penwidth=2, color=red]" if {predecessor, node.name} <= critical else ""};'
+        for node in nodes
+        for predecessor in node.waits_for
     ]
     return "\n".join(["digraph layer {", "  rankdir=TB;", *lines, *edges, "}", ""])
 
 
 def as_text(nodes: list[Node]) -> str:
-    """The graph as text: a line for each operation with what it waits for, and * if it is on the longest path."""
-    width, detail = max(len(n.name) for n in nodes), max(len(n.detail) for n in nodes)
+    """The graph as text: a line for each operation with its predecessors, and * if it is on the longest path."""
+    width, detail = max(len(node.name) for node in nodes), max(len(node.detail) for node in nodes)
     lines = [
-        f"{'*' if n.critical else ' '} {n.name:{width}}  {n.kind:19}  {n.detail:{detail}}  {n.count:>8g} calls of "
-        f"{human.value(n.time, 's'):>10}  after {', '.join(n.waits_for) or 'input'}"
-        for n in nodes
+        f"{'*' if node.critical else ' '} {node.name:{width}}  {node.kind:19}  {node.detail:{detail}}  {node.count:>8g} calls of "
+        f"{human.value(node.time, 's'):>10}  after {', '.join(node.waits_for) or 'input'}"
+        for node in nodes
     ]
     return "\n".join([*lines, ""])
 
 
 def _shape(node: Node) -> str:
+    """The shape of an operation in Graphviz: a box for a contraction, else an ellipse."""
     return "box" if node.kind in CONTRACTIONS else "ellipse"

@@ -16,9 +16,9 @@ GIGA = 1e9
 
 
 def scaled(number: float, unit: str, significant: int = 4) -> str:
-    """A number with the SI prefix that leaves one to three digits before the point."""
-    steps = _STEPS if abs(number) >= 1 or number == 0 else _SMALL
-    size, prefix = next((step for step in steps if abs(number) >= step[0] * (1 - 1e-12)), steps[-1])
+    """A number with the SI prefix that leaves one to three digits before the point, and `significant` digits in all."""
+    prefixes = _STEPS if abs(number) >= 1 or number == 0 else _SMALL
+    size, prefix = next((pair for pair in prefixes if abs(number) >= pair[0] * (1 - 1e-12)), prefixes[-1])
     return f"{digits(number / size + 0.0, significant)} {prefix}{unit}".rstrip()  # + 0.0: no minus before a zero
 
 

@@ -22,6 +22,6 @@ def import_report(imported: Imported) -> Iterator[Part]:
     yield printable(f"{imported.name} ({imported.source})"), "bold"
     for name, lines in imported.report.groups():
         if lines:
-            loud = name == "unsupported"
-            yield f"{TITLES[name]}:", "bold red" if loud else "bold"
-            yield from ((f"  {line}", "red" if loud else "") for line in lines)
+            is_unsupported = name == "unsupported"
+            yield f"{TITLES[name]}:", "bold red" if is_unsupported else "bold"
+            yield from ((f"  {line}", "red" if is_unsupported else "") for line in lines)

@@ -21,14 +21,14 @@ LEFT_OUT = (
 
 @drawn
 def library_by_library(errors: Sequence[KernelErrors], left_out: bool = False) -> Iterator[Part]:
-    """The errors by library, then by accelerator and precision; and what could not be predicted between them.
+    """The errors by library, then the kernels that no fit covers, then the errors by accelerator and precision.
 
-    With `left_out`, they are those of accelerators that no fit has seen.
+    With `left_out`, the errors are those of accelerators that no fit has seen.
     """
     for kind, precision in dict.fromkeys((e.kind, e.precision) for e in errors if not e.reason):
-        alike = [e for e in errors if not e.reason and (e.kind, e.precision) == (kind, precision)]
+        same_kind = [e for e in errors if not e.reason and (e.kind, e.precision) == (kind, precision)]
         yield f"{kind} {precision}", "bold"
-        yield table(HEADS, map(_of_library, alike), HEADS[:2], HEADS[:2])
+        yield table(HEADS, map(_of_library, same_kind), HEADS[:2], HEADS[:2])
         yield ""
     for e in errors:
         if e.reason:
@@ -40,18 +40,20 @@ def library_by_library(errors: Sequence[KernelErrors], left_out: bool = False) -
 
 
 def _without_fit(e: KernelErrors) -> str:
-    """What is said of kernels that no library's scale is fitted to."""
+    """The end of a sentence on kernels without a fit: whether the law alone predicts them, and how well."""
     if e.law_alone_error_fraction is None:
         return f"are not predicted: {e.reason}"
     return f"have no fit, {e.reason}; the law alone is off by {e.law_alone_error_fraction:.1%} on average"
 
 
 def _line(kind: str, precision: str, accelerator: str, kept_out: int, error: float) -> tuple[str, ...]:
+    """The cells of a line by accelerator; the kind of kernel is named only on its first line."""
     name = f"{kind} {precision}" if accelerator == EVERY else ""
     return name, accelerator, str(kept_out), f"{error:.1%}"
 
 
 def _of_library(e: KernelErrors) -> tuple[str, ...]:
+    """The cells of a line by library; a library in brackets is not scored."""
     library = e.library or "unnamed"
     errors = (f"{e.mean_absolute_error_fraction or 0.0:.1%}", f"{e.mean_signed_error_fraction or 0.0:+.1%}",
               f"{e.law_alone_error_fraction or 0.0:.1%}")  # fmt: skip

@@ -56,36 +56,39 @@ def layer_table(e: Estimation) -> Iterator[Part]:
 
 
 def _kept_and_sent(lines: list[OperatorLine]) -> Table:
-    """For each operator of the forward pass: what it keeps, its weights, and the messages that send its result."""
+    """A table of the forward pass: what each operator keeps, its weights, and the messages that send its result."""
     forward = [line for line in lines if line.phase == "forward"]
     footers = {"operator": "one layer", "kept MB": _megabytes(sum(line.stash for line in forward)),
                "weights MB": _megabytes(sum(line.weights for line in forward))}  # fmt: skip
     rows: list[tuple[str, ...]] = []
     for line in forward:
         memory = [_megabytes(line.stash), _megabytes(line.weights)]
-        sent = [_message_cells(message) for message in line.messages] or [("",) * 4]
+        messages = [_message_cells(message) for message in line.messages] or [("",) * 4]
         if any(memory) or line.messages:
-            heads = [(line.name, *memory), *[("",) * 3] * (len(sent) - 1)]
-            rows += [(*head, *cells) for head, cells in zip(heads, sent, strict=True)]
+            heads = [(line.name, *memory), *[("",) * 3] * (len(messages) - 1)]
+            rows += [(*head, *cells) for head, cells in zip(heads, messages, strict=True)]
     return table(KEPT, rows, ("message",), (), footers)
 
 
 def _megabytes(number: float) -> str:
+    """Bytes in megabytes as text; empty for zero."""
     return f"{number / 1e6:,.1f}" if number else ""
 
 
 def _message_cells(message: Message) -> tuple[str, str, str, str]:
+    """The cells of a message: kind, megabytes, accelerators inside x across nodes, and microseconds."""
     time = "" if message.time is None else f"{message.time * 1e6:,.1f}"
     return message.kind, f"{message.bytes / 1e6:,.1f}", f"{message.intra:g} x {message.inter:g}", time
 
 
 def _short(number: float, places: int) -> str:
-    """A number with four digits, or whole, and with no more than some places behind the point."""
-    before = len(f"{abs(number):.0f}")
-    return f"{number:,.{max(0, min(places, DIGITS - before))}f}"
+    """A number with four digits, or whole, and with at most `places` digits after the point."""
+    digits_before_point = len(f"{abs(number):.0f}")
+    return f"{number:,.{max(0, min(places, DIGITS - digits_before_point))}f}"
 
 
 def _cells(line: OperatorLine) -> dict[str, str]:
+    """The cells of an operator by their head."""
     calls = f" x{line.count:.3g}" if line.count != 1 else ""
     return {
         "operator": f"{line.name}{calls}",

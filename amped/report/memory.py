@@ -15,7 +15,7 @@ Tables = tuple[tuple[Sequence[str], list[list[str]]], ...]
 
 @drawn
 def memory_tables(bench: Mapping[str, Any]) -> Iterator[Part]:
-    """Where it was measured, both tables, and what they mean."""
+    """The machine and the sizes of a measurement, both tables, and sentences on their meaning."""
     yield f"{_where(bench)}\n", "bold"
     for heads, rows in _tables(bench):
         yield table(heads, rows, wrapped=heads)
@@ -32,12 +32,12 @@ def memory_markdown(bench: Mapping[str, Any]) -> str:
 def _tables(bench: Mapping[str, Any]) -> Tables:
     """The heads and the lines of two tables: what each technique saves, and what each layer keeps."""
     sizes, width = bench["sizes"], {"float32": 4}.get(bench["dtype"], 2)
-    stream = sizes["batch"] * sizes["seq"] * sizes["hidden"] * width
+    residual_bytes = sizes["batch"] * sizes["seq"] * sizes["hidden"] * width
     techniques = [
         [row["name"], f"{row['saved_bytes']:,.0f}", f"{row['expected_bytes']:,.0f}", _added(row["added_time"])]
         for row in bench["techniques"]
     ]
-    variants = [_variant(row, stream) for row in bench["variants"]]
+    variants = [_variant(row, residual_bytes) for row in bench["variants"]]
     return (
         (("technique", "bytes saved a layer", "closed form", "time added"), techniques),
         (("layer", "kept, in B·S·H entries", "bytes kept", "time", "pays"), variants),
@@ -45,19 +45,23 @@ def _tables(bench: Mapping[str, Any]) -> Tables:
 
 
 def readings(bench: Mapping[str, Any]) -> list[str]:
-    """What the measurements mean, in sentences."""
-    by = {row["name"]: row for row in (*bench["techniques"], *bench["variants"])}
-    in_place, again = by["in_place_activation"], by["activation_function_recomputation"]
-    beaten = again["saved_bytes"] >= in_place["saved_bytes"] and again["step_time"] <= in_place["step_time"]
-    verdict = "does not pay: recomputation saves as much in less time" if beaten else "is not beaten by recomputation"
+    """Sentences on the meaning of the measurements: which techniques pay."""
+    by_name = {row["name"]: row for row in (*bench["techniques"], *bench["variants"])}
+    in_place, recomputed = by_name["in_place_activation"], by_name["activation_function_recomputation"]
+    is_beaten = (
+        recomputed["saved_bytes"] >= in_place["saved_bytes"] and recomputed["step_time"] <= in_place["step_time"]
+    )
+    verdict = (
+        "does not pay: recomputation saves as much in less time" if is_beaten else "is not beaten by recomputation"
+    )
     sentences = [
         f"The activation function in place {verdict} ({_bytes(in_place['saved_bytes'])} for "
-        f"{_added(in_place['added_time'])}; recomputed {_bytes(again['saved_bytes'])} for {_added(again['added_time'])})."
+        f"{_added(in_place['added_time'])}; recomputed {_bytes(recomputed['saved_bytes'])} for {_added(recomputed['added_time'])})."
     ]
-    fused, dropout = by["fused attention"], by["dropout_recomputation"]
-    saves = fused["saved_bytes"] >= dropout["saved_bytes"] and fused["step_time"] <= dropout["step_time"]
+    fused, dropout = by_name["fused attention"], by_name["dropout_recomputation"]
+    is_fused_better = fused["saved_bytes"] >= dropout["saved_bytes"] and fused["step_time"] <= dropout["step_time"]
     sentences.append(
-        f"Dropout recomputation {'does not pay' if saves else 'may pay'}: fused attention keeps "
+        f"Dropout recomputation {'does not pay' if is_fused_better else 'may pay'}: fused attention keeps "
         f"{_bytes(fused['saved_bytes'])} less and takes {_added(fused['added_time'])}"
         f" (it saves {_bytes(dropout['saved_bytes'])} for {_added(dropout['added_time'])})."
     )
@@ -66,14 +70,16 @@ def readings(bench: Mapping[str, Any]) -> list[str]:
 
 
 def _where(bench: Mapping[str, Any]) -> str:
+    """The machine, the software and the sizes of a measurement, as a line."""
     sizes = ", ".join(f"{name} {value}" for name, value in bench["sizes"].items())
     return f"{bench['machine']}, torch {bench['torch_version']}, {bench['dtype']}, {bench['date']}: {sizes}"
 
 
-def _variant(row: Row, stream: float) -> list[str]:
+def _variant(row: Row, residual_bytes: float) -> list[str]:
+    """The cells of a variant of the layer; its kept bytes also in units of `residual_bytes`, one B·S·H tensor."""
     if row["note"]:
         return [row["name"], "", "", row["note"], ""]
-    kept = f"{row['kept_bytes'] / stream:.1f}"
+    kept = f"{row['kept_bytes'] / residual_bytes:.1f}"
     return [row["name"], kept, _bytes(row["kept_bytes"]), _time(row["step_time"]), "yes" if row["pays"] else "no"]
 
 
@@ -82,8 +88,10 @@ def _bytes(value: float) -> str:
 
 
 def _time(value: float) -> str:
+    """Seconds as text; empty if the time is not a number."""
     return "" if math.isnan(value) else human.scaled(value, "s", 3)
 
 
 def _added(value: float) -> str:
+    """A difference of seconds as text, with its sign."""
     return f"{'+' if value >= 0 else '-'}{_time(abs(value))}"

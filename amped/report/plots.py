@@ -86,7 +86,7 @@ def titled(figure: Any, text: str, width: float) -> None:
 
 
 def short_degrees(row: Mapping[str, Any] | Estimation) -> str:
-    """How the machine is divided, by the names of options: the degrees that are not 1, such as "dp 8 tp 4 ep 8"."""
+    """The degrees that are not 1, under the names of their options: dp 8 tp 4 ep 8."""
     degrees = [(kind, row[f"{kind}_parallel_degree"]) for kind in PARALLELISMS]
     return " ".join(f"{OPTIONS[kind]}\N{NO-BREAK SPACE}{degree:g}" for kind, degree in degrees if degree != 1) or "one"
 
@@ -95,7 +95,7 @@ SHORT_DEGREES = ", ".join(f"{OPTIONS[kind]} {kind}" for kind in PARALLELISMS)
 
 
 def pie_charts(e: Estimation, suffix: str) -> bytes:
-    """Pie charts as AMPeD draws them: all parts of a step, and the communication by parallelism."""
+    """An image with AMPeD's two pie charts: all parts of a step, and the communication by parallelism."""
     figure = new_figure(12, 4.4)
     whole, waits = figure.subplots(1, 2)
     _pie(whole, {name: e[name] for name in STEP_PARTS}, "one step: " + human.duration(e["step_time"]))
@@ -106,7 +106,7 @@ def pie_charts(e: Estimation, suffix: str) -> bytes:
 
 
 def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
-    """Shares above one percent as slices, the smaller ones as one slice; hatches separate them when printed in gray."""
+    """Draws parts above one percent as slices, and the smaller ones as one slice; hatches separate slices in gray."""
     whole = sum(parts.values())
     slices = [(human.label(name).removeprefix("exposed "), part, look(name))
               for name, part in parts.items() if part > SMALLEST_SLICE * whole]  # fmt: skip
@@ -123,15 +123,15 @@ def _pie(axes: Any, parts: dict[str, float], title: str) -> None:
         autopct=lambda share: f"{share:.1f} %" if share >= SMALLEST_LABEL else "",
         textprops={"fontsize": 9, "bbox": LABEL_BOX},
     )  # fmt: skip
-    for wedge, text, how in zip(wedges, texts, looks, strict=True):
-        wedge.set(**how)
+    for wedge, text, look_of_slice in zip(wedges, texts, looks, strict=True):
+        wedge.set(**look_of_slice)
         text.set_visible(bool(text.get_text()))
-    named = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
-    axes.legend(wedges, named, loc="center left", bbox_to_anchor=(0.98, 0.5), fontsize=9, frameon=False)
+    labels_with_share = [f"{label} {human.percent(size / whole)}" for label, size in zip(labels, sizes, strict=True)]
+    axes.legend(wedges, labels_with_share, loc="center left", bbox_to_anchor=(0.98, 0.5), fontsize=9, frameon=False)
 
 
 def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
-    """The parts of a step of several configurations, one bar each, as shares of the step and in seconds."""
+    """An image with a bar for each configuration: the parts of its step, as shares and in seconds."""
     names = [f"{e.scenario.label}\n{short_degrees(e)}" for e in estimations]
     figure = new_figure(12, 0.7 * len(names) + 3)
     shares, seconds = figure.subplots(1, 2, sharey=True)
@@ -148,13 +148,16 @@ def stacked_bars(estimations: list[Estimation], suffix: str) -> bytes:
 
 
 def stack(draw: Any, begin: str, places: Any, steps: Sequence[Any], wholes: Iterable[float], **how: Any) -> None:
-    """The parts of steps as stacked bars, as shares of wholes; `begin` is the side at which `draw` begins a bar."""
+    """Draws the parts of steps as stacked bars.
+
+    Each size is divided by its entry of `wholes`. `begin` is the argument of `draw` for the start of a bar.
+    """
     begins = [0.0] * len(steps)
     for part in STEP_PARTS:
         sizes = [step[part] / whole for step, whole in zip(steps, wholes, strict=True)]
         if any(sizes):
             draw(places, sizes, label=human.label(part), **{begin: begins}, **look(part), **how)
-            begins = [a + b for a, b in zip(begins, sizes, strict=True)]
+            begins = [start + size for start, size in zip(begins, sizes, strict=True)]
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -185,15 +188,18 @@ def styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 def measured_and_predicted(
     panel: Any, points: Sequence[Point], styles: Mapping[str, tuple[str, str]], room: tuple[float, float], what: str
 ) -> None:
-    """Draws points on logarithmic axes with room around them, and lines of equal error."""
-    both = [value for *_, measured, predicted in points for value in (measured, predicted)]
-    ends = [room[0] * min(both), room[1] * max(both)]
+    """Draws points on logarithmic axes, and lines of equal error.
+
+    `room` has the factors from the least value to the start of the axes, and from the largest to their end.
+    """
+    values = [value for *_, measured, predicted in points for value in (measured, predicted)]
+    ends = [room[0] * min(values), room[1] * max(values)]
     panel.plot(ends, ends, color="black", linewidth=0.8)
     for share, dashes in ERRORS:
         for sign in (1, -1):
             label = f"{share * 100:.0f} % off" if sign > 0 else None
-            off = [(1 + sign * share) * end for end in ends]
-            panel.plot(ends, off, color="black", linewidth=0.7, linestyle=dashes, label=label)
+            shifted = [(1 + sign * share) * end for end in ends]
+            panel.plot(ends, shifted, color="black", linewidth=0.7, linestyle=dashes, label=label)
     panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel=f"measured {what}", ylabel=f"predicted {what}")
     marks(panel, points, styles)
 
@@ -229,7 +235,7 @@ def log_ticks(axis: Any) -> None:
 
 
 def once(*panels: Any) -> tuple[list[Any], list[str]]:
-    """The entries of a legend of some panels, each label once."""
+    """The handles and the labels of a legend for several panels, each label once."""
     entries: dict[str, Any] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -238,6 +244,6 @@ def once(*panels: Any) -> tuple[list[Any], list[str]]:
 
 
 def nothing(panel: Any, text: str, **how: Any) -> None:
-    """Says in an empty panel why it is empty."""
+    """Writes into an empty panel why the panel is empty."""
     panel.text(0.5, 0.5, text, ha="center", **how)
     panel.set_axis_off()

@@ -31,7 +31,7 @@ SHOWN = {"training_time": "training", "step_time": "step", "model_flops_utilizat
 
 @drawn
 def ranking(exploration: Exploration) -> Iterator[Part]:
-    """The best mappings, one on each line; how many candidates each rule removed; what prevents a better mapping."""
+    """The best mappings, one per line; how many candidates each rule removed; and a better mapping that does not fit."""
     yield "\n".join((*_headline(exploration), ""))
     if not exploration.best:
         yield "No candidate keeps every rule.", "bold red"
@@ -62,6 +62,7 @@ def ranking(exploration: Exploration) -> Iterator[Part]:
 
 
 def _headline(exploration: Exploration) -> Iterator[str]:
+    """The number of candidates, and how many of them each rule or wish removed."""
     wished = " and every wish" if exploration.wishes else ""
     yield (f"{exploration.candidates:,} candidates, {exploration.feasible:,} keep every rule{wished} and fit in memory "
            f"({human.duration(exploration.elapsed_time)})")  # fmt: skip
@@ -70,7 +71,7 @@ def _headline(exploration: Exploration) -> Iterator[str]:
 
 
 def in_the_way(exploration: Exploration, row: Row) -> str:
-    """The best candidate that is not feasible, and what it would need."""
+    """The best candidate that is not feasible, and the change that would make it feasible."""
     result = f"{axis_label(exploration.objective)} {human.value(row[exploration.objective], unit_of(exploration.objective) or '1')}"
     mapping = ", ".join(f"{kind} {row[f'{kind}_parallel_degree']:g}" for kind in ("data", "tensor", "pipeline"))
     place = "Better, but not feasible" if exploration.feasible else "The nearest"
@@ -78,48 +79,55 @@ def in_the_way(exploration: Exploration, row: Row) -> str:
 
 
 def _tables(exploration: Exploration, rows: list[Row]) -> Iterator[Part]:
-    """Rows as tables, and the swept values that all of them share."""
+    """Rows as a table, and below it the swept values that all rows share."""
     swept = [name for name in exploration.swept if name not in PLACED and name not in SHOWN]
-    alike = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
+    shared = [name for name in swept if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     objective = [exploration.objective] if exploration.objective not in SHOWN else []
-    names = [*objective, *(name for name in swept if name not in alike)]
-    others = {SHORT.get(name, axis_label(name)): [_value(exploration, row, name) for row in rows] for name in names}
-    yield _ranked(_columns(rows) | others)
-    if alike:
-        same = ", ".join(f"{axis_label(name)} {_value(exploration, rows[0], name)}" for name in alike)
+    names = [*objective, *(name for name in swept if name not in shared)]
+    further_columns = {
+        SHORT.get(name, axis_label(name)): [_value(exploration, row, name) for row in rows] for name in names
+    }
+    yield _ranked(_columns(rows) | further_columns)
+    if shared:
+        same = ", ".join(f"{axis_label(name)} {_value(exploration, rows[0], name)}" for name in shared)
         yield f"all: {same}", "dim"
 
 
 def _columns(rows: list[Row]) -> dict[str, list[str]]:
-    """The columns of every ranking, by head, the rank first; the batch size if there are several, context parallelism if it is used."""
-    shown = [
-        k for k in PLACED_KINDS if k not in OF_TOKENS or any(row.get(f"{k}_parallel_degree", 1) != 1 for row in rows)
+    """The columns of every ranking by head, the rank first.
+
+    The batch size is a column if there are several, and context parallelism if a row uses it.
+    """
+    kinds = [
+        kind
+        for kind in PLACED_KINDS
+        if kind not in OF_TOKENS or any(row.get(f"{kind}_parallel_degree", 1) != 1 for row in rows)
     ]
-    several = len({row["batch_size"] for row in rows}) > 1
+    has_several_batches = len({row["batch_size"] for row in rows}) > 1
     lacking = [row["missing_memory_bytes"] for row in rows if "missing_memory_bytes" in row]
     return {
         "rank": [f"{rank}" for rank in range(1, len(rows) + 1)],
         **({"lacks": [human.value(bytes_, "byte") for bytes_ in lacking]} if lacking else {}),
         **{head: [human.result(name, row[name], unit_of(name)) for row in rows] for name, head in SHOWN.items()},
-        **{kind: [_placed(row, kind) for row in rows] for kind in shown},
+        **{kind: [_placed(row, kind) for row in rows] for kind in kinds},
         "micro": [f"{row['microbatch_size']:g}" for row in rows],
-        **({"batch": [f"{row['batch_size']:g}" for row in rows]} if several else {}),
+        **({"batch": [f"{row['batch_size']:g}" for row in rows]} if has_several_batches else {}),
     }
 
 
 def _placed(row: Row, kind: str) -> str:
-    """A degree of parallelism as inside the node x across nodes."""
+    """A degree of parallelism as text: inside the node x across nodes."""
     return f"{row[f'intra_node_{kind}_parallel_degree']:g}x{row[f'inter_node_{kind}_parallel_degree']:g}"
 
 
 def _ranked(columns: dict[str, list[str]]) -> Table:
-    """The columns as a table, each as wide as its widest cell."""
-    made = table(columns, zip(*columns.values(), strict=True), (), columns, gap=1)
-    for column, cells in zip(made.columns, columns.values(), strict=True):
+    """A table of the columns, each as wide as its widest cell."""
+    result = table(columns, zip(*columns.values(), strict=True), (), columns, gap=1)
+    for column, cells in zip(result.columns, columns.values(), strict=True):
         column.justify, column.min_width = "right", max(map(len, cells))
-    return made
+    return result
 
 
 def _value(exploration: Exploration, row: Row, name: str) -> str:
-    """A value of a row; a dash if its formulas do not use the name."""
+    """A value of a row with its unit; a dash if the row's formulas do not use the name."""
     return human.value(row[name], exploration.units.get(name, unit_of(name) or "1")) if name in row else "-"

@@ -22,7 +22,7 @@ HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping
 def recommendation(
     title: str, limits: Limits, systems: Sequence[Recommendation], words: Sequence[str]
 ) -> Iterator[Part]:
-    """The fewest accelerators of each system, the cheapest system first, and a command that tells more about the first.
+    """The fewest accelerators of each system, the cheapest system first, and a command for details of the first.
 
     `words` are the options that an estimate of the question needs besides the mapping.
     """
@@ -45,20 +45,21 @@ def recommendation(
 
 
 def _line(system: str, row: Row) -> list[str]:
+    """The cells of a system: its accelerators, its results, and the degrees of its mapping."""
     degrees = " x ".join(f"{row[f'{kind}_parallel_degree']:g}" for kind in PLACED)
     results = (human.result(name, row[name], unit_of(name)) if name in row else "no price" for name in RESULTS)
     return [system, f"{row['number_of_accelerators']:,.0f}", *results, degrees]
 
 
 def _none(system: Recommendation) -> str:
-    """The reason why a system is left out."""
+    """The reason why no size of a system meets the limits."""
     if not system.sizes:
         return "even at its peak it costs more than the budget"
     return f"none of {len(system.sizes)} sizes from {system.sizes[0]:,} to {system.sizes[-1]:,} accelerators does"
 
 
 def _tried(system: Recommendation) -> str:
-    """Which sizes were tried, in sentences."""
+    """Sentences on the sizes of the machine that were tried."""
     if len(system.sizes) == 1:
         return "One size was tried, in whole nodes: the smallest that could be fast enough at its peak rate."
     return (f"{len(system.sizes)} sizes of {system.system} were tried, from {system.sizes[0]:,} accelerators to this one, in whole nodes. No smaller "
@@ -66,12 +67,12 @@ def _tried(system: Recommendation) -> str:
 
 
 def _settings(system: Recommendation, words: Sequence[str]) -> list[str]:
-    """The options that set the mapping; settings that `words` already hold are left out."""
+    """The options that set the machine and the mapping; settings that `words` already hold are left out."""
     names = {word.partition("=")[0].strip() for word in words}
-    plain = {
-        name: settable(v) if isinstance(v, float) else str(v)
-        for name, v in system.settings.items()
+    texts = {
+        name: settable(setting) if isinstance(setting, float) else str(setting)
+        for name, setting in system.settings.items()
         if name not in names
     }
-    size = ["--system", system.system, "--gpus", str(plain.pop("number_of_accelerators"))]
-    return size + [word for name, value in plain.items() for word in ("--set", f"{name}={value}")]
+    size = ["--system", system.system, "--gpus", str(texts.pop("number_of_accelerators"))]
+    return size + [word for name, value in texts.items() for word in ("--set", f"{name}={value}")]

@@ -27,18 +27,21 @@ def glossary(catalogue: Catalogue) -> str:
     for category, title in TITLES.items():
         lines += [f"## {title}", ""] if category is None else [f"## {title}", "", f"In a config: `{category}`.", ""]
         lines += ["| name | unit | default | meaning |", "|---|---|---|---|"]
-        named = (q for q in _shown(catalogue) if q.category == category)
-        lines += [f"| `{q.name}` | {_unit(q)} | {_default(q)} | {_meaning(q)} |" for q in named]
+        quantities_of_category = (quantity for quantity in _shown(catalogue) if quantity.category == category)
+        lines += [
+            f"| `{quantity.name}` | {_unit(quantity)} | {_default(quantity)} | {_meaning(quantity)} |"
+            for quantity in quantities_of_category
+        ]
         lines.append("")
     return "\n".join(lines)
 
 
 def equations(catalogue: Catalogue) -> str:
-    """Every formula by topic as Markdown: its code, its source, and where it departs from the source."""
-    about = "Every formula by topic, as it is computed; made by `amped parameters --equations`."
-    lines = ["# Equations", "", about, ""]
+    """Every formula by topic as Markdown: its code, its source, and how the code differs from the source."""
+    introduction = "Every formula by topic, as it is computed; made by `amped parameters --equations`."
+    lines = ["# Equations", "", introduction, ""]
     pages: dict[str, list[Formula]] = {}
-    for formula in (f for q in catalogue.values() for f in q.formulas):
+    for formula in (formula for quantity in catalogue.values() for formula in quantity.formulas):
         pages.setdefault(formula.page, []).append(formula)
     for page, formulas in pages.items():
         module = inspect.getmodule(formulas[0].function)
@@ -51,7 +54,7 @@ def equations(catalogue: Catalogue) -> str:
 
 
 def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
-    """The functions of a page that its formulas share; these hold equations, but are not quantities."""
+    """The functions in the module of a page that its formulas share and that are no quantities."""
     for function in vars(module).values():
         is_helper = isinstance(function, FunctionType) and function.__module__ == getattr(module, "__name__", "")
         if is_helper and mark_of(function) is None and function.__name__ != "<lambda>":
@@ -59,13 +62,13 @@ def _helpers(module: ModuleType | None) -> Iterator[FunctionType]:
 
 
 def _helper(function: FunctionType) -> list[str]:
-    """One shared function: its description and its code."""
+    """The lines of Markdown for one shared function: its description and its code."""
     arguments = ", ".join(inspect.signature(function).parameters)
     return _section(function, f"({arguments})", [" ".join((inspect.getdoc(function) or "").split())])
 
 
 def table(catalogue: Catalogue) -> Table:
-    """The glossary for a terminal."""
+    """The glossary as a table for a terminal."""
     heads = ("name", "unit", "default", "meaning")
     return tables.table(
         heads, ((q.name, _unit(q), _default(q), q.summary) for q in _shown(catalogue)), heads, heads[1:]
@@ -79,10 +82,12 @@ def entries(catalogue: Catalogue) -> list[dict[str, Any]]:
 
 
 def _shown(catalogue: Catalogue) -> Iterator[Quantity]:
+    """The quantities that the glossary lists: those that are numbers."""
     return (catalogue[name] for name in catalogue.numbers)
 
 
 def _unit(quantity: Quantity) -> str:
+    """The unit of a quantity as the glossary shows it; for a choice, the possible words."""
     mark = quantity.mark
     return {"1": "", "choice": ", ".join(mark.choices), "boolean": "true or false"}.get(
         mark.unit, mark.bare or mark.unit
@@ -90,21 +95,23 @@ def _unit(quantity: Quantity) -> str:
 
 
 def _default(quantity: Quantity) -> str:
-    plain = next((f for f in quantity.formulas if not f.variant), None)
-    if plain is None or plain.arguments:
+    """The default of a quantity as text; `calculated` if a formula with arguments gives the value."""
+    default_formula = next((formula for formula in quantity.formulas if not formula.variant), None)
+    if default_formula is None or default_formula.arguments:
         return "calculated"
-    value = plain.function()
+    value = default_formula.function()
     if value is None:
         return "none"
     return value if isinstance(value, str) else human.value(float(value), quantity.mark.unit)
 
 
 def _meaning(quantity: Quantity) -> str:
+    """The summary of a quantity, with its bars escaped for a table in Markdown."""
     return quantity.summary.replace("|", "\\|")
 
 
 def _equation(formula: Formula) -> list[str]:
-    """One formula: its name, its unit, its code without the docstring, and its source."""
+    """The lines of Markdown for one formula: its name, unit, code without the docstring, and source."""
     text, unit = formula.text, formula.mark.unit or "records"
     when = [f"Used when {formula.because}."] if formula.because else []
     differs = [f"*Differs:* {text['differs']}", ""] if text["differs"] else []
@@ -114,13 +121,13 @@ def _equation(formula: Formula) -> list[str]:
 
 
 def _section(function: Callable[..., Any], arguments: str, about: list[str]) -> list[str]:
-    """The name of a function, its description, and its code."""
+    """The lines of Markdown for a function: its name, its description, and its code."""
     head = [line for text in (f"### {function.__name__}{arguments}", *about) for line in (text, "")]
     return [*head, "```python", *_body(function), "```", ""]
 
 
 def _body(function: Callable[..., Any]) -> list[str]:
-    """The lines of the function after its docstring; if it has no lines, what it depends on."""
+    """The lines of a function after its docstring; for a function made from a row, that row."""
     if (row := getattr(function, "__amped_body__", None)) is not None:
         return [row or MUST_BE_GIVEN]
     text = inspect.getsource(function)

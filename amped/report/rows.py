@@ -12,9 +12,9 @@ from amped.theory.language.catalogue import catalogue
 
 @drawn
 def shown_row(row: Row) -> Iterator[Part]:
-    """The values as they are written, units of bare numbers, doubts, and the sources of the row."""
-    also = f"  (also {', '.join(row.aliases)})" if row.aliases else ""
-    yield (row.name, "bold"), (f"{also}\n{LISTED.get(row.table, row.table)}, {row.file}")
+    """A row of a lookup table: its values with units and doubts, its notes, and its sources."""
+    aliases = f"  (also {', '.join(row.aliases)})" if row.aliases else ""
+    yield (row.name, "bold"), (f"{aliases}\n{LISTED.get(row.table, row.table)}, {row.file}")
     if extends := row.columns.get("extends"):
         yield f"extends {extends}"
     yield ""
@@ -34,6 +34,7 @@ def shown_row(row: Row) -> Iterator[Part]:
 
 
 def _doubt(row: Row, column: str) -> str:
+    """A remark if the value of a column is not verified, or was fitted."""
     return "unverified" if column in row.unverified else "fitted" if column in row.fitted else ""
 
 
@@ -46,5 +47,5 @@ def _value(column: str, value: object) -> str:
     text = f"{value:,}" if isinstance(value, int) and not column.endswith("year") else str(value)
     names = catalogue()
     unit = names[column].mark.bare or names[column].mark.unit if column in names else ""
-    bare = isinstance(value, int | float) and unit not in ("", "1", "count", "choice", "boolean")
-    return f"{text} {unit}" if bare else text
+    lacks_unit = isinstance(value, int | float) and unit not in ("", "1", "count", "choice", "boolean")
+    return f"{text} {unit}" if lacks_unit else text

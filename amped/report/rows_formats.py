@@ -91,6 +91,7 @@ def _texts(column: Column) -> list[str]:
 
 
 def _cell(value: object) -> str:
+    """A value as text for CSV, in quotes if the text needs them."""
     text = str(as_cell(value))
     return '"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') else text
 
@@ -132,6 +133,7 @@ class ParquetStream:
             self.writer.close()
 
     def _write(self) -> None:
+        """Writes the held blocks as row groups, and holds none after that."""
         if self.held:
             self.writer.write_table(self.arrow.Table.from_batches(self.held, self.schema), row_group_size=GROUP_ROWS)
         self.held, self.rows = [], 0

@@ -25,7 +25,7 @@ Point = tuple[Residual, float, float]
 
 
 def scatter_plot(rows: Sequence[Residual]) -> bytes:
-    """As a PNG: predicted against measured times of a step, their errors, and both for memory if it was measured."""
+    """A PNG with predicted against measured step times and their errors, and the same for memory if it was measured."""
     known_well_first = sorted(rows, key=lambda r: not r.trusted)
     times: list[Point] = [(r, *r.times) for r in of_time(known_well_first) if r.times]
     memory: list[Point] = [
@@ -52,7 +52,7 @@ def scatter_plot(rows: Sequence[Residual]) -> bytes:
     else:
         plots.nothing(panels[0][0], "nothing that was measured could be predicted")
         panels[0][1].set_axis_off()
-    measured, missed = ({r.measurement.id for r in some} for some in (rows, [r for r in rows if r.missed]))
+    measured, missed = ({r.measurement.id for r in selected} for selected in (rows, [r for r in rows if r.missed]))
     figure.suptitle(f"{len(measured)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
     return plots.image(figure, "png")
 
@@ -63,6 +63,7 @@ def _kind(r: Residual) -> str:
 
 
 def _title(rows: Sequence[Residual]) -> str:
+    """The mean errors of well-known (full) and badly known (hollow) rows, for the head of a panel."""
     errors = zip(("full", "hollow"), map(accuracy, by_confidence(rows).values()), strict=True)
     means = [f"{a.mean_absolute_error_fraction * 100:.1f} % ({name}, {a.groups} groups)"
              for name, a in errors if a.mean_absolute_error_fraction is not None]  # fmt: skip
@@ -70,7 +71,7 @@ def _title(rows: Sequence[Residual]) -> str:
 
 
 def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[str, str]]) -> None:
-    """The errors in percent, with lines of equal error, and the names of the largest ones beside the panel."""
+    """Draws the errors in percent, lines of equal error, and the names of the largest errors beside the panel."""
     panel.axhline(0.0, color="black", linewidth=0.8)
     for share, dashes in plots.ERRORS:
         for sign in (1, -1):
@@ -92,7 +93,7 @@ def _draw_errors(panel: Any, points: Sequence[Point], styles: dict[str, tuple[st
 
 
 def _spread(heights: Sequence[float]) -> list[float]:
-    """Heights in ascending order moved as little as needed, so that names stand apart and none above the panel."""
+    """Heights in ascending order, moved as little as needed to keep names apart and below the panel's top."""
     upward = accumulate(heights, lambda below, height: max(height, below + APART))
     downward = accumulate([1.0 + APART, *reversed([*upward])], lambda above, height: min(height, above - APART))
     return [*downward][:0:-1]

@@ -47,7 +47,7 @@ Line = tuple[tuple[str, str], ...]
 
 
 def screen(e: Estimation) -> Iterator[Line]:
-    """What a person wants to know first; `--full` and `--why` tell the rest."""
+    """The answers that users want first; `--full` and `--why` show the rest."""
     for line in not_modeled_first(e):
         yield from (((part, "bold red"),) for part in wrapped(line, columns()))
     yield from heading(e)
@@ -60,7 +60,7 @@ def screen(e: Estimation) -> Iterator[Line]:
 
 
 def _lines(word: str, text: str, style: str) -> Iterator[Line]:
-    """A word, and what is said of it beside it, on as many lines as it takes."""
+    """The lines of a word and the text beside the word, which is wrapped to the width of the screen."""
     for place, line in enumerate(wrapped(text, columns() - WORD)):
         yield (f"{word if place == 0 else '':<{WORD}}", "bold"), (line, style)
 
@@ -69,13 +69,13 @@ def _lines(word: str, text: str, style: str) -> Iterator[Line]:
 
 
 def heading(e: Estimation) -> Iterator[Line]:
-    """What is trained on what, and how the work is divided; in one line where both have room."""
-    what, how = what_is_trained(e), how_it_is_divided(e)
-    if len(what) + len(how) + 2 <= columns():
-        yield (what, "bold"), (" " * (columns() - len(what) - len(how)), ""), (how, "dim")
+    """What is trained on what, and how the work is divided: one line if both have room, else several."""
+    trained, division = what_is_trained(e), how_it_is_divided(e)
+    if len(trained) + len(division) + 2 <= columns():
+        yield (trained, "bold"), (" " * (columns() - len(trained) - len(division)), ""), (division, "dim")
     else:
-        yield from (((line, "bold"),) for line in wrapped(what, columns()))
-        yield from (((line, "dim"),) for line in wrapped(how, columns()))
+        yield from (((line, "bold"),) for line in wrapped(trained, columns()))
+        yield from (((line, "dim"),) for line in wrapped(division, columns()))
 
 
 def what_is_trained(e: Estimation) -> str:
@@ -84,27 +84,30 @@ def what_is_trained(e: Estimation) -> str:
     if not is_chosen(e) or ACCELERATOR not in rows:
         named = e.scenario.title.endswith(f" = {e.precision}")
         return e.scenario.title if named else f"{e.scenario.title}, {e.precision}"
-    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if is_built_with_it(e) else ""
+    machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if system_has_accelerator(e) else ""
     network = rows[NETWORK].name if NETWORK in rows else f"{human.count(e['number_of_parameters'])} parameters"
     return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
 
 
-def is_built_with_it(e: Estimation) -> bool:
-    """Whether the system is built with the accelerator, or with a row that it extends; else it only lends its network."""
+def system_has_accelerator(e: Estimation) -> bool:
+    """Whether the system's row names the chosen accelerator, one of its aliases, or a row that the accelerator extends.
+
+    If not, only the network of the system is used.
+    """
     rows = e.scenario.sources.rows
-    built = plain(str(rows[SYSTEM].columns.get("accelerator"))) if SYSTEM in rows else ""
-    return built in {
+    accelerator_of_system = plain(str(rows[SYSTEM].columns.get("accelerator"))) if SYSTEM in rows else ""
+    return accelerator_of_system in {
         plain(name) for name in (rows[ACCELERATOR].name, *rows[ACCELERATOR].ancestors, *rows[ACCELERATOR].aliases)
     }
 
 
 def how_it_is_divided(e: Estimation) -> str:
-    """The mapping, and whether amped chose it."""
+    """The mapping in words, with a remark if amped chose values of the scenario."""
     return f"{mapping_in_words(e)}{' (chosen)' if is_chosen(e) else ''}"
 
 
 def batch_in_words(e: Estimation) -> str:
-    """The sequences of a batch with their tokens, or its images, and whether amped assumed one of the two."""
+    """The sequences of a batch with their tokens, or its images, and whether amped assumed the batch or the length."""
     sequences, tokens = e["batch_size"], e["context"]
     kind = " images" if is_of_images(e) else ""
     total = human.scaled(sequences * tokens, "", 2)
@@ -112,7 +115,7 @@ def batch_in_words(e: Estimation) -> str:
 
 
 def _assumed_of_batch(e: Estimation) -> str:
-    """Whether amped assumed the batch or the length of sequences, in words; the length of images is the network's."""
+    """A remark if amped assumed the batch or the length of sequences. The network gives the length for images."""
     if not is_chosen(e):
         return ""
     given = {name for name, origin in e.scenario.sources.origins.items() if isinstance(origin, Given)} - {*chosen(e)}
@@ -127,25 +130,32 @@ def is_of_images(e: Estimation) -> bool:
     return bool(e["patch_values"]) if "patch_values" in e else False
 
 
-def mapping_in_words(of: Estimation | Mapping[str, Any]) -> str:
-    """How the work of an estimate, or of a row of a search, is divided: degrees, chunks, sharding, recomputation and micro-batch."""
-    degrees = [f"{kind} {of[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
-    shown = " x ".join(degree for degree in degrees if not degree.endswith(" 1")) or "one accelerator"
-    number = of["virtual_pipeline_stages"] if isinstance(of, Estimation) else of.get("virtual_pipeline_stages") or 1
-    chunks = f", {number:g} chunks a stage" if number > 1 and of["pipeline_parallel_degree"] > 1 else ""
-    zero = f", ZeRO {of['zero_stage']:g}" if of["zero_stage"] else ""
-    mode = (of.choices if isinstance(of, Estimation) else of).get("activation_recomputation", "none")
-    again = "" if mode == "none" else f", {mode.replace('_', ' ')} recomputation"
-    return f"{shown}{chunks}{zero}{again}, micro-batch {of['microbatch_size']:g}"
+def mapping_in_words(mapping: Estimation | Mapping[str, Any]) -> str:
+    """How the work is divided: degrees, chunks, sharding, recomputation and micro-batch.
+
+    `mapping` is an estimate, or a row of a search.
+    """
+    degrees = [f"{kind} {mapping[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
+    degrees_in_words = " x ".join(degree for degree in degrees if not degree.endswith(" 1")) or "one accelerator"
+    number = (
+        mapping["virtual_pipeline_stages"]
+        if isinstance(mapping, Estimation)
+        else mapping.get("virtual_pipeline_stages") or 1
+    )
+    chunks = f", {number:g} chunks a stage" if number > 1 and mapping["pipeline_parallel_degree"] > 1 else ""
+    zero = f", ZeRO {mapping['zero_stage']:g}" if mapping["zero_stage"] else ""
+    mode = (mapping.choices if isinstance(mapping, Estimation) else mapping).get("activation_recomputation", "none")
+    recomputation = "" if mode == "none" else f", {mode.replace('_', ' ')} recomputation"
+    return f"{degrees_in_words}{chunks}{zero}{recomputation}, micro-batch {mapping['microbatch_size']:g}"
 
 
 def is_chosen(e: Estimation) -> bool:
-    """Whether amped chose what nobody gave."""
+    """Whether amped chose a value that the user did not give."""
     return bool(chosen(e))
 
 
 def chosen(e: Estimation) -> list[str]:
-    """The names whose values amped chose."""
+    """The names of the values that amped chose."""
     origins = e.scenario.sources.origins.items()
     return [name for name, origin in origins if isinstance(origin, Given) and origin.where == CHOSEN]
 
@@ -154,18 +164,21 @@ def chosen(e: Estimation) -> list[str]:
 
 
 def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str, str]]:
-    """The word that a line begins with, what it says, and its style; whether it fits, with `change`, comes first."""
+    """The answers as triples of a word, a text and a style. Whether the mapping fits comes first.
+
+    `change` makes the mapping fit, as in `fit`.
+    """
     yield as_given(e, *fit(e, change))
     yield "BATCH", batch_in_words(e), ""
     predicted = e.error_band and not {*OF_LINE["TIME"]} & {*e.given_results}
     band = f" {plus_minus(e.error_band.error_fraction)}" if predicted and e.error_band else ""
-    used = f"MFU {human.percent(e['model_flops_utilization'])}"
-    causal = e["model_flops_utilization_counting_causal_scores"]
+    utilization = f"MFU {human.percent(e['model_flops_utilization'])}"
+    causal_utilization = e["model_flops_utilization_counting_causal_scores"]
     if e.choices["attention_flop_convention"] == "full":
-        used += f" (causal {causal * 100:.1f})"
+        utilization += f" (causal {causal_utilization * 100:.1f})"
     unit, size = ("images", e["context"]) if is_of_images(e) else ("tokens", 1)
     rate = f"{human.digits(e['tokens_per_second_per_accelerator'] / size)} {unit}/s an accelerator"
-    yield as_given(e, "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {used}", "")
+    yield as_given(e, "TIME", f"{human.duration(e['step_time'])} a step{band}     {rate}     {utilization}", "")
     cost, energy = (optional(e, name) for name in ("cost", "energy"))
     results = [
         human.duration(e["training_time"]) + band,
@@ -177,13 +190,13 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
 
 
 def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str, str]:
-    """A line; where the user gave a result in it, it says so."""
+    """A triple of a word, a text and a style; the text names the results of the line that the user gave."""
     names = [human.label(name) for name in OF_LINE.get(word, ()) if name in e.given_results]
     return word, f"{text} ({', '.join(names)} given, not predicted)" if names else text, style
 
 
 def _of_parameters(e: Estimation) -> str:
-    """How the tokens were chosen, if nobody gave them and the row of the model does not say how many it saw."""
+    """The tokens per parameter, if amped assumed the number of tokens; else empty."""
     row = e.scenario.sources.rows.get(NETWORK)
     if "tokens_to_train" not in chosen(e) or (row is not None and row.columns.get("training_tokens")):
         return ""
@@ -191,14 +204,14 @@ def _of_parameters(e: Estimation) -> str:
 
 
 def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
-    """Whether it fits, in how much of how much, and if not the smallest change with which it does.
+    """Whether the memory suffices, as a word, a text and a style; if not, with the smallest change that makes it fit.
 
     The change is searched for, unless `change` gives it; if `change` is empty, no change is named.
     """
-    needed, there = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
+    needed, available = (e[name] / human.GIGA for name in ("memory_per_accelerator_bytes", "available_memory_bytes"))
     largest = max(("activation_bytes", "optimizer_state_bytes", "gradient_bytes", "weight_bytes"), key=e.__getitem__)
     margin, is_close = memory_margin(e)
-    memory = f"{needed:.1f}{margin} of {there:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
+    memory = f"{needed:.1f}{margin} of {available:.1f} GB ({human.label(largest)} {e[largest] / human.GIGA:.1f})"
     if e["fits_in_memory"]:
         return "FITS", f"{memory}{CLOSE if is_close else ''}", ""
     change = smallest_change(e) if change is None else change
@@ -209,39 +222,39 @@ def fit(e: Estimation, change: str | None = None) -> tuple[str, str, str]:
 
 
 def _as_options(change: str) -> str:
-    """A change in words, as the options that make it; that there is none stays as it is."""
+    """A change in words (`name = value`), as the options that make the change; any other text stays as it is."""
     return re.sub(r"( and )?(\w+) = (\S+)", lambda m: f"{' ' if m[1] else ''}{set_option(m[2], m[3])}", change)
 
 
 def optional(e: Estimation, name: str) -> str:
-    """A result that not every machine has; empty where it is not known."""
+    """A result that not every machine has, as text; empty if the result is not known."""
     return "" if e.plan.lacking.get(name) else human.value(e[name], e.scenario.catalogue[name].mark.unit)
 
 
 def shares(e: Estimation) -> dict[str, float]:
-    """The share of each part of a step; "compute" is what is in no other part."""
-    parts = {said: e[name] / e["step_time"] for name, said in PARTS.items()}
+    """The share of each part in the time of a step, by the part's name in `PARTS`; `compute` is all the rest."""
+    parts = {part: e[name] / e["step_time"] for name, part in PARTS.items()}
     return {"compute": 1 - sum(parts.values()), **parts}
 
 
 def _where(e: Estimation) -> Iterator[Line]:
     """The parts of a step, each with its share and a bar; parts below half a percent are left out."""
-    kinds = {said: kind_of(name) for name, said in PARTS.items()} | {"compute": "compute"}
+    kinds = {part: kind_of(name) for name, part in PARTS.items()} | {"compute": "compute"}
     line, room = [(f"{'WHERE':<{WORD}}", "bold")], columns() - WORD
-    for said, share in shares(e).items():
+    for part, share in shares(e).items():
         if share < LEAST_SHARE:
             continue
-        label, bar = f"{said} {human.percent(share, 0)} ", "#" * round(share * BAR)
+        label, bar = f"{part} {human.percent(share, 0)} ", "#" * round(share * BAR)
         if len(label) + len(bar) + 2 > room:
             yield (*line,)
             line, room = [(" " * WORD, "")], columns() - WORD
-        line += [("  " if len(line) > 1 else "", ""), (label, ""), (bar, COLORS[kinds[said]])]
+        line += [("  " if len(line) > 1 else "", ""), (label, ""), (bar, COLORS[kinds[part]])]
         room -= len(label) + len(bar) + 2
     yield (*line,)
 
 
 def longest_wait(e: Estimation) -> str:
-    """In words: the longest part of a step beside computation; empty if it is short."""
+    """The longest part of a step other than computation, in words; empty if that part is short."""
     longest = max(PARTS, key=e.__getitem__)
     if e[longest] <= WORTH_A_LINE * e["step_time"]:
         return ""
@@ -252,7 +265,7 @@ def longest_wait(e: Estimation) -> str:
 
 
 def _notes(e: Estimation) -> Iterator[Line]:
-    """What the numbers stand on, and what the user should be told, a line each."""
+    """The lines on what was assumed, on the evidence, and the notes and warnings."""
     yield from _lines("ASSUMED", f"{assumed(e)}: --why lists them", "")
     yield from _lines("EVIDENCE", e.grade, "")
     if e.anchored_on:
@@ -266,19 +279,22 @@ def _notes(e: Estimation) -> Iterator[Line]:
 
 
 def in_short(notice: str, room: int) -> str:
-    """A note, or as many of its whole clauses as have room and where the rest is; its first clause is always there."""
+    """A note that fits `room` characters: as many whole clauses as have room, then a pointer to the rest.
+
+    The first clause is always there.
+    """
     if len(notice) <= room:
         return notice
-    first, *others = notice.split(CLAUSE)
+    shortened, *others = notice.split(CLAUSE)
     for clause in others:
-        if len(first) + len(CLAUSE) + len(clause) + len(MORE) > room:
-            return first + MORE
-        first += CLAUSE + clause
-    return first
+        if len(shortened) + len(CLAUSE) + len(clause) + len(MORE) > room:
+            return shortened + MORE
+        shortened += CLAUSE + clause
+    return shortened
 
 
 def assumed(e: Estimation) -> str:
-    """In words: how much of an estimate stands on what nobody gave."""
+    """The numbers of assumed coefficients and defaults behind an estimate, in words."""
     grounds = [f"{len(e.defaults)} defaults"]
     if e.uses_kernels:
         row = e.scenario.sources.rows[KERNELS]
@@ -290,7 +306,7 @@ def assumed(e: Estimation) -> str:
 
 
 def not_modeled_first(e: Estimation) -> list[str]:
-    """The line that stands before all others where what is not modeled may move an estimate by more than a quarter."""
+    """The line above all others, if parts that are not modeled may change an estimate by more than a quarter."""
     if not e.lacks_much or e.unmodeled is None:
         return []
     time, memory = (plus_minus(error) for error in (e.unmodeled.on_time, e.unmodeled.on_memory))
@@ -300,21 +316,21 @@ def not_modeled_first(e: Estimation) -> list[str]:
 
 
 def plus_minus(error: float, places: int = 0) -> str:
-    """An error band as it stands behind a number."""
+    """An error band as text behind a number: ± 7 %."""
     return f"± {human.percent(error, places)}" if error != math.inf else "± unknown"
 
 
 def notes(e: Estimation) -> list[str]:
-    """What the user should be told of an estimate, in sentences that begin with "note" or "warning"."""
+    """The notes and warnings on an estimate, the warnings first; each begins with "note" or "warning"."""
     beyond = e.error_band.beyond if e.error_band else ()
-    unknown = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    notices = [*e.notices, *unknown, *_idle(e), *_unsearched(e), *_uneven(e)]
+    beyond_validation = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
+    notices = [*e.notices, *beyond_validation, *_idle(e), *_unsearched(e), *_uneven(e)]
     warnings_first = sorted(notices, key=lambda notice: not notice.startswith("warning"))
     return [notice if notice.startswith("warning") else f"note: {notice}" for notice in warnings_first]
 
 
 def _idle(e: Estimation) -> Iterator[str]:
-    """Which accelerators of a fast domain have nothing to do, or work for another part of the mapping."""
+    """Notes on accelerators of a fast domain that have nothing to do, or that work for another part of the mapping."""
     places, usable, used = (e[name] for name in DOMAIN)
     if used >= min(places, e["number_of_accelerators"]):
         return
@@ -325,7 +341,7 @@ def _idle(e: Estimation) -> Iterator[str]:
 
 
 def _uneven(e: Estimation) -> Iterator[str]:
-    """How many layers the stages have, where they do not have equally many."""
+    """A note on the fewest and the most layers of a stage, if they differ."""
     if "pipeline_layout" in e.choices and e["pipeline_parallel_degree"] > 1:
         layers = [sum(line.layers.values()) for line in stage_lines(e)]
         if min(layers) < max(layers):
@@ -333,16 +349,16 @@ def _uneven(e: Estimation) -> Iterator[str]:
 
 
 def _unsearched(e: Estimation) -> Iterator[str]:
-    """What the chooser leaves out and might gain here; `amped explore` tries it."""
+    """A note on mappings that the chooser does not try and that may be faster here; `amped explore` tries them."""
     if not is_chosen(e):
         return
     from amped.drafting.chooser import LONG_CONTEXT  # an estimate of a whole config needs no chooser
 
     is_untried = e["context"] < LONG_CONTEXT
-    named = [
+    untried = [
         *(["more virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
         *(["context parallelism"] if is_untried and (not e["fits_in_memory"] or e["recomputation_time"]) else []),
         *(["offload"] if not e["fits_in_memory"] else []),
     ]
-    if named:
-        yield f"chosen without {' and '.join(named)}; `amped explore` tries {'them' if len(named) > 1 else 'that'}, too"
+    if untried:
+        yield f"chosen without {' and '.join(untried)}; `amped explore` tries {'them' if len(untried) > 1 else 'that'}, too"

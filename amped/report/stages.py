@@ -32,7 +32,7 @@ def stage_table(e: Estimation) -> Iterator[Part]:
 
 
 def stage_rows(lines: list[StageLine]) -> list[Row]:
-    """Each stage with its layers, its parameters, its memory by use, and the seconds of a step in which it works and waits."""
+    """The row of each stage: its layers, parameters, memory by use, and the busy and idle seconds of a step."""
     return [
         (float(line.stage), _layers(line), line.parameters, *(getattr(line, name) for name in USES), line.bytes, line.busy_time,
          line.idle_time)
@@ -41,12 +41,13 @@ def stage_rows(lines: list[StageLine]) -> list[Row]:
 
 
 def meaning(rows: list[Row]) -> str:
-    """What the letters of layers mean."""
+    """A sentence on the meaning of the letters in the column of layers."""
     kinds = ", d a dense and x a mixture layer" if any({*"dx"} & {*row[1]} for row in rows) else ""
     return f"E embedding, L output head, m module that predicts further tokens{kinds}"
 
 
 def _cells(run: list[Row]) -> list[str]:
+    """The cells of one line for a run of neighboring stages that are alike."""
     stage, layers, parameters, *sizes, busy, idle = run[0]
     place = f"{stage:g}" if len(run) == 1 else f"{stage:g} to {run[-1][0]:g}"
     gigabytes = (f"{size / GIGA:.1f}" for size in sizes)
@@ -54,6 +55,6 @@ def _cells(run: list[Row]) -> list[str]:
 
 
 def _layers(line: StageLine) -> str:
-    """What a stage holds, in the order of the network."""
-    kinds = [f"{n:g}{LETTERS[name]}" for name, n in line.layers.items() if n]
-    return " ".join(["E"] * ("embedding" in line.ends) + kinds + ["L"] * ("output head" in line.ends))
+    """The layers of a stage as text, in the order of the network: E 4d 12x L."""
+    layers = [f"{number:g}{LETTERS[kind]}" for kind, number in line.layers.items() if number]
+    return " ".join(["E"] * ("embedding" in line.ends) + layers + ["L"] * ("output head" in line.ends))

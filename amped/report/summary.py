@@ -24,19 +24,19 @@ LONGEST_NOTICE, BAR = 240, 24
 
 @drawn
 def summary(e: Estimation) -> Iterator[Part]:
-    """Everything a person wants to know of an estimate, on one screen."""
+    """An estimate on one screen: answers, parts of a step, memory, advice and assumptions."""
     yield from ((line, "bold red") for line in not_modeled_first(e))
     yield from heading(e)
     yield _headline(e)
     yield ""
-    yield _bars("time of a step", {n: e[n] for n in STEP_PARTS}, e["step_time"], e["step_time"], "s")
+    yield _bars("time of a step", {name: e[name] for name in STEP_PARTS}, e["step_time"], e["step_time"], "s")
     yield ""
     yield from _memory(e)
     yield from _advice(e)
 
 
 def _layout(e: Estimation) -> str:
-    """How the layers are distributed over the stages, if their number does not say it."""
+    """A line on the layers of each stage; empty if the network has no choice of a layout."""
     layout = e.choices.get("pipeline_layout")
     if layout is None or e["pipeline_parallel_degree"] == 1:
         return ""
@@ -45,14 +45,14 @@ def _layout(e: Estimation) -> str:
 
 
 def heading(e: Estimation) -> Iterator[Part]:
-    """What is estimated, and how: how the machine is divided, and how the work is divided."""
+    """The title, the division of the machine and of the work, and the batch."""
     yield (e.scenario.title, "bold")
-    degrees = [f"{k} {e[f'{k}_parallel_degree']:g}" for k in WRITTEN]
-    shown = [d for d in degrees if not d.endswith(" 1")] or ["one accelerator"]
+    degrees = [f"{kind} {e[f'{kind}_parallel_degree']:g}" for kind in WRITTEN]
+    degrees_above_one = [degree for degree in degrees if not degree.endswith(" 1")] or ["one accelerator"]
     used, places = e["number_of_used_fast_domain_places"], e["scale_up_domain_size"]
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield (
-        f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(shown)}\n{idle}{_layout(e)}"
+        f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(degrees_above_one)}\n{idle}{_layout(e)}"
         f"batch {batch_in_words(e)}, micro-batch {e['microbatch_size']:g}, {e.precision}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         "dim",
@@ -60,11 +60,12 @@ def heading(e: Estimation) -> Iterator[Part]:
 
 
 def _headline(e: Estimation) -> Table:
+    """The results of an estimate as rows of a name and a text."""
     convention = e.choices["attention_flop_convention"]
     other, counted = ("causal", "causal") if convention == "full" else ("full", "all")
     band = f" {plus_minus(e.error_band.error_fraction, places=1)}" if e.error_band else ""
-    dense = e["active_parameters"] == e["number_of_parameters"]
-    active = "" if dense else f", {human.count(e['active_parameters'])} active"
+    is_dense = e["active_parameters"] == e["number_of_parameters"]
+    active = "" if is_dense else f", {human.count(e['active_parameters'])} active"
     rows = [
         ("training time", f"{human.duration(e['training_time'])}{band}  ({e['number_of_steps']:,.0f} steps)"),
         ("step time", human.duration(e["step_time"]) + band),
@@ -96,19 +97,20 @@ def validated(e: Estimation) -> Iterator[str]:
 
 
 def _optional(e: Estimation, name: str, band: str = "") -> str:
+    """A result with its error band; if the result is unknown, which parameters lack."""
     if result := optional(e, name):
         return result + band
     return f"unknown: {', '.join(e.plan.lacking[name])} not given"
 
 
 def _bar(part: float, whole: float, color: str) -> tuple[Part, Part]:
-    """A part as a share of a whole, and as a bar."""
+    """The two cells of a part: its share of a whole, and a bar of that length."""
     share = part / whole if whole else 0.0
     return human.percent(share), ("#" * round(min(max(share, 0.0), 1.0) * BAR), color)
 
 
 def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit: str) -> Table:
-    """The parts of a total, each as a share of a whole (the total itself, or the capacity)."""
+    """A table of the parts of a total, each as a share of a whole (the total itself, or the capacity)."""
     bar = ("", "") if total == whole else _bar(total, whole, "red" if total > whole else "white")
     rows: list[tuple[Part, ...]] = [((title, "bold"), human.value(total, unit), *bar)]
     for name, part in parts.items():
@@ -120,45 +122,51 @@ def _bars(title: str, parts: dict[str, float], total: float, whole: float, unit:
 
 
 def _memory(e: Estimation) -> Iterator[Part]:
+    """The memory of an accelerator by part, the verdicts on the memories, and the largest micro-batch."""
     need, capacity = e["memory_per_accelerator_bytes"], e["memory_capacity"]
-    yield _bars("memory per accelerator", {n: e[n] for n in MEMORY_PARTS}, need, capacity, "byte")
-    held = need <= e["available_memory_bytes"]
+    yield _bars("memory per accelerator", {name: e[name] for name in MEMORY_PARTS}, need, capacity, "byte")
+    fits = need <= e["available_memory_bytes"]
     stage = f"; fullest is the {e.fullest_stage} stage" if e["pipeline_parallel_degree"] > 1 else ""
-    yield (_verdict(e) + stage, "" if held else "bold red")
+    yield (_verdict(e) + stage, "" if fits else "bold red")
     if e["host_memory_bytes"]:
         yield (_host(e), "" if e["fits_in_host_memory"] else "bold red")
     where = "" if e["fits_in_host_memory"] else " in an accelerator, without the host's memory"
-    yield (f"largest micro-batch that fits{where}: {_largest(e)}", "" if held else "bold red")
+    yield (f"largest micro-batch that fits{where}: {_largest(e)}", "" if fits else "bold red")
 
 
 def _verdict(e: Estimation) -> str:
-    """Whether it fits, in how much of how much, and whether the margin is enough to change the verdict."""
+    """Whether the memory suffices, used and available memory, and whether the error band may change the verdict."""
     need, room = e["memory_per_accelerator_bytes"], e["available_memory_bytes"]
     verdict, (margin, is_close) = "fits" if need <= room else "DOES NOT FIT", memory_margin(e)
-    held = f"{human.digits(need / human.GIGA)}{margin} of {human.digits(room / human.GIGA)} GB"
-    return f"{verdict}{CLOSE if is_close else ''} ({held}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
+    used_of_available = f"{human.digits(need / human.GIGA)}{margin} of {human.digits(room / human.GIGA)} GB"
+    return f"{verdict}{CLOSE if is_close else ''} ({used_of_available}; {human.value(e['memory_capacity'] - room, 'byte')} more is reserved)"
 
 
 def _host(e: Estimation) -> str:
-    """How much is offloaded, and whether the memory of the hosts suffices for it."""
-    all_of_it = e["host_memory_bytes"] * e["number_of_accelerators_of_a_host"]
-    line = (
-        f"host memory: {human.value(e['host_memory_bytes'], 'byte')} an accelerator, {human.value(all_of_it, 'byte')}"
-    )
+    """The offloaded memory of an accelerator and of a server, and whether the server's memory suffices."""
+    bytes_per_host = e["host_memory_bytes"] * e["number_of_accelerators_of_a_host"]
+    offloaded = f"host memory: {human.value(e['host_memory_bytes'], 'byte')} an accelerator, {human.value(bytes_per_host, 'byte')}"
     if "host_memory_capacity" not in e:
-        return f"{line} a server; its memory is not given (host_memory_capacity)"
+        return f"{offloaded} a server; its memory is not given (host_memory_capacity)"
     verdict = "fits" if e["fits_in_host_memory"] else "DOES NOT FIT"
-    return f"{line} of a server's {human.value(e['host_memory_capacity'], 'byte')}: {verdict}"
+    return f"{offloaded} of a server's {human.value(e['host_memory_capacity'], 'byte')}: {verdict}"
 
 
 def _largest(e: Estimation) -> str:
     """The largest micro-batch that fits; and, if it differs, the largest one that divides the batch of a replica."""
-    largest, share = int(e["largest_microbatch_size"]), int(e["minibatch_size"])
-    runs = next((size for size in range(min(largest, share), 0, -1) if share % size == 0), 0)
-    return f"{largest}" if runs == largest else f"{largest} ({runs} divides the {share} of a replica)"
+    largest, batch_of_replica = int(e["largest_microbatch_size"]), int(e["minibatch_size"])
+    largest_divisor = next(
+        (size for size in range(min(largest, batch_of_replica), 0, -1) if batch_of_replica % size == 0), 0
+    )
+    return (
+        f"{largest}"
+        if largest_divisor == largest
+        else f"{largest} ({largest_divisor} divides the {batch_of_replica} of a replica)"
+    )
 
 
 def _advice(e: Estimation) -> Iterator[Part]:
+    """The smallest change that makes the mapping fit, then notes, warnings and assumptions."""
     if not e["fits_in_memory"]:
         yield f"smallest change that makes it fit: {smallest_change(e)}", "bold"
     anchored = [f"anchored on {e.anchored_on}"] if e.anchored_on else []
@@ -172,7 +180,7 @@ def _advice(e: Estimation) -> Iterator[Part]:
 
 @drawn
 def assumptions(e: Estimation) -> Iterator[Part]:
-    """What the numbers assume: the row of kernels, and the values that nobody gave, with their sources."""
+    """The assumed values: the row of kernels, and the defaults with their sources."""
     yield "values that nobody gave: amped's defaults (change one with --set NAME=VALUE)", "bold"
     rows = [
         (f"  {name}", human.value(e[name], f.mark.unit), (f.text["source"], "dim")) for name, f in e.defaults.items()
@@ -181,7 +189,7 @@ def assumptions(e: Estimation) -> Iterator[Part]:
 
 
 def _kernels(e: Estimation) -> tuple[Part, ...]:
-    """The row of kernel efficiencies, and how much of it is assumed."""
+    """The cells of the row of kernel efficiencies, with the number of its assumed columns."""
     row = e.scenario.sources.rows[KERNELS]
     assumed = sum(column in e.scenario.catalogue for column in row.unverified)
     doubt = f"{assumed} of its columns are assumed" if assumed else "all of it from its sources"

@@ -14,7 +14,7 @@ STYLES = {LAW: "yellow", FAR: "", NEAR: "green", MEASURED: "bold green"}
 
 @drawn
 def support_screen(title: str, support: Support) -> Iterator[Part]:
-    """The screen of `amped support`."""
+    """The screen of `amped support`: parts that are not modeled, the evidence for each aspect, and unused settings."""
     yield title, "bold"
     if support.not_modeled:
         yield f"NOT MODELED ({len(support.not_modeled)}): the estimate leaves it out", "bold red"

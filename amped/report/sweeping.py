@@ -29,11 +29,11 @@ SHOWN = {"training_time": "training", "cost": "cost", "energy": "energy", "elect
 ALWAYS = ("training_time", "cost")
 # What may differ between the lines without being swept: its head, its value, and how a value is told that all share.
 BESIDE: dict[str, tuple[Callable[[Estimation], str], str]] = {
-    "model": (lambda e: _row(e, NETWORK), "{}"),
-    "system": (lambda e: _row(e, SYSTEM), "{}"),
+    "model": (lambda e: _row_name(e, NETWORK), "{}"),
+    "system": (lambda e: _row_name(e, SYSTEM), "{}"),
     "GPUs": (lambda e: human.digits(e["number_of_accelerators"]), "{} accelerators"),
     "precision": (lambda e: e.precision, "{}"),
-    "software": (lambda e: _row(e, MAPPING), "{}"),
+    "software": (lambda e: _row_name(e, MAPPING), "{}"),
     "batch": (lambda e: human.digits(e["batch_size"]), "batch of {}"),
     "tokens": (lambda e: human.count(e["tokens_to_train"]), "{} tokens"),
 }
@@ -44,7 +44,7 @@ ALSO = {"matrix_precision": "precision", "number_of_accelerators": "GPUs", "numb
 
 @drawn
 def sweep(lines: Sequence[Line], objective: str, seconds: float, hint: str = "") -> Iterator[Part]:
-    """One row for each value, what is best in it, and what it stands on.
+    """The table of a sweep, the fastest and the cheapest value, and notes on prices and batches.
 
     Args:
         lines: the lines, in the order in which they are shown.
@@ -52,20 +52,20 @@ def sweep(lines: Sequence[Line], objective: str, seconds: float, hint: str = "")
         seconds: how long the search took.
         hint: a further sentence.
     """
-    several = [name for name in lines[0].values if len({str(line.values[name]) for line in lines}) > 1]
-    names = several or list(lines[0].values)
+    varied = [name for name in lines[0].values if len({str(line.values[name]) for line in lines}) > 1]
+    names = varied or list(lines[0].values)
     estimations = [line.estimation for line in lines if line.estimation]
-    differing, alike = _beside(estimations, names)
+    differing, alike = _differing_and_alike(estimations, names)
     tried = sum(line.candidates for line in lines)
-    searched = f" ({tried:,} candidates in {human.duration(seconds)})" if tried > len(lines) else ""
-    yield f"The best mapping of each by {axis_label(objective)}{searched}", "bold"
+    search = f" ({tried:,} candidates in {human.duration(seconds)})" if tried > len(lines) else ""
+    yield f"The best mapping of each by {axis_label(objective)}{search}", "bold"
     yield f"{', '.join(alike)}\n" if alike else "", "dim"
     columns = _columns(lines, names, differing, objective)
     texts = [head for head in (*map(_head, names), *differing) if head in TEXTS]
-    made = table(columns, zip(*columns.values(), strict=True), ("mapping", *texts), ("mapping", *texts))
-    made.columns[-1].min_width = LEAST_MAPPING
-    yield made
-    yield from ((f"{_named(line, names)}: {line.lacks}", "bold red") for line in lines if line.lacks)
+    result = table(columns, zip(*columns.values(), strict=True), ("mapping", *texts), ("mapping", *texts))
+    result.columns[-1].min_width = LEAST_MAPPING
+    yield result
+    yield from ((f"{_values_in_words(line, names)}: {line.lacks}", "bold red") for line in lines if line.lacks)
     yield from _verdict([line for line in lines if not line.lacks], names)
     yield from _notes(estimations)
     if hint:
@@ -88,13 +88,14 @@ def _columns(
 
 
 def _mapping(e: Estimation | None) -> str:
+    """The mapping in words; a dash without an estimate."""
     if e is None:
         return "-"
     return mapping_in_words(e) if e["fits_in_memory"] else f"DOES NOT FIT: {mapping_in_words(e)}"
 
 
 def _column(name: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
-    """The unit of a column, and its cells."""
+    """The unit of a column, and its cells; a missing value is a dash, or says that there is no price."""
     if name == "model_flops_utilization":
         return "%", ["-" if value is None else f"{value * 100:.1f}" for value in values]
     size, label = scale(name, [value for value in values if value is not None])
@@ -105,36 +106,38 @@ def _column(name: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
 
 
 def _head(name: str) -> str:
-    """The head of a swept name: how the user calls it, but for accelerators."""
+    """The head of the column of a swept name; GPUs for the number of accelerators."""
     return "GPUs" if aliases().canonical(name) == SIZE else human.label(name)
 
 
 def _value(name: str, value: object) -> str:
-    """A swept value as it is written; a number with its unit."""
+    """A swept value as text; a number with its unit."""
     unit = catalogue()[name].mark.unit if name in catalogue() else "count"
     return human.value(value, unit) if isinstance(value, float) else str(value)
 
 
-def _beside(estimations: Sequence[Estimation], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What differs between the lines and is not swept, and in words what is alike."""
+def _differing_and_alike(estimations: Sequence[Estimation], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The heads of `BESIDE` whose values differ between the lines, and the common values of the others, in words."""
     swept = {ALSO.get(aliases().canonical(name), name) for name in names}
-    texts = {head: {tell(e) for e in estimations} for head, (tell, _) in BESIDE.items() if head not in swept}
+    texts = {head: {text_of(e) for e in estimations} for head, (text_of, _) in BESIDE.items() if head not in swept}
     alike = [BESIDE[head][1].format(*values) for head, values in texts.items() if len(values) == 1 and values != {""}]
-    follows = "system" if "accelerator" in swept else ""
-    return [head for head, values in texts.items() if len(values) > 1 and head != follows], alike
+    determined = "system" if "accelerator" in swept else ""
+    return [head for head, values in texts.items() if len(values) > 1 and head != determined], alike
 
 
-def _row(e: Estimation, category: str) -> str:
+def _row_name(e: Estimation, category: str) -> str:
+    """The name of the row of a category; empty if the estimate uses none."""
     row = e.scenario.sources.rows.get(category)
     return row.name if row else ""
 
 
-def _named(line: Line, names: Sequence[str]) -> str:
+def _values_in_words(line: Line, names: Sequence[str]) -> str:
+    """The swept values of a line as text."""
     return ", ".join(_value(name, line.values[name]) for name in names)
 
 
 def _verdict(lines: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
-    """Which value is fastest and which is cheapest, by how much, and whether the difference is more than the error."""
+    """Sentences on the fastest and the cheapest value, the next best one, and whether the error exceeds the difference."""
     yield ""
     for word, name in (("fastest", "training_time"), ("cheapest", "cost"), ("least energy", "energy")):
         ranked = sorted(
@@ -142,17 +145,17 @@ def _verdict(lines: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
         )
         if len(ranked) < 2:
             continue
-        (least, first, one), (more, second, other) = ranked[:2]
-        error = max((e.error_band.error_fraction for e in (one, other) if e.error_band), default=0.0)
-        share = more / least - 1
+        (least, first, best), (next_least, second, next_best) = ranked[:2]
+        error = max((e.error_band.error_fraction for e in (best, next_best) if e.error_band), default=0.0)
+        share = next_least / least - 1
         doubt = f", but each is known within ± {human.percent(error, 0)} only" if share < error else ""
-        some = f" of the {len(ranked)} with a price" if name == "cost" and len(ranked) < len(lines) else ""
-        yield (f"{word}{some}: {_named(lines[first], names)} "
-                   f"({_named(lines[second], names)} takes {human.percent(share, 0)} more{doubt})")  # fmt: skip
+        of_priced = f" of the {len(ranked)} with a price" if name == "cost" and len(ranked) < len(lines) else ""
+        yield (f"{word}{of_priced}: {_values_in_words(lines[first], names)} "
+                   f"({_values_in_words(lines[second], names)} takes {human.percent(share, 0)} more{doubt})")  # fmt: skip
 
 
 def _notes(estimations: Sequence[Estimation]) -> Iterator[Part]:
-    """The price of each accelerator and where it is from, or that none is known; batches that differ."""
+    """The price of each accelerator and its source, or that no price is known; a note if the batches differ."""
     rows = {row.name: (row, e) for e in estimations if (row := e.scenario.sources.rows.get(ACCELERATOR))}
     for name, (row, e) in rows.items():
         if PRICE not in e:
@@ -166,7 +169,7 @@ def _notes(estimations: Sequence[Estimation]) -> Iterator[Part]:
 
 
 def as_csv(lines: Sequence[Line]) -> str:
-    """The lines as CSV: swept values, all results, and what is lacking."""
+    """The lines as CSV: swept values, all results, and the reason if a line has no mapping."""
     rows: list[dict[str, Any]] = [line.to_dict() for line in lines]
     names = list(dict.fromkeys([*lines[0].values, *(name for row in rows for name in row)]))
     return rows_as_csv(names, rows)

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 def drawn(report: Callable[P, Iterable[Part]]) -> Callable[P, Group]:
-    """A report as rich draws it, made of the parts that a function gives."""
+    """A function that returns a report for rich, made from a function that yields the parts of the report."""
 
     @wraps(report)
     def group(*arguments: P.args, **options: P.kwargs) -> Group:
@@ -31,6 +31,7 @@ def drawn(report: Callable[P, Iterable[Part]]) -> Callable[P, Group]:
 
 
 def _drawn(part: Part) -> RenderableType:
+    """A part as rich draws it; see `Part`."""
     if isinstance(part, tuple):
         return Text(*part) if isinstance(part[0], str) else Text.assemble(*part)
     return Text(part) if isinstance(part, str) else part
@@ -46,27 +47,27 @@ class Fitting(Table):
             yield from Table.__rich_console__(part, console, options)
 
     def _parts(self, room: int) -> Iterator[list[Column]]:
-        """The columns that stand side by side, the first one in each part."""
+        """The columns of each table, so that none is wider than `room`; the first column is in every table."""
         first, *others = self.columns
         gap = self.padding[1] + self.padding[3]
-        part, left = [first], room - _least(first)
+        part, remaining = [first], room - _least(first)
         for column in others:
-            if len(part) > 1 and _least(column) + gap > left:
+            if len(part) > 1 and _least(column) + gap > remaining:
                 yield part
-                part, left = [first], room - _least(first)
+                part, remaining = [first], room - _least(first)
             part.append(column)
-            left -= _least(column) + gap
+            remaining -= _least(column) + gap
         yield part
 
     def _with(self, columns: Sequence[Column]) -> Table:
-        """The table with some of the columns."""
+        """A copy of the table with only these columns."""
         part = copy(self)
         part.columns = [replace(column, _index=place) for place, column in enumerate(columns)]
         return part
 
 
 def _least(column: Column) -> int:
-    """The width that a column needs: that of its widest line, or of its longest word where it may be wrapped."""
+    """The least width of a column: that of its widest line, or of its longest word if the column may be wrapped."""
     texts = [str(column.header), str(column.footer), *map(str, column.cells)]
     pieces = [piece for text in texts for piece in (text.splitlines() if column.no_wrap else text.split())]
     return max((column.min_width or 0, *map(cell_len, pieces)))
@@ -90,11 +91,11 @@ def table(
         footers: what stands below columns, by their heads.
         gap: the blanks between columns.
     """
-    made = Fitting(
+    result = Fitting(
         box=None, pad_edge=False, padding=(0, gap - 1, 0, 1) if gap > 1 else (0, 1, 0, 0), show_footer=bool(footers)
     )
     for place, head in enumerate(heads):
-        made.add_column(
+        result.add_column(
             head,
             (footers or {}).get(head, ""),
             footer_style="bold",
@@ -103,25 +104,25 @@ def table(
             no_wrap=head not in wrapped,
         )
     for row in rows:
-        made.add_row(*map(_drawn, row))
-    return made
+        result.add_row(*map(_drawn, row))
+    return result
 
 
 def grid(rows: Iterable[Sequence[Part]], *columns: Column, gap: int = 2) -> Table:
     """Rows without heads, with a gap between columns; columns that are not named wrap their text."""
-    made = Table.grid(*columns, padding=(0, gap))
+    result = Table.grid(*columns, padding=(0, gap))
     for row in rows:
-        made.add_row(*map(_drawn, row))
-    return made
+        result.add_row(*map(_drawn, row))
+    return result
 
 
 def listed(lines: list[dict[str, str]]) -> Table:
-    """A table of lines that have the same keys. Long values are wrapped, and so are very long names; short values are not."""
+    """A table of lines that have the same keys. Long values and very long names are wrapped, short values are not."""
     heads = [key.replace("_", " ") for key in lines[0]]
     longest = [max(len(value) for value in column) for column in zip(*(line.values() for line in lines), strict=True)]
-    most = [LONGEST_NAME, *(LONGEST_UNWRAPPED for _ in heads[1:])]
-    long = [head for head, length, limit in zip(heads, longest, most, strict=True) if length > limit]
-    return table(heads, [[*line.values()] for line in lines], heads, long)
+    limits = [LONGEST_NAME, *(LONGEST_UNWRAPPED for _ in heads[1:])]
+    wrapped_heads = [head for head, length, limit in zip(heads, longest, limits, strict=True) if length > limit]
+    return table(heads, [[*line.values()] for line in lines], heads, wrapped_heads)
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], number: str = "---") -> str:

@@ -24,14 +24,14 @@ def spread(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _spread(name: str, times: list[float], copies: int) -> tuple[str, ...]:
-    """The line of an operator."""
-    best, worst, near = min(times), max(times), sum(time <= 1.1 * min(times) for time in times)
+    """The cells of an operator: its number of layouts and their times."""
+    best, worst, number_near_best = min(times), max(times), sum(time <= 1.1 * min(times) for time in times)
     return (name, f"{len(times)}", f"{best:.1f}", f"{statistics.median(times):.1f}", f"{worst:.1f}",
-            f"{worst / best:.2f}", f"{near}", f"{copies}")  # fmt: skip
+            f"{worst / best:.2f}", f"{number_near_best}", f"{copies}")  # fmt: skip
 
 
 def plan_lines(layouts: Mapping[str, str]) -> Table:
-    """The layout of each tensor that chooses one, in four columns."""
+    """A table of the layout of each tensor, four tensors per line."""
     pairs = list(layouts.items())
     lines = [pairs[start : start + 4] for start in range(0, len(pairs), 4)]
     return table(("tensor", "layout") * 4, [[text for pair in line for text in pair] for line in lines])
@@ -48,7 +48,7 @@ def plan_summary(plan: Any) -> str:
 
 
 def runs_table(runs: Iterable[Mapping[str, Any]], published: Mapping[str, float | None]) -> Table:
-    """How long each layer took; below, the published times of the same layer on a V100."""
+    """A table of the time of each layer; below, the published times of the same layer on a V100."""
     times = [
         ("n.a." if time is None else f"{time:.2f}", f"published, V100, fp16: {n}") for n, time in published.items()
     ]
@@ -57,7 +57,7 @@ def runs_table(runs: Iterable[Mapping[str, Any]], published: Mapping[str, float 
 
 
 def _run(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The line of a layer."""
+    """The cells of a layer; the reason if the layer was not run."""
     if run["total"] is None:
         return (run["name"], *[""] * 4, f"not run: {run['why_not']}"[:60])
     return (run["name"], f"{1e3 * run['forward']:.3f}", f"{1e3 * run['backward']:.3f}", f"{1e3 * run['total']:.3f}",
@@ -65,8 +65,15 @@ def _run(run: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def predicted_and_measured(predicted: float, measured: float, where: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """The sum of the isolated operators' times against the time of the layer itself, in a sentence."""
+    """A sentence: the sum of the times of single operators against the time of the whole layer, in microseconds.
+
+    `where` and `here` describe the machine of the prediction and of the measurement.
+    """
     same = all(where.get(key) == here.get(key) for key in ("device", "dtype", "dropout"))
-    of = "" if same else f" (predicted for {where.get('device')}, {where.get('dtype')}, dropout {where.get('dropout')})"
-    part = 100 * (predicted / measured - 1)
-    return f"the plan's sum of operators is {predicted / 1e3:.3f} ms, {part:+.1f} % from what the layer took{of}"
+    conditions = (
+        "" if same else f" (predicted for {where.get('device')}, {where.get('dtype')}, dropout {where.get('dropout')})"
+    )
+    error = 100 * (predicted / measured - 1)
+    return (
+        f"the plan's sum of operators is {predicted / 1e3:.3f} ms, {error:+.1f} % from what the layer took{conditions}"
+    )

@@ -38,6 +38,7 @@ def config_summary(e: Estimation) -> str:
 
 
 def _inputs(e: Estimation, category: str) -> Iterator[tuple[str, ...]]:
+    """The lines of a category: name, readable value, exact value and origin of each input."""
     for name, quantity in e.scenario.catalogue.items():
         if quantity.category != category:
             continue
@@ -48,6 +49,7 @@ def _inputs(e: Estimation, category: str) -> Iterator[tuple[str, ...]]:
 
 
 def _origin(e: Estimation, name: str) -> str:
+    """The origin of an input, in words: a row, given, calculated or default."""
     origin = e.scenario.sources.origins.get(name)
     if isinstance(origin, LookedUp):
         doubt = " (unverified)" if origin.column in origin.row.unverified else ""
@@ -59,7 +61,7 @@ def _origin(e: Estimation, name: str) -> str:
 
 
 def training_time_breakdown(e: Estimation) -> str:
-    """The parts of the training time as in AMPeD's breakdown, for the whole training and for one step."""
+    """The parts of the training time as text, as in AMPeD's breakdown: for the whole training, and for one step."""
     steps, training = e["number_of_steps"], e["training_time"]
     rows = [
         (title, f"{human.digits(e[name] * steps, 6)} s", f"{human.digits(e[name], 6)} s", human.percent(e[name] / e["step_time"]))
@@ -80,7 +82,7 @@ def training_time_breakdown(e: Estimation) -> str:
 
 
 def _parts(e: Estimation) -> dict[str, str]:
-    """For each title, the name of the part."""
+    """The names of the parts of a step by their titles."""
     exposed = {f"{kind} parallelism": f"exposed_{kind}_communication_time" for kind in PARALLELISMS}
     if e["exposed_offload_communication_time"]:
         exposed["offload to the host"] = "exposed_offload_communication_time"
@@ -97,16 +99,17 @@ def _parts(e: Estimation) -> dict[str, str]:
 
 
 def _hidden(e: Estimation) -> Iterator[tuple[str, str]]:
-    """Communication that is hidden behind computation, so that no part of a step holds it."""
+    """A line for each kind of communication that is hidden behind computation; the parts of a step lack that time."""
     for kind in (*PARALLELISMS, "offload"):
         if time := e[f"hidden_{kind}_communication_time"]:
             yield f"Hidden beside computation, {kind} communication in a step", f"{human.digits(time, 6)} s"
 
 
 def _work(e: Estimation) -> Iterator[tuple[str, str]]:
+    """The lines on the work of a step, the rates, the utilization and the memory."""
     flops = e["hardware_flops_per_accelerator"] * e["number_of_accelerators"]
-    macs = flops / e["flops_per_multiply_accumulate"]
-    yield "MACs of a step with recomputation, all accelerators", human.digits(macs, 6)
+    multiply_accumulates = flops / e["flops_per_multiply_accumulate"]
+    yield "MACs of a step with recomputation, all accelerators", human.digits(multiply_accumulates, 6)
     yield "TFLOP of a step with recomputation, all accelerators", human.digits(flops / 1e12, 6)
     yield "Hardware TFLOP/s per accelerator", human.digits(e["hardware_flop_rate_per_accelerator"] / 1e12, 6)
     yield "Model TFLOP/s per accelerator", human.digits(e["model_flop_rate_per_accelerator"] / 1e12, 6)
@@ -117,7 +120,7 @@ def _work(e: Estimation) -> Iterator[tuple[str, str]]:
 
 
 def gemm_breakdown(lines: Iterable[OperatorLine]) -> str:
-    """One line for each matrix product of a step."""
+    """A text with one line for each matrix product of a step."""
     head = ("name", "pass", "m", "n", "k", "batch", "calls", "TFLOP", "GB", "FLOP/B", "bound", "time ms", "share")
     rows = [
         (line.name, line.phase, *(f"{number:.0f}" for number in (line.m, line.n, line.k, line.batch, line.count)),
@@ -131,7 +134,7 @@ def gemm_breakdown(lines: Iterable[OperatorLine]) -> str:
 def mat_dims(e: Estimation) -> str:
     """DeepFlow's matrix dimensions of one layer: three integers on each line, with two spaces between them."""
     products = e.results.records("deepflow_gemms")
-    return "".join(f"{int(g.m)}  {int(g.n)}  {int(g.k)}\n" for g in products)
+    return "".join(f"{int(product.m)}  {int(product.n)}  {int(product.k)}\n" for product in products)
 
 
 def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -141,6 +144,9 @@ def _aligned(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _padded(column: Sequence[str]) -> list[str]:
-    """The cells of a column, padded to one width; the type of the cells below the head decides the side."""
+    """The cells of a column, padded to one width: numbers are aligned to the right, text to the left.
+
+    A column holds numbers if each cell below the head begins with a digit or a minus, or is empty.
+    """
     width, is_number = max(map(len, column)), all(text[:1].isdigit() or text[:1] in ("-", "") for text in column[1:])
     return [f"{cell:>{width}}" if is_number else f"{cell:{width}}" for cell in column]

@@ -37,7 +37,7 @@ def tornado_plot(analysis: Sensitivity, top: int) -> bytes:
 
 
 def _elasticities(panel: Any, analysis: Sensitivity, effects: list[Effect]) -> None:
-    """One bar for each parameter; the color shows its kind."""
+    """Draws one bar for each parameter; the color shows the kind of the parameter."""
     sizes = [e.elasticity or 0.0 for e in effects]
     for place, (e, size) in enumerate(zip(effects, sizes, strict=True)):
         text = elasticity(e) + ("" if e.smooth is not False else " (bends)")
@@ -46,11 +46,11 @@ def _elasticities(panel: Any, analysis: Sensitivity, effects: list[Effect]) -> N
 
 
 def _changes(panel: Any, analysis: Sensitivity, effects: list[Effect]) -> None:
-    """Two thin bars for each parameter: for its next smaller and next larger value, or for the extremes of a list."""
+    """Draws two thin bars per parameter: for its next smaller and larger value, or for the extremes of a list."""
     sizes = []
     for place, e in enumerate(effects):
-        shown = [e.told[0], e.told[-1]] if len(e.told) > 1 else e.told  # those of the smallest and the largest value
-        for trial, offset in zip(shown, (-0.19, 0.19) if len(shown) > 1 else (0.0,), strict=True):
+        trials = [e.told[0], e.told[-1]] if len(e.told) > 1 else e.told  # those of the smallest and the largest value
+        for trial, offset in zip(trials, (-0.19, 0.19) if len(trials) > 1 else (0.0,), strict=True):
             side = "smaller" if trial.value < e.value else "larger"
             sizes.append(e.change(trial) * (100 if e.base else 1))
             text = f"{human.value(trial.value, e.unit)}: {change(analysis, e, trial)}"
@@ -62,8 +62,8 @@ def _bar(panel: Any, size: float, place: float, text: str, height: float, label:
     """Draws a bar and a text beyond its end."""
     color, hatch = LOOKS[label]
     panel.barh(place, size, height, label=label, facecolor=color, hatch=hatch, **plots.EDGE)
-    side, aside = ("left", 4) if size >= 0 else ("right", -4)
-    panel.annotate(text, (size, place), (aside, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
+    side, gap = ("left", 4) if size >= 0 else ("right", -4)
+    panel.annotate(text, (size, place), (gap, 0), textcoords="offset points", ha=side, va="center", fontsize=8)
 
 
 def _frame(panel: Any, effects: list[Effect], sizes: list[float], title: str) -> None:

@@ -30,19 +30,19 @@ def shown_microbatches(step: ExecutedStep) -> int:
 
 
 def as_trace(step: ExecutedStep, e: Estimation) -> str:
-    """The step as text in the trace-event format, one event a line."""
+    """The step as text in the trace-event format, one event per line."""
     shown, pipe = shown_microbatches(step), step.timeline.pipe
     left_out = max(pipe.microbatches - 2 * shown, 0)
     events = [*_names(pipe.stages), *sorted(_events(step, shown), key=lambda event: float(event["ts"]))]
-    about = {"config": e.scenario.label, "schedule": e.choices["pipeline_schedule"], "stages": pipe.stages,
+    other_data = {"config": e.scenario.label, "schedule": e.choices["pipeline_schedule"], "stages": pipe.stages,
              "microbatches": pipe.microbatches, "microbatches_left_out": left_out, "executed_step_time": step.step_time,
              "estimated_step_time": step.estimated_time}  # fmt: skip
     lines = ",\n".join(json.dumps(event, ensure_ascii=False) for event in events)
-    return f'{{"displayTimeUnit": "ms",\n"otherData": {json.dumps(about, ensure_ascii=False)},\n"traceEvents": [\n{lines}\n]}}\n'
+    return f'{{"displayTimeUnit": "ms",\n"otherData": {json.dumps(other_data, ensure_ascii=False)},\n"traceEvents": [\n{lines}\n]}}\n'
 
 
 def _names(stages: int) -> Iterator[Event]:
-    """The names of processes and threads, and the order in which they are shown."""
+    """The metadata events of each stage: the names of its process and threads, and its place in the order of stages."""
     for stage in range(stages):
         threads = (("thread_name", thread, {"name": TITLES[stream]}) for stream, thread in THREADS.items())
         process = (("process_name", 0, {"name": f"stage {stage}"}), ("process_sort_index", 0, {"sort_index": stage}))
@@ -50,15 +50,21 @@ def _names(stages: int) -> Iterator[Event]:
             yield {"name": name, "ph": "M", "pid": stage, "tid": thread, "args": arguments}
 
 
-def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:
-    """The spans, the activations that each stage holds, and what follows after all passes are done."""
-    line, late = step.timeline, step.timeline.pipe.microbatches - shown
+def _events(step: ExecutedStep, shown_at_each_end: int) -> Iterator[Event]:
+    """The events of each stage, in no order of time.
+
+    These are spans of the first and the last `shown_at_each_end` micro-batches, a counter of the activations that the
+    stage holds, and gradient reduction and optimizer after the last pass.
+    """
+    line, first_of_the_last = step.timeline, step.timeline.pipe.microbatches - shown_at_each_end
     after = {"gradients and weights, exposed": step.reduction_time, "optimizer": step.optimizer_time}
     for stage in range(line.pipe.stages):
-        kept = {stream: [s for s in line.of_stage(stage, stream) if s.microbatch < shown or s.microbatch >= late]
+        shown_spans = {stream: [
+            span for span in line.of_stage(stage, stream)
+            if span.microbatch < shown_at_each_end or span.microbatch >= first_of_the_last]
                 for stream in (COMPUTE, FORTH, BACK)}  # fmt: skip
-        yield from (_span(span) for spans in kept.values() for span in spans)
-        moments = {moment for span in kept[COMPUTE] for moment in (span.start, span.end)}
+        yield from (_span(span) for spans in shown_spans.values() for span in spans)
+        moments = {moment for span in shown_spans[COMPUTE] for moment in (span.start, span.end)}
         yield from _counter(stage, line.held(stage, step.sizes[stage]), moments)
         start = line.makespan
         for name, seconds in after.items():
@@ -68,7 +74,7 @@ def _events(step: ExecutedStep, shown: int) -> Iterator[Event]:
 
 
 def _span(span: Span) -> Event:
-    """One pass, or one transfer between stages."""
+    """The event of one pass, or of one transfer between stages, named by the pass and the micro-batch: F3, F3 sent."""
     arguments = {"microbatch": span.microbatch, "chunk": span.chunk, "pass": span.kind}
     return _complete(
         f"{LETTERS[span.kind]}{span.microbatch}" + ("" if span.stream == COMPUTE else " sent"), span, arguments
@@ -76,16 +82,20 @@ def _span(span: Span) -> Event:
 
 
 def _complete(name: str, span: Span, arguments: Event) -> Event:
-    begun = span.start * MICROSECONDS
-    return {"name": name, "cat": span.kind, "ph": "X", "ts": begun, "dur": max(span.end * MICROSECONDS - begun, 0.0),
+    """A complete event (phase X) with the start and the duration of a span in microseconds."""
+    start = span.start * MICROSECONDS
+    return {"name": name, "cat": span.kind, "ph": "X", "ts": start, "dur": max(span.end * MICROSECONDS - start, 0.0),
             "pid": span.stage, "tid": THREADS[span.stream], "args": arguments}  # fmt: skip
 
 
 def _counter(stage: int, held: Iterable[tuple[float, float]], moments: set[float]) -> Iterator[Event]:
-    """The bytes of activations that a stage holds: at the moments that are shown, and at their maximum."""
+    """The counter events of the bytes of activations that a stage holds, at the shown moments and at the maximum.
+
+    `held` has pairs of a moment and the bytes that are held from then on.
+    """
     held = list(held)
-    most = max(held, key=lambda pair: pair[1])
-    for moment, amount in held:
-        if moment in moments or (moment, amount) == most:
+    maximum = max(held, key=lambda pair: pair[1])
+    for moment, bytes_held in held:
+        if moment in moments or (moment, bytes_held) == maximum:
             yield {"name": "activations kept", "ph": "C", "ts": moment * MICROSECONDS, "pid": stage, "tid": 0,
-                   "args": {"bytes": max(amount, 0.0)}}  # fmt: skip
+                   "args": {"bytes": max(bytes_held, 0.0)}}  # fmt: skip

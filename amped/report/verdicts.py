@@ -13,7 +13,7 @@ COLORS = {"compute": "blue", "recomputation": "cyan", "communication": "yellow",
 
 
 def kind_of(part: str) -> str:
-    """The kind of time that a part of the step is."""
+    """The kind of time (a key of `COLORS`) to which a part of the step belongs."""
     if "communication" in part:
         return "communication"
     if "bubble" in part:
@@ -22,7 +22,10 @@ def kind_of(part: str) -> str:
 
 
 def memory_margin(e: Estimation) -> tuple[str, bool]:
-    """How far memory may be off, in GB, and whether that is enough to change the verdict; nothing for the closed form."""
+    """The error of memory in GB as text, and whether the error may change the verdict.
+
+    The text is empty for the closed form, which has no error band.
+    """
     if e.memory_band is None:
         return "", False
     need, error = e["memory_per_accelerator_bytes"], e.memory_band.error_fraction

@@ -28,7 +28,7 @@ MORE = "`amped explore` changes several parameters at once."
 
 @drawn
 def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:
-    """What a step waits for, and the changes that gain most."""
+    """Sentences on the waits of a step, and the changes that gain most, of `number` that gain."""
     yield from heading(e)
     yield ""
     if not e["fits_in_memory"]:
@@ -50,13 +50,13 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
 
 
 def remark(e: Estimation, change: Improvement) -> str:
-    """What else a change does; or that the chooser left it out, where it chose the mapping."""
+    """A remark on a change: other numerics, or that the chooser does not try it."""
     left_out = is_chosen(e) and not is_tried(change.name, change.value)
     return CAREFUL.get(change.name) or (LEFT_OUT if left_out else "")
 
 
 def sliced(e: Estimation) -> str:
-    """What of the optimizer's time the host takes to copy weights slice by slice, if it is worth a sentence."""
+    """A sentence on the time in which the host copies weights slice by slice; empty if that time is short."""
     if "weight_slicing_time" not in e or (time := e["weight_slicing_time"]) <= LEAST_SHARE * e["step_time"]:
         return ""
     return (
@@ -66,7 +66,7 @@ def sliced(e: Estimation) -> str:
 
 
 def at_the_peak(e: Estimation) -> str:
-    """How long the FLOPs of the model would take at the peak rate: what no change of the mapping can go below."""
+    """A sentence: the time of the model's FLOPs at the peak rate, which no change of the mapping can reduce."""
     used = e["model_flops_utilization"]
     return (
         f"The FLOPs of the model alone would take {human.duration(used * e['step_time'])} at the accelerator's peak rate "
@@ -75,14 +75,14 @@ def at_the_peak(e: Estimation) -> str:
 
 
 def bottleneck(e: Estimation) -> str:
-    """Where the time of a step goes, the longest wait first."""
-    waits = shares(e)
-    computation = waits.pop("compute")
+    """Sentences on the parts of a step's time, the longest wait first."""
+    parts_of_step = shares(e)
+    computation = parts_of_step.pop("compute")
     others = [
-        f"{SAID.get(said, f'{said}-parallel communication')} {human.duration(waits[said] * e['step_time'])} "
-        f"({human.percent(waits[said])})"
-        for said in sorted(waits, key=waits.__getitem__, reverse=True)
-        if waits[said] > LEAST_SHARE
+        f"{SAID.get(part, f'{part}-parallel communication')} {human.duration(parts_of_step[part] * e['step_time'])} "
+        f"({human.percent(parts_of_step[part])})"
+        for part in sorted(parts_of_step, key=parts_of_step.__getitem__, reverse=True)
+        if parts_of_step[part] > LEAST_SHARE
     ]
     rest = f" The rest: {', '.join(others)}." if others else ""
     return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(computation)} of it.{rest}"

@@ -15,7 +15,7 @@ GAP, FIXED, BEFORE_UNIT = "     ", "\u00a0", re.compile(r"(?<=[\d±]) (?=\S)| (?
 
 
 def columns() -> int:
-    """The columns of a line: those of the terminal or of the variable COLUMNS, at most 100; 80 where neither is known."""
+    """The columns of a line, from 40 to 100: those of the terminal or of the variable COLUMNS; 80 if both are unknown."""
     width = shutil.get_terminal_size((UNKNOWN, 24)).columns
     return min(max(width, LEAST), MOST)
 

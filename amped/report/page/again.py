@@ -14,7 +14,7 @@ from amped.report.page.content import Section, said
 
 
 def again(e: Estimation) -> Section:
-    """The complete config: `amped estimate` gives the numbers of this page for it."""
+    """The section with the complete config, for which `amped estimate` gives the numbers of this page."""
     config = whole_config(e)
     sentence = (f"amped {__version__}. Save the text below as config.json; then `amped estimate config.json` gives "
             "these numbers, as long as the lookup tables are the same.")  # fmt: skip
@@ -22,9 +22,11 @@ def again(e: Estimation) -> Section:
 
 
 def whole_config(e: Estimation) -> dict[str, Any]:
-    """The config of an estimate with its mapping, whoever gave or chose it."""
+    """The config of an estimate with its whole mapping, whether given or chosen."""
     origins = e.scenario.sources.origins
-    mapping = {name: o.written for name, o in origins.items() if isinstance(o, Given) and name in SEARCHED}
+    mapping = {
+        name: origin.written for name, origin in origins.items() if isinstance(origin, Given) and name in SEARCHED
+    }
     config = saved_config(e.scenario, mapping, tuple(mapping), e.scenario.title)
     del config["$schema"]  # the place of a file on this machine
     return config

@@ -16,7 +16,7 @@ def heading(e: Estimation) -> tuple[str, str]:
 
 
 def answer(e: Estimation, change: str | None = None) -> Section:
-    """What a person wants to know first, as `amped estimate` says it; `change` as `screen.fit` has it."""
+    """The answers of `amped estimate`, as a section with the first numbers; `change` as in `screen.fit`."""
     lines = [("", line) for line in screen.not_modeled_first(e)]
     lines += [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e, change)]
     lines.append(("WHERE", where(e)))
@@ -29,15 +29,15 @@ def answer(e: Estimation, change: str | None = None) -> Section:
 
 
 def where(e: Estimation) -> str:
-    """In words: the shares of the parts of a step, without those below half a percent."""
+    """The shares of the parts of a step, in words; parts below half a percent are left out."""
     parts = (
-        f"{said} {human.percent(share, 0)}" for said, share in screen.shares(e).items() if share >= screen.LEAST_SHARE
+        f"{part} {human.percent(share, 0)}" for part, share in screen.shares(e).items() if share >= screen.LEAST_SHARE
     )
     return ", ".join(parts)
 
 
 def all_numbers(e: Estimation) -> Section:
-    """Every result under its name in `amped estimate --json`, with all digits."""
+    """A table of all results, under their names in `amped estimate --json`, with all digits."""
     rows = [(number.name, number.told, number) for number in numbers(e).values()]
     line = "Numbers are in SI units (s, byte, flop/s, J), money in USD; fractions are of 1."
     return Section(

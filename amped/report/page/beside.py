@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from amped.estimation.comparison import inputs_that_differ
 from amped.estimation.estimation import Estimation
 from amped.report import human
-from amped.report.page.content import Picture, Plain, Section, Table, said, table
+from amped.report.page.content import Number, Picture, Plain, Section, Table, said, table
 from amped.report.page.numbers import HEADLINE, numbers
 from amped.report.page.step import parts_table
 
@@ -37,7 +37,7 @@ def beside(estimations: Sequence[Estimation]) -> Section:
 
 
 def _in_words(estimations: Sequence[Estimation]) -> str:
-    """The time of a step of each configuration, and how much longer it is than the shortest."""
+    """A sentence: the time of a step of each configuration, and how much longer than the shortest."""
     least = min(e["step_time"] for e in estimations)
     times = [
         f"{letter} {human.duration(time)}" + (f" ({human.percent(time / least - 1, 0)} more)" if time > least else "")
@@ -47,18 +47,22 @@ def _in_words(estimations: Sequence[Estimation]) -> str:
 
 
 def _results(estimations: Sequence[Estimation]) -> Table:
-    """What is told first, of every configuration."""
+    """The results of `HEADLINE`, a column for each configuration."""
     results = [numbers(e, place) for place, e in enumerate(estimations)]
     columns = ["name|result", *LETTERS[: len(results)]]
-    return table("Results", columns, [[results[0][n].label, *(of_one[n] for of_one in results)] for n in HEADLINE])
+    rows: list[list[Plain | Number]] = [
+        [results[0][name].label, *(by_name[name] for by_name in results)] for name in HEADLINE
+    ]
+    return table("Results", columns, rows)
 
 
 def _inputs(estimations: Sequence[Estimation]) -> Table:
-    """The inputs that are not the same in all configurations."""
+    """The inputs that are not the same in all configurations, a column for each configuration."""
     first, *others = estimations
     differences = [{d.name: d for d in inputs_that_differ(first, other)} for other in others]
     rows: list[list[Plain]] = []
-    for name, d in {name: d for of_one in differences for name, d in of_one.items()}.items():
-        values = [d.one, *(of_one[name].other if name in of_one else d.one for of_one in differences)]
-        rows.append([name.replace("_", " "), d.kind, *("-" if v is None else human.value(v, d.unit) for v in values)])
+    for name, d in {name: d for by_name in differences for name, d in by_name.items()}.items():
+        values = [d.one, *(by_name[name].other if name in by_name else d.one for by_name in differences)]
+        texts = ("-" if value is None else human.value(value, d.unit) for value in values)
+        rows.append([name.replace("_", " "), d.kind, *texts])
     return table("Inputs that differ", ("name|input", "kind", *LETTERS[: len(estimations)]), rows)

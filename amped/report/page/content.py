@@ -20,10 +20,11 @@ PERCENT = 0.01
 
 @dataclass(frozen=True)
 class Number:
-    """One value of `amped estimate --json`, under its name there, and as people read it.
+    """One value of `amped estimate --json`, under its name there, and as text.
 
     Attributes:
-        config: the place of its configuration on a page of several; None for that of the section.
+        told: the value as text with its unit.
+        config: the place of the number's configuration on a page of several; None for that of the section.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Table:
         return [plain(row[place]) for row in self.rows]
 
     def _scale(self, column: Column) -> tuple[float, str]:
+        """The divisor for the values of a column, and the unit in which the values are then shown."""
         if column.unit == SHARE:
             return PERCENT, "%"
         alike = [c.name for c in self.columns if c.unit == column.unit]
@@ -114,7 +116,7 @@ class Table:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The table as JSON: its columns with their scales, and the plain values of its rows."""
+        """The table as plain data for JSON: its columns with their scales, and the plain values of its rows."""
         return {
             "columns": [{"name": c.name, "head": c.head, "size": size, "unit": unit} for c, size, unit in self.scaled],
             "rows": [[plain(value) for value in row] for row in self.rows],
@@ -144,7 +146,7 @@ class Picture:
 
     @property
     def data(self) -> dict[str, Any]:
-        """All that the drawing needs, as JSON."""
+        """The title, the kind and the values of the picture as plain data for JSON, for the script that draws."""
         shown = {"id": self.id, "title": self.title, "kind": self.kind, "sentence": self.sentence, **self.how}
         return {**shown, **(self.drawn or self.table).data}
 
@@ -174,27 +176,28 @@ def plain(value: Plain | Number) -> Plain:
 
 
 def said(*sentences: str) -> list[tuple[str, str]]:
-    """Sentences without a word before them."""
+    """Sentences as lines of a section, without a word before them; empty sentences are left out."""
     return [("", sentence) for sentence in sentences if sentence]
 
 
 def table(caption: str, columns: Iterable[str], rows: Iterable[Sequence[Plain | Number]]) -> Table:
-    """A table of some rows; a column is written as its name, or as name|head or name|head|unit."""
+    """A table; each column is written as `name`, `name|head` or `name|head|unit`."""
     return Table(caption, tuple(map(_column, columns)), [tuple(row) for row in rows])
 
 
 def _column(written: str) -> Column:
+    """The column that a text such as `name|head|unit` describes; the head is the name if none is written."""
     name, head, unit = [*written.split("|"), "", ""][:3]
     return Column(name, (head or name).strip(), unit)
 
 
 def of_results(names: Iterable[str]) -> list[str]:
-    """Columns of results, each with its name in words and its unit."""
+    """Columns of results as `table` takes them, each with its head and its unit."""
     return [f"{name}|{SHORT_HEADS.get(name) or f'{axis_label(name)}|{unit_of(name)}'}" for name in names]
 
 
 def _cell(value: Plain | Number, unit: str, size: float) -> Cell:
-    """A value as it is shown in a column of a unit, whose values are shown in units of a size."""
+    """The cell of a value: as text, and exactly. `unit` is that of the column, and `size` the divisor of its values."""
     number = value if isinstance(value, Number) else Number("", value, "")
     is_number = isinstance(number.value, float | int) and not isinstance(number.value, bool)
     if unit == EXACT and (is_number or isinstance(number.value, list)):
@@ -204,8 +207,8 @@ def _cell(value: Plain | Number, unit: str, size: float) -> Cell:
     return Cell(shown, number.exact, number.name, number.config, is_number)
 
 
-def _shown(bare: Plain, size: float) -> str:
-    """A value as people read it; a number in units of a size."""
-    if bare is None or isinstance(bare, bool | str):
-        return "-" if bare is None else human.value(bare, "boolean")
-    return f"{bare / size:.1f}" if size == PERCENT else human.digits(bare / size)
+def _shown(value: Plain, size: float) -> str:
+    """A value as text; a number is divided by `size`."""
+    if value is None or isinstance(value, bool | str):
+        return "-" if value is None else human.value(value, "boolean")
+    return f"{value / size:.1f}" if size == PERCENT else human.digits(value / size)

@@ -20,7 +20,7 @@ DEFAULTS = "Values that nobody gave are amped's defaults. Change one with --set 
 
 
 def assumed(e: Estimation) -> Section:
-    """Values that nobody gave with their sources, the coefficients of kernels, and the rows that were looked up."""
+    """The section on assumed values: defaults with their sources, rows of tables, and values that amped chose."""
     values = [(name, human.value(e[name], f.mark.unit), f.text["source"]) for name, f in e.defaults.items()]
     tables = [_rows(e), table("Defaults", ("name", "value", "source"), values)]
     names = ", ".join(chosen(e))
@@ -29,7 +29,7 @@ def assumed(e: Estimation) -> Section:
 
 
 def _rows(e: Estimation) -> Table:
-    """The rows of lookup tables, how much of each is not verified, and their sources."""
+    """A table of the rows that an estimate uses, with their unverified columns and their sources."""
     rows = [
         (row.table.replace("_", " "), row.name, ", ".join(name for name in row.unverified if name in e.scenario.catalogue) or "-",
          "; ".join(map(str, row.sources)) or "-")
@@ -39,17 +39,17 @@ def _rows(e: Estimation) -> Table:
 
 
 def accuracy(e: Estimation) -> Section:
-    """How far the estimate may be off, and the measured runs that are most like it."""
+    """The section on the error band of an estimate, and on the measured runs that are most like the estimate."""
     title, results = "How good it is", numbers(e)
     if e.error_band is None:
         return Section("accuracy", title, said("The closed form is not validated, so that its error is unknown."))
-    shown = [results[name] for name in (
+    error_numbers = [results[name] for name in (
         "step_time_error_fraction", "shortest_step_time", "longest_step_time", "number_of_validated_runs",
         "memory_error_fraction", "number_of_memory_readings",
     )]  # fmt: skip
     near = nearest(e)
     sentences = (f"{line}." for line in validated(e))
-    return Section("accuracy", title, said(*sentences), shown, tables=[_runs(near)] if near else [])
+    return Section("accuracy", title, said(*sentences), error_numbers, tables=[_runs(near)] if near else [])
 
 
 def nearest(e: Estimation) -> list[Validated]:
@@ -58,13 +58,13 @@ def nearest(e: Estimation) -> list[Validated]:
 
 
 def _distance(one: Ground, other: Ground) -> float:
-    """How far two configurations are apart in size: the sum of the logarithms of the ratios of their sizes."""
+    """The distance of two configurations in size: the sum of the absolute logarithms of the ratios of their sizes."""
     sizes = ("number_of_accelerators", "number_of_parameters", "context")
     return sum(abs(math.log(getattr(one, name) / getattr(other, name))) for name in sizes)
 
 
 def _runs(runs: list[Validated]) -> Table:
-    """Measured runs with the error of what amped predicts for them."""
+    """A table of measured runs with the errors of their predictions."""
     columns = (
         "id|run", "error_fraction|predicted / measured - 1|share", "accelerator",
         "software", "number_of_accelerators|accelerators",

@@ -15,7 +15,10 @@ COLUMNS = ("stage", "has", "parameters", *(f"{name}|{head}|byte" for name, head 
 
 
 def memory(e: Estimation, change: str | None = None) -> Section:
-    """Bars of the stages with the memory that there is as a line, and the fullest stage; `change` as `screen.fit` has it."""
+    """The section with the memory of each stage as bars, and a line for the available memory.
+
+    `change` is as in `screen.fit`.
+    """
     word, sentence, _ = screen.fit(e, change)
     rows = stage_rows(stage_lines(e))
     fullest = f"The fullest of {len(rows)} stages is the {e.fullest_stage} one." if len(rows) > 1 else ""
@@ -28,7 +31,7 @@ def memory(e: Estimation, change: str | None = None) -> Section:
     )  # fmt: skip
     results = numbers(e)
     fields = ("memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "memory_error_fraction")
-    shown = [results[name] for name in fields if not isinstance(results[name].value, str)]
+    known_numbers = [results[name] for name in fields if not isinstance(results[name].value, str)]
     return Section(
-        "memory", "Memory by stage", [(word, sentence), *said(fullest, f"{meaning(rows)}.")], shown, [picture]
+        "memory", "Memory by stage", [(word, sentence), *said(fullest, f"{meaning(rows)}.")], known_numbers, [picture]
     )

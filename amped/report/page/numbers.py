@@ -26,7 +26,7 @@ def numbers(e: Estimation, config: int | None = None) -> dict[str, Number]:
 
 
 def told(e: Estimation, name: str, value: Any) -> str:
-    """A result as people read it, with its unit."""
+    """A result as text with its unit."""
     if isinstance(value, list):
         return "; ".join(map(str, e.not_modeled)) or "none"
     if isinstance(value, bool | str):
@@ -38,5 +38,5 @@ def told(e: Estimation, name: str, value: Any) -> str:
 
 
 def headline(results: dict[str, Number]) -> list[Number]:
-    """What is told first; what is not known of this machine is left out."""
+    """The results of `HEADLINE`, without those that are unknown for this machine."""
     return [results[name] for name in HEADLINE if not str(results[name].value).startswith("unknown")]

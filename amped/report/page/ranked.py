@@ -23,14 +23,14 @@ def ranked(exploration: Exploration) -> Section:
 
 
 def tried(exploration: Exploration) -> str:
-    """How many mappings were tried and how many fit; where none does, what the nearest one needs."""
+    """The numbers of tried and of feasible mappings; if none is feasible, what the nearest one needs."""
     counts = f"{exploration.candidates:,} mappings were tried, and {exploration.feasible:,} keep every rule and fit in memory."
     counts += f" {NO_HEADROOM}" if exploration.lacks_headroom else ""
     return counts if exploration.feasible else f"{counts} Of the nearest one: {exploration.needs}."
 
 
 def best(exploration: Exploration) -> Table:
-    """The best mappings with their results."""
+    """A table of the best mappings with their results."""
     by_user = map(aliases().canonical, exploration.search.sweeps.by_user)
     swept = [name for name in by_user if exploration.best and name in exploration.best[0]]
     columns = (
@@ -45,22 +45,22 @@ def best(exploration: Exploration) -> Table:
 
 
 def _steps(exploration: Exploration) -> Picture:
-    """The steps of the best mappings by part, side by side."""
+    """A picture of the steps of the best mappings by part, side by side."""
     names = [name for name in STEP_PARTS if any(row.get(name, 0) > 0 for row in exploration.best)]
-    columns = ("place", "mapping", *(f"{n}|{human.label(n)}|s" for n in names))
+    columns = ("place", "mapping", *(f"{name}|{human.label(name)}|s" for name in names))
     rows: list[list[Plain]] = [
         [str(place), _in_words(exploration, row), *(row.get(name, 0.0) for name in names)]
         for place, row in enumerate(exploration.best, 1)
     ]
     first = exploration.best[0]
     sentence = f"The first one takes {human.duration(first['step_time'])} a step: {_in_words(exploration, first)}."
-    how = {"along": "place", "values": names, "kinds": {n: KINDS[kind_of(n)] for n in names}, "lying": True,
+    how = {"along": "place", "values": names, "kinds": {name: KINDS[kind_of(name)] for name in names}, "lying": True,
            "head": "time of one step"}  # fmt: skip
     return Picture("steps", "Steps of the best mappings", "stacked", sentence, table("Steps", columns, rows), how)
 
 
 def _front(exploration: Exploration) -> Picture:
-    """The mappings that no other beats in both results that the user named."""
+    """A picture of the mappings that no other mapping beats in both results that the user named."""
     one, other = (objective.name for objective in exploration.search.front)
     columns = (*of_results((one, other)), "mapping")
     rows = [(row[one], row[other], _in_words(exploration, row)) for row in exploration.front]
@@ -72,14 +72,14 @@ def _front(exploration: Exploration) -> Picture:
 
 
 def _removed(exploration: Exploration) -> list[Table]:
-    """How many mappings each rule and wish removes."""
+    """A table of the number of mappings that each rule and wish removes; empty if none is removed."""
     rows = [(name.replace("_", " "), float(number)) for name, number in exploration.removed.items()]
     removed = table("What removes mappings", ("rule", "removed|mappings that break it"), rows)
     return [removed] if rows else []
 
 
 def _in_words(exploration: Exploration, row: Row) -> str:
-    """The mapping of a row; the sharding and the recomputation that somebody gave are not in it."""
+    """The mapping of a row in words; settings that the row lacks because the user gave them are added."""
     sources = exploration.search.scenario.sources
     given = {name: value for name, value in sources.given.items() if isinstance(value, float)}
     return mapping_in_words({"zero_stage": 0.0, **sources.choices, **given, **row})

@@ -20,7 +20,7 @@ COLUMNS = (
 
 
 def roofline(e: Estimation) -> Section:
-    """Each product of a layer by its flops per byte and its rate; operators without flops stand in the table alone."""
+    """The section with the rate of each product against its flops per byte; other operators are only in the table."""
     lines = layer_lines(e)
     sentence = _in_words(e, lines)
     working = [line for line in lines if line.flops and line.time]
@@ -43,19 +43,21 @@ def operators(e: Estimation, lines: Sequence[OperatorLine]) -> Table:
 
 
 def _axes(e: Estimation) -> dict[str, object]:
-    """The axes, and the roof: what the bandwidth allows up to the ridge, and the peak beyond it."""
+    """The settings of the picture: its axes, and the roof with the bandwidth and the peak."""
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     roof = {"head": "roof", "bandwidth": bandwidth, "peak": peak}
     return {"x": "intensity", "y": "rate", "name": "name", "group": "bound", "logarithmic": ["x", "y"], "roof": roof}
 
 
 def _in_words(e: Estimation, lines: Sequence[OperatorLine]) -> str:
-    """What bounds the operators, by their share of the time of a layer."""
+    """A sentence: what limits the operators, by the share of a layer's time, and where the roof has its ridge."""
     shares: dict[str, float] = defaultdict(float)
     for line in lines:
         shares[line.bound] += line.share
-    largest = sorted(shares.items(), key=lambda i: -i[1])
-    bounds = ", ".join(f"{human.percent(s, 0)} is bound by {bound}" for bound, s in largest if s >= LEAST_SHARE)
+    largest = sorted(shares.items(), key=lambda item: -item[1])
+    bounds = ", ".join(
+        f"{human.percent(share, 0)} is bound by {bound}" for bound, share in largest if share >= LEAST_SHARE
+    )
     peak, bandwidth = e["matrix_peak_flop_rate"], e["memory_bandwidth"]
     return (f"Of the time of a layer's operators, {bounds}. The roof is {human.value(bandwidth, 'byte/s')} up to "
             f"{human.digits(peak / bandwidth)} flop per byte, then {human.value(peak, 'flop/s')}.")  # fmt: skip

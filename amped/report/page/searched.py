@@ -28,13 +28,13 @@ Asks = Callable[[Mapping[str, object]], Scenario]
 
 @dataclass(frozen=True)
 class QuickSearch:
-    """What a quick search found around an estimate.
+    """The result of a quick search around an estimate.
 
     Attributes:
         lines: the best mapping of each size.
-        fronts: for cost and for energy, the candidates of all sizes that no other beats in both training time and it.
-        problem: why there is nothing, in words.
-        given: what the estimate has of a mapping that a row of a search lacks where somebody gave it.
+        fronts: for cost and for energy, the Pareto front of that result and of training time over all sizes.
+        problem: why there is no result, in words.
+        given: settings of the mapping that a row of a search lacks if the user gave them.
     """
 
     lines: Sequence[Line] = ()
@@ -44,31 +44,33 @@ class QuickSearch:
 
 
 def quick_search(e: Estimation, asks: Asks) -> QuickSearch:
-    """Searches around an estimate: each size by itself, and all sizes together for what is best in two results."""
-    sizes = [float(int(size)) for size in (m * e[SIZE] for m in MULTIPLES) if size >= 1 and size == int(size)]
+    """Searches the best mapping of each size, and the Pareto fronts over all sizes that have one."""
+    sizes = [
+        float(int(size)) for size in (multiple * e[SIZE] for multiple in MULTIPLES) if size >= 1 and size == int(size)
+    ]
     try:
         best = lines(asks, {SIZE: sizes}, Options(top=1, space=SPACE))
-        held = [line.values[SIZE] for line in best if line.feasible]
+        feasible_sizes = [line.values[SIZE] for line in best if line.feasible]
         fronts = {
-            other: explored(asks({}), Options(top=1, space=SPACE, pareto=("training_time", other)), {SIZE: held}).front
-            for other in ("cost", "energy") if held and not e.plan.lacking.get(other)
+            result: explored(asks({}), Options(top=1, space=SPACE, pareto=("training_time", result)), {SIZE: feasible_sizes}).front
+            for result in ("cost", "energy") if feasible_sizes and not e.plan.lacking.get(result)
         }  # fmt: skip
     except AmpedError as error:
         return QuickSearch(problem=one_line(error))
-    again = "activation_recomputation"
-    return QuickSearch(best, fronts, given={"zero_stage": e["zero_stage"], again: e.choices[again]})
+    recomputation = "activation_recomputation"
+    return QuickSearch(best, fronts, given={"zero_stage": e["zero_stage"], recomputation: e.choices[recomputation]})
 
 
 def scaling(e: Estimation, search: QuickSearch) -> Section:
-    """The best mapping of each size: time, cost, energy, utilization and memory."""
+    """The section on the best mapping of each size: time, cost, energy, utilization and memory."""
     title = "Scaling over accelerators"
     if search.problem:
         return Section("scaling", title, said(f"There is no search here: {search.problem}"))
     sentence = _scaling_in_words(search.lines)
     how = {"x": SIZE, "y": "training_time", "name": "mapping", "line": True, "logarithmic": ["x", "y"]}
     rows = _by_size(search.lines)
-    kept = replace(rows, rows=[row for row in rows.rows if row[1] is not None])
-    picture = Picture("scaling", title, "points", sentence, rows, how, kept)
+    feasible = replace(rows, rows=[row for row in rows.rows if row[1] is not None])
+    picture = Picture("scaling", title, "points", sentence, rows, how, feasible)
     given = (
         f"This estimate has {human.digits(e[SIZE])} accelerators. Every size has the best mapping of a quick search."
     )
@@ -77,11 +79,12 @@ def scaling(e: Estimation, search: QuickSearch) -> Section:
 
 
 def _size(line: Line) -> float:
+    """The number of accelerators of a line."""
     return float(str(line.values[SIZE]))
 
 
 def _by_size(lines: Sequence[Line]) -> Table:
-    """A row for each size; one that has no mapping keeps its place."""
+    """A table with a row for each size; a size without a mapping has empty results and the reason."""
     names = (*COMPARED, *SHORT_HEADS)
     rows: list[list[Plain]] = []
     for line in lines:
@@ -92,19 +95,19 @@ def _by_size(lines: Sequence[Line]) -> Table:
 
 
 def _scaling_in_words(lines: Sequence[Line]) -> str:
-    """How much shorter the training is on the largest machine than on the smallest one that holds it."""
-    held = [(line, line.estimation) for line in lines if line.feasible and line.estimation is not None]
-    if len(held) < 2:
+    """A sentence: how much shorter training is on the largest machine than on the smallest with a mapping that fits."""
+    feasible = [(line, line.estimation) for line in lines if line.feasible and line.estimation is not None]
+    if len(feasible) < 2:
         return "No more than one of the sizes has a mapping that fits."
-    (small, one), (large, other) = held[0], held[-1]
-    more, faster = _size(large) / _size(small), one["training_time"] / other["training_time"]
-    return (f"From {human.digits(_size(small))} to {human.digits(_size(large))} accelerators, {human.digits(more)} times as many, "
-            f"training takes {human.duration(other['training_time'])} instead of {human.duration(one['training_time'])}: "
-            f"{human.digits(faster, 3)} times as fast.")  # fmt: skip
+    (small, smallest), (large, largest) = feasible[0], feasible[-1]
+    size_ratio, speedup = _size(large) / _size(small), smallest["training_time"] / largest["training_time"]
+    return (f"From {human.digits(_size(small))} to {human.digits(_size(large))} accelerators, {human.digits(size_ratio)} times as many, "
+            f"training takes {human.duration(largest['training_time'])} instead of {human.duration(smallest['training_time'])}: "
+            f"{human.digits(speedup, 3)} times as fast.")  # fmt: skip
 
 
 def pareto(search: QuickSearch) -> Section:
-    """What is best in time and cost, and in time and energy: nothing else is better in both."""
+    """The section on the Pareto fronts of training time with cost, and with energy."""
     title = "Best in time, cost and energy"
     if not search.fronts:
         sentence = search.problem or "neither the cost nor the energy of this machine is known, or nothing fits"

@@ -14,15 +14,15 @@ TOP = 12
 
 
 def sensitivity(analysis: Sensitivity) -> Section:
-    """The largest elasticities as bars, and the largest changes as a table."""
-    title, of = "Sensitivity", axis_label(analysis.of)
+    """The section with the largest elasticities as bars, and the largest changes as a table."""
+    title, result = "Sensitivity", axis_label(analysis.of)
     if not analysis.elasticities:
-        return Section("sensitivity", title, said(f"No parameter that was varied changes the {of} smoothly."))
+        return Section("sensitivity", title, said(f"No parameter that was varied changes the {result} smoothly."))
     first = analysis.elasticities[0]
-    sentence = (f"One percent more of {axis_label(first.name)} changes the {of} by {first.elasticity:+.2f} %, which is the "
+    sentence = (f"One percent more of {axis_label(first.name)} changes the {result} by {first.elasticity:+.2f} %, which is the "
             "largest effect of all continuous parameters of the mapping, the system and the accelerator.")  # fmt: skip
     how = {"along": "parameter", "values": ["elasticity"], "kind_of": "kind"}
-    picture = Picture("sensitivity", f"Elasticity of the {of}", "bars", sentence, _elasticities(analysis), how)
+    picture = Picture("sensitivity", f"Elasticity of the {result}", "bars", sentence, _elasticities(analysis), how)
     return Section(
         "sensitivity",
         title,
@@ -33,7 +33,7 @@ def sensitivity(analysis: Sensitivity) -> Section:
 
 
 def _elasticities(analysis: Sensitivity) -> Table:
-    """Percent more of the result for one percent more of each parameter."""
+    """A table of elasticities: the percent that the result grows for one percent more of each parameter."""
     columns = ("parameter", "kind", "told|value",
                "elasticity")  # fmt: skip
     rows = [
@@ -53,7 +53,7 @@ def _changes(analysis: Sensitivity) -> Table:
 
 
 def _trials(effect: Effect) -> Iterator[tuple[Plain, ...]]:
-    """A row for each other value that has a result."""
+    """The cells of each tried value of a parameter that has a result."""
     for trial in effect.told:
         note = "" if trial.fits_in_memory else "does not fit in memory"
         values = (human.value(value, effect.unit) for value in (effect.value, trial.value))

@@ -25,7 +25,7 @@ SPAN = ("stage", "kind|pass", "microbatch|micro-batch", "chunk",
 
 
 def parts(e: Estimation) -> Section:
-    """The parts of a step, as bars."""
+    """The section with the parts of a step as bars."""
     sentence = f"Of a step of {human.duration(e['step_time'])}: {where(e)}."
     bars = Picture(
         "parts", "Time of one step by part", "bars", sentence, parts_table([e]),
@@ -35,7 +35,10 @@ def parts(e: Estimation) -> Section:
 
 
 def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time",)) -> Table:
-    """The parts of a step that any of some configurations has, with the time in each of them."""
+    """The seconds of each part of a step in each configuration; parts that no configuration has are left out.
+
+    Of a single configuration, the table also has the share of each part. `names` are the heads of the configurations.
+    """
     several = len(estimations) > 1
     results = [numbers(e, place if several else None) for place, e in enumerate(estimations)]
     columns = ["part", "kind", *(f"{name}||s" for name in names)]
@@ -43,13 +46,13 @@ def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time
     for name in STEP_PARTS:
         if any(e[name] > 0 for e in estimations):
             shares = [] if several else [estimations[0][name] / estimations[0]["step_time"]]
-            rows.append([human.label(name), KINDS[kind_of(name)], *(of_one[name] for of_one in results), *shares])
-    share = [] if several else ["share|share of the step|share"]
-    return table("Parts of one step", [*columns, *share], rows)
+            rows.append([human.label(name), KINDS[kind_of(name)], *(by_name[name] for by_name in results), *shares])
+    share_column = [] if several else ["share|share of the step|share"]
+    return table("Parts of one step", [*columns, *share_column], rows)
 
 
 def timeline(e: Estimation, most: int = MOST_SPANS) -> Section:
-    """The passes of a step on each stage, executed in the order of the schedule; `most` of them are drawn."""
+    """The section with the passes of a step on each stage, in the order of the schedule; at most `most` are drawn."""
     title = "Timeline of one step"
     try:
         step = executed_step(e)
@@ -66,7 +69,7 @@ def timeline(e: Estimation, most: int = MOST_SPANS) -> Section:
 
 
 def _in_words(e: Estimation, step: ExecutedStep) -> str:
-    """How the step is executed, and how long it takes by that and by the equations."""
+    """A sentence on how the step is executed, and on its time by execution and by the equations."""
     pipe = step.timeline.pipe
     stages = human.counted(pipe.stages, "stage")
     return (f"Executed pass by pass on {stages} with {human.digits(pipe.microbatches)} micro-batches "
@@ -88,23 +91,28 @@ def _by_stage(step: ExecutedStep) -> Table:
 
 
 def _drawn(step: ExecutedStep, most: int) -> tuple[list[tuple[Plain, ...]], int]:
-    """The spans that are drawn, and how many micro-batches are left out of their middle."""
+    """The cells of the drawn spans, and the number of micro-batches that are left out of the middle."""
     line = step.timeline
     pipe = line.pipe
     spans = [span for stage in range(pipe.stages) for span in line.of_stage(stage, COMPUTE)]
-    early = max(most * pipe.microbatches // len(spans) // 2, 1) if len(spans) > most else pipe.microbatches
-    late = max(pipe.microbatches - early, 0)
-    kept = [s for s in spans if s.microbatch < early or s.microbatch >= late]
-    rows: list[tuple[Plain, ...]] = [
-        (float(s.stage), PASSES[s.kind], float(s.microbatch), float(s.chunk), s.start, s.end) for s in kept
+    number_at_each_end = max(most * pipe.microbatches // len(spans) // 2, 1) if len(spans) > most else pipe.microbatches
+    first_of_the_last = max(pipe.microbatches - number_at_each_end, 0)
+    drawn_spans = [
+        span for span in spans if span.microbatch < number_at_each_end or span.microbatch >= first_of_the_last
     ]
-    return [*rows, *_after(step)], max(late - early, 0)
+    rows: list[tuple[Plain, ...]] = [
+        (float(span.stage), PASSES[span.kind], float(span.microbatch), float(span.chunk), span.start, span.end)
+        for span in drawn_spans
+    ]
+    return [*rows, *_after(step)], max(first_of_the_last - number_at_each_end, 0)
 
 
 def _after(step: ExecutedStep) -> Iterator[tuple[Plain, ...]]:
-    """What follows on every stage after the last pass."""
+    """The cells of gradient reduction and of the optimizer, which follow on every stage after the last pass."""
     start = step.timeline.makespan
     for kind, seconds in (("gradients and weights", step.reduction_time), ("optimizer", step.optimizer_time)):
         if seconds > 0:
-            yield from ((float(s), kind, None, None, start, start + seconds) for s in range(step.timeline.pipe.stages))
+            yield from (
+                (float(stage), kind, None, None, start, start + seconds) for stage in range(step.timeline.pipe.stages)
+            )
             start += seconds

@@ -22,30 +22,31 @@ SIZES = ("number_of_accelerators", "number_of_nodes")
 
 @dataclass(frozen=True)
 class Asked:
-    """A configuration of a report: its estimate, and what gives its scenario with other values for a search."""
+    """A configuration of a report: its estimate, and a function that returns its scenario with other values."""
 
     estimation: Estimation
     asks: searched.Asks
 
 
 def asked_of(asking: Asking, more: Mapping[str, object] | None = None) -> Asked:
-    """The configuration that somebody asks for, with what nobody gave chosen.
+    """The configuration of a question, with all open values chosen by amped.
 
     Args:
-        asking: what is asked.
-        more: further values, such as those that a search found; searches from the page do not hold them.
+        asking: the question.
+        more: further values, such as those that a search found; searches from the page may change them.
 
     Raises:
-        AmpedError: with all that is wrong with it.
+        AmpedError: with all problems of the question.
     """
     e = estimated(asking._replace(values={**asking.values, **(more or {})}).completed())
     sizes = {name for name in asking.values if aliases().canonical(name) in SIZES}
-    without = asking._replace(values={n: value for n, value in asking.values.items() if n not in sizes})
+    without_sizes = asking._replace(values={name: value for name, value in asking.values.items() if name not in sizes})
 
     def asks(values: Mapping[str, object]) -> Scenario:
-        if values or not without.leaves_open():
-            return without._replace(values={**without.values, **values}).searched({})[0]
-        return without.searched({SIZES[0]: (e[SIZES[0]],)})[0]
+        """The scenario with these values; without values, with as many accelerators as the estimate has."""
+        if values or not without_sizes.leaves_open():
+            return without_sizes._replace(values={**without_sizes.values, **values}).searched({})[0]
+        return without_sizes.searched({SIZES[0]: (e[SIZES[0]],)})[0]
 
     return Asked(e, asks)
 
@@ -69,25 +70,28 @@ class Heading:
 
 
 def headings(configs: Sequence[Asked]) -> list[Heading]:
-    """What each configuration is."""
+    """The letter, the network and machine, and the mapping of each configuration."""
     estimations = zip(LETTERS, (config.estimation for config in configs), strict=False)
     return [Heading(letter, *answer.heading(e)) for letter, e in estimations]
 
 
 def found_topics(exploration: Exploration, config: Asked, tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
-    """What a search found, and all topics of the best mapping, which is the one that is asked."""
+    """The topic of the search, and all topics of the best mapping, which is `config`."""
     section = ranked(exploration)
     return [Topic(section.id, section.title, [(0, section)]), *topics([config], tell)]
 
 
 def topics(configs: Sequence[Asked], tell: Callable[[str], None] = lambda _: None) -> list[Topic]:
-    """All topics, in the order of a page; `tell` is told what is being worked on."""
-    pages = []
+    """All topics in the order of a page; `tell` is called with a text on the current work."""
+    sections_by_config = []
     for place, config in enumerate(configs, 1):
         tell(f"{config.estimation.scenario.title}: search and sensitivity ({place} of {len(configs)})")
-        pages.append(sections(config))
-    together = [[beside([config.estimation for config in configs])]] if len(configs) > 1 else []
-    return [Topic(of[0].id, of[0].title, [*enumerate(of)]) for of in (*together, *zip(*pages, strict=True))]
+        sections_by_config.append(sections(config))
+    comparison = [[beside([config.estimation for config in configs])]] if len(configs) > 1 else []
+    return [
+        Topic(same_topic[0].id, same_topic[0].title, [*enumerate(same_topic)])
+        for same_topic in (*comparison, *zip(*sections_by_config, strict=True))
+    ]
 
 
 def sections(config: Asked) -> list[Section]:

@@ -19,35 +19,36 @@ LONGEST_TITLE = 160
 
 
 def as_html(configs: Sequence[Heading], topics: Sequence[Topic], command: str) -> str:
-    """The page: its template escapes every text, and the browser may run its three scripts and fetch nothing.
+    """The page as HTML. The template escapes every text; the browser may run three scripts and fetch nothing.
 
     Raises:
         ConfigError: if the template engine is not installed.
     """
     scripts = [shipped("echarts/echarts.min.js"), shipped("pictures.js"), shipped("page.js")]
     title = " and ".join(shorten(config.what, LONGEST_TITLE, placeholder=" …") for config in configs)
-    made: str = _template().render(
+    page: str = _template().render(
         title=shorten(f"amped: {title}", LONGEST_TITLE, placeholder=" …"), configs=configs, topics=topics, command=command,
         version=__version__, charts=json.loads(shipped("echarts/ABOUT.json")), hashes=" ".join(map(_allowed, scripts)),
         style=_trusted(shipped("page.css")), scripts=[_trusted(script) for script in scripts],
     )  # fmt: skip
-    return made
+    return page
 
 
 def shipped(name: str) -> str:
-    """A file that belongs to pages."""
+    """The text of a file that belongs to pages, by its path in this folder."""
     return resources.files("amped.report.page").joinpath(*name.split("/")).read_text("utf-8")
 
 
 @cache
 def _template() -> Any:
+    """The template of a page, which is read once."""
     jinja2 = from_extra("jinja2", "report", "a report")
-    made = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    return made.from_string(shipped("page.html"))
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return environment.from_string(shipped("page.html"))
 
 
 def _trusted(text: str) -> Any:
-    """A text of amped's own that the template does not escape."""
+    """A text of amped's own, marked so that the template does not escape the text."""
     return from_extra("markupsafe", "report", "a report").Markup(text)
 
 
