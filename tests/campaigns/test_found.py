@@ -40,7 +40,7 @@ FOUND = {
         "pairs", {"given": {"model": "Mixtral 8x7B", "performance_model": "amped", "activation_recomputation": "alternate_products"},
                   "changes": [["feedforward_dimension"]]}, 1,
     ),
-    "a time of panels where there are none": ("lines", {"words": ["explain", "hidden_panel_time_per_pass_backward"]}, 1),
+    "a time of panels where there are none": ("lines", {"words": ["explain", "layer_waits", "--inside"]}, 1),
     "a pattern of one dense layer": ("settings", {"config": "optical-glam-1.2T", "set": ["mixture_layer_pattern=0"]}, 0),
     "a placement that leaves the fast domain's size unasked": (
         "settings", {"config": "megatron-145.6B", "set": ["fast_domain_slots_for_tensor=8"]}, 0,
