@@ -180,7 +180,7 @@ def _written(value: Any) -> str:
 
 @lru_cache(maxsize=1)
 def aliases() -> Aliases:
-    """The shipped aliases."""
+    """All other names that amped reads, from its JSON files: short names, words of other tools, AMPeD's older names."""
     common, older = (shipped_json("schema", name) for name in ("common_aliases.json", "amped_aliases.json"))
     older |= {"retired": frozenset(older["retired"]), "common": common.pop("names")}
     del older["table_columns"]  # `tables/table_files.py` reads them

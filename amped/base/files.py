@@ -264,7 +264,12 @@ def _spec(room: str) -> ModuleSpec:
 
 
 def shipped_json(room: str, name: str) -> Any:
-    """The JSON value of a file that comes with amped."""
+    """The parsed JSON of a data file that comes with amped.
+
+    Args:
+        room: the folder of the package in which the file lies, such as "schema".
+        name: the name of the file.
+    """
     return parse_json(shipped_text(room, name), name, is_ours=True)
 
 

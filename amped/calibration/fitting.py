@@ -51,7 +51,7 @@ class Task:
 
     @property
     def doubts(self) -> Array:
-        """The doubt of each coefficient: the unit in which it is moved."""
+        """The standard deviation of each coefficient before the fit, which moves coefficients in this unit."""
         return np.array([c.doubt for c in self.coefficients])
 
     @property

@@ -102,7 +102,7 @@ def asked(
 
 
 def anyway_of(anyway: bool) -> dict[str, object]:
-    """The setting that accepts parts without a known bound; empty if `anyway` is false."""
+    """The setting of `--anyway`: estimate also where the cost of something not modeled has no bound; empty if `anyway` is false."""
     return {ANYWAY: True} if anyway else {}
 
 

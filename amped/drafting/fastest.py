@@ -1,4 +1,4 @@
-"""The fastest mapping that fits, exactly that of a space of explorations, without the candidates that cannot win.
+"""Finds the fastest mapping that fits. The answer is that of an exploration of the whole space; what cannot win is skipped.
 
 Recomputation adds work and keeps less: with more of it a mapping never gets faster (a step is a sum of times, where
 computation hides at most its own time of messages). So each mapping needs only the least recomputation with which it
@@ -300,7 +300,14 @@ class _Group:
         return results
 
     def _best(self, mode: str, candidates: Places, results: Mapping[str, Any], place: int) -> _Best:
-        """The candidate at a place of `results`, with its settings."""
+        """The record of one candidate: whether it fits and leaves the headroom free, the bytes it lacks, time, memory, settings.
+
+        Args:
+            mode: the kind of recomputation.
+            candidates: the rows of the candidates, in the order of `results`.
+            results: arrays of results by name, with one entry for each candidate.
+            place: the index of the candidate in both.
+        """
         fits = bool(results[FITS][place])
         return _Best(
             fits=fits, keeps=bool(results[KEEPS][place]), lacking=0.0 if fits else float(results[LACKING][place]),

@@ -283,7 +283,7 @@ def _take(
 
     Args:
         formulas: the formulas.
-        results: the results, with all sources.
+        results: already has the input values; the results of the formulas are added.
         last_uses: for each formula, the names to drop after it.
         known: values of an earlier run, which are reused.
     """

@@ -130,7 +130,7 @@ def _time_if_it_fits(e: Estimation, change: Change) -> float | None:
 
 
 def _changed(e: Estimation, change: Change) -> Sources:
-    """The sources with the change, on the same number of accelerators."""
+    """The given values and choices of an estimate after a change; the data-parallel degree follows, not the number of accelerators."""
     sources, catalogue = e.scenario.sources, e.scenario.catalogue
     dropped = {name for changed in change for name in catalogue[changed].replaces}
     if any(name.endswith("_parallel_degree") for name in change):

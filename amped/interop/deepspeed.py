@@ -188,10 +188,10 @@ RULES = {
 
 
 def read(raw: Mapping[str, Any], file: str) -> Imported:
-    """The training that a DeepSpeed JSON describes, with fused attention.
+    """The training that a DeepSpeed JSON describes.
 
-    The row of software that is taken has the attention kernels of 2021, but the program decides, and programs of today have a
-    fused attention.
+    Fused attention is assumed. The file does not say it, because the user's program decides; the row of DeepSpeed in the table of
+    software has the kernels of 2021.
     """
     training = read_sections(FORM, Reading(flat(raw)), file, RULES, SOFTWARE)
     training.report.defaulted.append(ReportLine("flash_attention", "the program says it; a fused attention is taken"))

@@ -133,7 +133,11 @@ def _family_of(model_type: str, raw: Mapping[str, Any], report: Report) -> Mappi
 
 
 def _report_unknown(model_type: str, reading: Reading) -> None:
-    """Reports a model_type that amped does not know, with a bound from the network's sizes, and all keys that no quantity takes."""
+    """Adds an unknown model_type, and all keys that no quantity takes, to the report.
+
+    If the model_type is unknown, each line also gets an upper bound of what it may cost, from the sizes in the file. The keys of a
+    known model_type have no bound.
+    """
     unread_keys, families, report = Report(), table("families")["rows"], reading.report
     if model_type not in families:
         hint = did_you_mean(model_type, families) if model_type else ""

@@ -101,7 +101,7 @@ def _write_key(out: Outgoing, name: str, key: str) -> None:
 
 @lru_cache(maxsize=1)
 def _compared() -> tuple[str, ...]:
-    """The quantities that a key of config.json, or a class by itself, determines."""
+    """The quantities that are compared after writing: those with a key in config.json, and those that a class fixes without one."""
     class_facts = {name for row in table("families")["rows"].values() for name in row.get("facts", {})}
     return tuple(sorted({*fields(FORM), *class_facts} - {"attention_kind"}))
 
@@ -158,7 +158,11 @@ def write_four_times(out: Outgoing) -> Carried:
 
 
 def write_latent(out: Outgoing) -> Carried:
-    """Writes the part of a head that is not rotated, and null for a query without a latent vector."""
+    """Writes the part of a head that is not rotated, and null for a query without a latent vector.
+
+    Returns:
+        The quantities that these keys carry.
+    """
     out.write(
         "part of a head that is not rotated",
         qk_nope_head_dim=out["head_dimension"] - out["rotary_head_dimension"],

@@ -26,7 +26,7 @@ LEAST_SIZES = ("layers", "dimensionality", "attention_heads")
 
 @lru_cache(maxsize=1)
 def _by_flag() -> Mapping[str, tuple[str, bool]]:
-    """By flag, for flags that are not the name of their argument: the argument, and the value that the flag gives to a switch."""
+    """For each flag whose name differs from its argument: the argument, and what the flag sets if the argument is a switch."""
     rows = table(FORM)["arguments"]
     return {row["flag"]: (argument, not row.get("off")) for argument, row in rows.items() if "flag" in row}
 

@@ -70,9 +70,9 @@ def report_unread_keys(tables: str, reading: Reading, unknown: str | None = None
 
 
 def _not_modeled(reading: Reading, row: Mapping[str, Any], keys: str) -> ReportLine:
-    """A line about a feature that amped does not model.
+    """A line of the report about a feature that amped does not model.
 
-    It has the sizes and shares of its row, if there are any and the file has all keys that they need.
+    If `row` has formulas for the feature's sizes or shares, and the file has every key in them, the line carries these numbers as a bound.
 
     Args:
         reading: the file.

@@ -68,7 +68,7 @@ def _errors(parts: Mapping[str, Sequence[Residual]]) -> dict[str, Any]:
 
 
 def _group(by: By, name: str, confidence: str, rows: list[Residual]) -> dict[str, Any]:
-    """The entry of one group: its name, its confidence, its errors, and the rows inside the bands of other sources."""
+    """The JSON entry of one group: its name, confidence and errors, and how many rows lie in bands that other sources gave."""
     bands = {what: {"inside": inside, "rows": number} for what, (inside, number) in within_bands(rows).items()}
     errors = _errors({TIME: of_time(rows), MEMORY: of_memory(rows)})
     return {by.value: name, "confidence": confidence, **errors, "bands_of_other_sources": bands}

@@ -50,7 +50,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
 
 
 def remark(e: Estimation, change: Improvement) -> str:
-    """A remark on a change: other numerics, or that the chooser does not try it."""
+    """A note on a suggested change: that it changes the numerics, or that the chooser never tries it; empty otherwise."""
     left_out = is_chosen(e) and not is_tried(change.name, change.value)
     return CAREFUL.get(change.name) or (LEFT_OUT if left_out else "")
 

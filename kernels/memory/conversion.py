@@ -257,7 +257,13 @@ class _Work:
         return taken, [choice for module, choice in refused if module not in taken] + paired
 
     def _no_saving(self, site: Site, saved: int, call: Seen) -> str:
-        """The reason why a site saves next to nothing; empty if it saves more."""
+        """The reason why converting a site does not pay; empty if it saves enough memory.
+
+        Args:
+            site: a place where a technique may be used.
+            saved: the bytes that it saves.
+            call: the observed call of its module, whose first tensor is the measure.
+        """
         if saved > _NOTHING * call.first.nbytes:
             return ""
         if site.technique == "dropout_recomputation":

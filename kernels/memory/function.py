@@ -12,6 +12,7 @@ class Function(torch.autograd.Function):
     """An autograd function whose signature is determined once; torch's own determines it in each call, which takes 14 µs."""
 
     def __init_subclass__(cls) -> None:
+        """Keeps the signature of `forward`, which torch would otherwise find out in each call (14 µs)."""
         super().__init_subclass__()
         cls.forward.__signature__ = inspect.signature(cls.forward)
 

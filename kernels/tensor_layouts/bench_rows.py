@@ -63,7 +63,7 @@ class Room:
                 yield {"op": operator.name, "layouts": layouts} | row
 
     def _storage(self, operator: Operator) -> Tensors:
-        """Random numbers for each tensor of an operator, by name; parts of one stack share those of the stack."""
+        """Random numbers for each tensor of an operator, by name; slices of one stacked tensor have one entry, under the stack's name."""
         names: Iterable[str] = operator.arguments or operator.tensors
         if not operator.einsum:
             names = dict.fromkeys(SLICES[name][0] if name in SLICES else name for name in names)

@@ -17,6 +17,8 @@ INVERSE_SQRT_TWO_PI = tl.constexpr(0.3989422804014327)
 def _tile(n1, rows, cols, block_rows: tl.constexpr, block_cols: tl.constexpr):
     """The position of this program's tile in each of the four axes, and which of its elements exist.
 
+    It returns indices of the first two axes, rows, columns, and a mask. `n1`, `rows` and `cols` are the lengths of the last three
+    axes; `block_rows` and `block_cols` are the size of a tile.
     Positions are 64-bit numbers: scores of 32 sequences of 2048 tokens with 16 heads are more than 32 bits can count.
     """
     pid = tl.program_id(0).to(tl.int64)

@@ -84,7 +84,7 @@ def _size(line: Line) -> float:
 
 
 def _by_size(lines: Sequence[Line]) -> Table:
-    """A table with a row for each size; a size without a mapping has empty results and the reason."""
+    """A table with a row for each number of accelerators: its best mapping with results, or why no mapping fits."""
     names = (*COMPARED, *SHORT_HEADS)
     rows: list[list[Plain]] = []
     for line in lines:

@@ -284,7 +284,7 @@ def layer_computation(
     recomputed_attention_core_fraction,
     recomputed_streaming_fraction,
 ):
-    """The time of each pass of a layer of each kind: the longer of its kernels and of the host's time.
+    """For each kind of layer, the time of each pass: that of its kernels or that of the host, whichever is longer.
 
         recomputation = whole layers + attention cores + products + norms and element-wise operators
 

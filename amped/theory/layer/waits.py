@@ -55,7 +55,7 @@ def beside_kernels(messages, kernels, weight_gradients=0.0):
 
 
 def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradients=0.0):
-    """What a pass waits for: messages in the order in which they stand in the queue, then exchanges of tokens.
+    """The waiting time that each message adds to a pass, in the order of the queue, and that exchanges of tokens add.
 
         queued  = messages − overlapped · (1 − slowdown)
         exposed = max(queued − what is left of the idle time, 0)
@@ -64,7 +64,7 @@ def pass_waits(messages, kernels, computing, exchange, slowdown, weight_gradient
     messages cost nothing; the first in the queue use this time first.
 
     Args:
-        messages: those of each parallelism beside whose messages kernels may run.
+        messages: the messages that may run beside kernels, one entry for each parallelism.
         kernels: the kernels of the pass.
         computing: the seconds of the pass without messages: of its kernels or of the host.
         exchange: the seconds of the exchanges of tokens with experts in the pass.
@@ -219,8 +219,8 @@ def hiding_time(times, waits, backward, exchange, slowdown, overlap, exchange_sl
 
         saved = min(max(messages + r − idle, 0), r) + exchanges that only weight gradients hide
 
-    r is the time of reductions beside weight gradients, without the time by which they slow these down. Messages that
-    run while the accelerator waits for the host cost nothing in any case.
+    r is the time of reductions beside weight gradients, without the time by which they slow these down. `idle` is the
+    time in which the accelerator waits for the host: messages that run then cost nothing, with or without this order.
 
     Args:
         times: the seconds of each pass of the layer.

@@ -64,10 +64,11 @@ def expert_tensor_collectives(
     MoE_fraction,
     communication_rounds,
 ):
-    """The messages among the accelerators that share the matrices of an expert.
+    """The collectives of a layer in the group that shares the matrices of an expert (`expert_tensor_group`).
 
-    An all-gather brings the tokens of all these accelerators together, and a reduce-scatter adds up the results and
-    distributes them. Without sequence parallelism one more all-gather collects the outputs of the mixture.
+    An all-gather brings the tokens of the group together, and a reduce-scatter adds up and distributes the results.
+    Without sequence parallelism, an all-gather in the `row_group` also collects the outputs of the mixture. Each occurs
+    once in each pass that communicates (`communication_rounds`).
 
     Source: Megatron-Core, MoE token dispatcher.
     """
