@@ -47,11 +47,11 @@ def read_latent_attention(reading: Reading) -> dict[str, Any]:
     """
     if reading.values.get("key_value_latent_dimension") is None:
         return {"attention_kind": None, "query_latent_dimension": None}
-    rotary_width = reading.needed("qk_rope_head_dim", "rotary_head_dimension")
+    rotated_width = reading.needed("qk_rope_head_dim", "rotary_head_dimension")
     unrotated_width = reading.needed("qk_nope_head_dim", "head_dimension")
     reading.number("head_dim", "head_dimension")
     return {
-        "attention_kind": "multi_latent", "rotary_head_dimension": rotary_width, "head_dimension": unrotated_width + rotary_width,
+        "attention_kind": "multi_latent", "rotary_head_dimension": rotated_width, "head_dimension": unrotated_width + rotated_width,
         "value_head_dimension": reading.number("v_head_dim", "value_head_dimension", unrotated_width),
         "query_latent_dimension": reading.values.get("query_latent_dimension") or 0,
         "key_value_heads": reading.values["attention_heads"],

@@ -22,9 +22,9 @@ def read_simumax_heads(reading: Reading) -> dict[str, Any]:
     if not latent_width:
         return {"head_dimension": width}
     unrotated_width = reading.needed("qk_head_dim", "head_dimension")
-    rotary_width = reading.needed("qk_pos_emb_head_dim", "rotary_head_dimension")
+    rotated_width = reading.needed("qk_pos_emb_head_dim", "rotary_head_dimension")
     return {
-        "attention_kind": "multi_latent", "head_dimension": unrotated_width + rotary_width, "rotary_head_dimension": rotary_width,
+        "attention_kind": "multi_latent", "head_dimension": unrotated_width + rotated_width, "rotary_head_dimension": rotated_width,
         "value_head_dimension": reading.number("v_head_dim", "value_head_dimension"), "key_value_latent_dimension": latent_width,
         "query_latent_dimension": reading.number("q_lora_rank", "query_latent_dimension", 0),
     }  # fmt: skip

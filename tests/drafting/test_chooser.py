@@ -10,7 +10,7 @@ from amped.base.errors import AmpedError
 from amped.configuring.sources import CHOSEN
 from amped.drafting.chooser import completed
 from amped.drafting.improvements import improvements
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from tests.helpers.cli import amped, printed, refused
 
 # A first question, and the MFU that a published run of the kind reached, with its source; None where none was found.
@@ -65,9 +65,7 @@ def test_what_is_given_is_kept_and_what_is_chosen_is_told():
 
 def test_what_cannot_be_is_refused_and_not_chosen_around():
     with pytest.raises(AmpedError, match="--tp 5 does not divide 8 accelerators"):
-        estimated(
-            completed({"model": "Llama 3 8B", "number_of_accelerators": 8, "tensor_parallel_degree": 5}), Estimation
-        )
+        estimated(completed({"model": "Llama 3 8B", "number_of_accelerators": 8, "tensor_parallel_degree": 5}))
 
 
 def test_an_accelerator_without_bf16_trains_in_fp16():

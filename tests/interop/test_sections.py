@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amped.configuring.scenario import read_scenario
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import estimated
 from amped.interop import slurm, torchtitan
 from amped.interop.exporting import TARGETS
 from amped.interop.recognition import read_file
@@ -204,8 +204,7 @@ def test_yaml_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_recipe_of_torchtitan_is_python_that_sets_fields() -> None:
     e = estimated(
-        read_scenario("llama-3-70b", {"zero_stage": 3, "pipeline_parallel_degree": 1, "virtual_pipeline_stages": 1}),
-        Estimation,
+        read_scenario("llama-3-70b", {"zero_stage": 3, "pipeline_parallel_degree": 1, "virtual_pipeline_stages": 1})
     )
     for form in ("torchtitan", "torchtitan@main"):
         text = TARGETS[form].write(e)

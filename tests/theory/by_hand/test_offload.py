@@ -155,7 +155,7 @@ def test_true_is_still_no_number_elsewhere() -> None:
     ("given", "told", "nearest"),
     [
         ({"optimizer_offload": 1, "performance_model": "amped"}, "closed form has no offload", "optimizer_offload: 0"),
-        ({"gradient_offload": 1}, "at most that of the optimizer states", "gradient_offload: 0"),
+        ({"gradient_offload": 1}, "at most the offloaded share of the optimizer states", "gradient_offload: 0"),
         (
             {"weight_offload": 1, "zero_stage": 1, "number_of_accelerators": 2},
             "offloads only weights that it updates",
