@@ -13,7 +13,14 @@ __all__ = ["dataclass", "record"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
-    from dataclasses import dataclass as record  # a type checker does not see that it is frozen
+    from typing import TypeVar, dataclass_transform
+
+    Class = TypeVar("Class")
+
+    @dataclass_transform(frozen_default=True)
+    def record(cls: type[Class]) -> type[Class]:
+        """What a type checker takes `record` for: a dataclass that is frozen."""
+        return cls
 else:
     import dataclasses
     from dataclasses import MISSING
