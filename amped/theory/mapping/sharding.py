@@ -149,6 +149,15 @@ def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree, *, state):
 
 
 @quantity("boolean")
+def pipeline_states_are_whole(pipelines_keep_states_whole, pipeline_parallel_degree):
+    """Whether sharded weights stay gathered and gradients are added up whole, because there is a pipeline.
+
+    Source: PyTorch, distributed/pipelining/stage.py (backward_maybe_with_nosync).
+    """
+    return (pipelines_keep_states_whole > 0) & (pipeline_parallel_degree > 1)
+
+
+@quantity("boolean")
 def gradients_are_scattered_each_microbatch(zero_stage, whole_gradient_accumulation):
     """Whether the gradients of each micro-batch are reduce-scattered over the shards, instead of once a step.
 
