@@ -19,17 +19,22 @@ def logits_gradient_bytes(
     activation_precision,
     logits_precision,
     cross_entropy_copies,
+    loss_parallel_copies,
+    tensor_parallel_rows,
+    gathered_logits,
     fused_cross_entropy,
 ):
     """The buffers of the loss for a micro-batch: the logits that the output head has written, and further tensors.
 
     The loss adds copies of the logits in its own precision, and later the gradient in the precision of activations. The
-    larger of these two is counted. A fused loss needs no buffers: it works in place on the logits that the output head
-    keeps.
+    larger of these two is counted. A loss on shares of the vocabulary may have more copies. A fused loss needs no
+    buffers: it works in place on the logits that the output head keeps.
 
-    Source: Megatron-LM, vocab_parallel_cross_entropy.
+    Source: Megatron-LM, vocab_parallel_cross_entropy; PyTorch, torch/distributed/tensor/parallel/loss.py.
     """
-    gradient = np.maximum(activation_precision, cross_entropy_copies * logits_precision)
+    works_on_shares = (tensor_parallel_rows > 1) & (gathered_logits == 0)
+    copies = cross_entropy_copies + loss_parallel_copies * works_on_shares
+    gradient = np.maximum(activation_precision, copies * logits_precision)
     logit_bytes = activation_precision + gradient
     return microbatch_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
 
@@ -84,16 +89,20 @@ def communication_buffer_bytes(
     sequence_parallel,
     tensor_parallel_rows,
     pipeline_parallel_degree,
+    microbatches_per_flush,
+    receive_buffers_of_all_microbatches,
 ):
     """The communication buffers of a micro-batch.
 
     With sequence parallelism they hold the sequence that is gathered from its shares; with several stages also what a
-    stage sends and receives.
+    stage sends and receives, of one micro-batch or of all micro-batches of a run of the pipeline.
 
-    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
+    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication; PyTorch, distributed/pipelining/stage.py.
+    Differs: the first stage receives no activations, and the last stage no gradients.
     """
     gathered = microbatch_bytes * sequence_parallel * (tensor_parallel_rows > 1)
-    return gathered + 2 * residual_bytes * (pipeline_parallel_degree > 1)
+    buffers = 2 * np.where(receive_buffers_of_all_microbatches > 0, microbatches_per_flush, 1)
+    return gathered + buffers * residual_bytes * (pipeline_parallel_degree > 1)
 
 
 @family(named=("context_buffer_bytes",), KIND=OF_TOKENS)
