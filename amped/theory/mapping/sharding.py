@@ -230,6 +230,15 @@ def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precisio
 
 
 @quantity("byte")
+def passing_gradient_bytes_per_parameter(narrow_gradients_of_a_pass, activation_precision, gradient_precision):
+    """The bytes of a gradient in the precision of a backward pass, which are freed when the pass has ended; else 0.
+
+    Source: huggingface/nanotron, optim/gradient_accumulator.py (_accumulate_grad).
+    """
+    return narrow_gradients_of_a_pass * activation_precision * (gradient_precision > activation_precision)
+
+
+@quantity("byte")
 def weight_copy_bytes_per_parameter(
     zero_stage, weights_stay_gathered, flat_weight_gather, weight_precision, sharding_degree
 ):
