@@ -239,18 +239,17 @@ def passing_gradient_bytes_per_parameter(narrow_gradients_of_a_pass, activation_
 
 
 @quantity("byte")
-def weight_copy_bytes_per_parameter(
-    zero_stage, weights_stay_gathered, flat_weight_gather, weight_precision, sharding_degree
-):
-    """The bytes of the whole weights that an accelerator holds in addition to its shard, for one parameter.
+def weight_copy_bytes_per_parameter(zero_stage, weights_stay_gathered, weight_precision, sharding_degree):
+    """The bytes of the whole weights that stay gathered beside an accelerator's shard, for one parameter; else 0.
 
-    They are weights that stay gathered between passes, or the buffer in which all weights are gathered after a step.
+    The weights that are gathered after a step of ZeRO 1 or 2 are the weights themselves. A buffer for this gather is
+    bounded, and the activations are free at that time, so that it counts nothing.
 
-    Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups).
+    Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups) and
+    runtime/zero/config.py (allgather_bucket_size: 500 million elements).
     """
     gathered = is_sharded("weight", zero_stage) * weights_stay_gathered
-    flat = is_sharded("optimizer_state", zero_stage) * ~is_sharded("weight", zero_stage) * flat_weight_gather
-    return (gathered + flat) * (sharding_degree > 1) * weight_precision
+    return gathered * (sharding_degree > 1) * weight_precision
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

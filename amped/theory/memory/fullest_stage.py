@@ -95,9 +95,12 @@ def memory_per_accelerator_bytes(
 
 
 @quantity("byte")
-def available_memory_bytes(memory_capacity, reserved_memory_bytes):
-    """The memory of an accelerator that is left for training. Source: definition."""
-    return memory_capacity - reserved_memory_bytes
+def available_memory_bytes(memory_capacity, reserved_memory_bytes, allocator_reserve_fraction):
+    """The memory of an accelerator that is left for tensors: without the gaps between them that the allocator keeps.
+
+    Source: PyTorch, CUDA caching allocator (what is reserved, and not what is allocated, has to fit).
+    """
+    return (memory_capacity - reserved_memory_bytes) / (1 + allocator_reserve_fraction)
 
 
 @quantity("boolean")
