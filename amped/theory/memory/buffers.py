@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity
-from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.conditions import OFFLOADED, REMATERIALIZED
 from amped.theory.nouns.layer_kinds import DENSE, MIXTURE
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import latest, total
@@ -265,3 +265,17 @@ def layer_working_bytes(
     buffers = total([communication_buffer_bytes, *KIND_buffer_bytes])
     buffers = buffers + grid_column_buffer_bytes + activation_staging_bytes
     return recomputed_layer_bytes + np.maximum(working_gradient_bytes, expert_working_bytes) + buffers
+
+
+@quantity("byte", **REMATERIALIZED)
+def rematerializable_bytes__rematerialization(
+    recomputed_layer_bytes, layer_working_bytes, output_head_activation_bytes, logits_gradient_bytes
+):
+    """The working memory that a compiler can save: the activations of the layer that is being recomputed.
+
+    On the stage with the output head it cannot save more than that by which a layer exceeds the loss.
+
+    Source: OpenXLA, hlo_rematerialization.cc.
+    """
+    above_loss = layer_working_bytes - output_head_activation_bytes - logits_gradient_bytes
+    return np.clip(above_loss, 0, recomputed_layer_bytes)

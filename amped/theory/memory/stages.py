@@ -154,6 +154,7 @@ def largest_microbatch_size(
     stage_activations,
     stage_working,
     weight_buffer_bytes,
+    rematerializable_bytes,
     microbatch_size,
     minibatch_size,
 ):
@@ -167,7 +168,7 @@ def largest_microbatch_size(
     """
     sizes = []
     for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True):
-        microbatch_bytes = activations.bytes + working.bytes
+        microbatch_bytes = activations.bytes + working.bytes - rematerializable_bytes
         free_bytes = available_memory_bytes - states.bytes - weight_buffer_bytes
         sizes.append(free_bytes / (microbatch_bytes / microbatch_size))
     return np.maximum(np.minimum(np.floor(least(sizes)), minibatch_size), 0)
