@@ -351,7 +351,7 @@ def _uneven(e: Estimation) -> Iterator[str]:
 def _rematerialized(e: Estimation) -> Iterator[str]:
     """A note on what the compiler computes once more because a layer's working memory does not fit otherwise."""
     if share := e["rematerialized_layer_fraction"]:
-        yield f"to fit in memory, the compiler computes {human.percent(share)} of each layer once more (in recomputed)"
+        yield f"to fit in memory, the compiler computes {human.percent(share, 0)} of each layer once more (in recomputed)"
 
 
 def _unsearched(e: Estimation) -> Iterator[str]:
