@@ -101,14 +101,17 @@ def rematerialized_bytes__rematerialization(
 
 
 @quantity("1", **REMATERIALIZED)
-def rematerialized_layer_fraction__rematerialization(rematerialized_bytes, rematerializable_bytes):
+def rematerialized_layer_fraction__rematerialization(
+    rematerialized_bytes, rematerializable_bytes, available_memory_bytes
+):
     """The share of a layer's forward pass that a compiler computes once more to save working memory.
 
     Values are assumed to cost as much time for each byte as the layer does on average.
 
     Source: OpenXLA, hlo_rematerialization.cc.
     """
-    return rematerialized_bytes / np.where(rematerializable_bytes > 0, rematerializable_bytes, 1)
+    # Where nothing can be saved, nothing is: any size above zero divides it.
+    return rematerialized_bytes / np.where(rematerializable_bytes > 0, rematerializable_bytes, available_memory_bytes)
 
 
 @quantity("byte")
