@@ -1,5 +1,7 @@
 """Tokens of a micro-batch on one accelerator, the bytes of its activations, and the cost of one entry of a tensor."""
 
+import numpy as np
+
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import EntryCosts
 
@@ -60,12 +62,21 @@ def entry_costs(
 
 
 @quantity("byte")
-def linear_input_bytes(residual_tokens, dimensionality, matrix_operand_precision, norm_recomputation):
+def linear_input_bytes(product_input_tokens, dimensionality, matrix_operand_precision, norm_recomputation):
     """The bytes that a product keeps of its input, if a norm has computed the input; zero if the norm is recomputed.
 
     Source: arXiv 2205.05198, section 4.1 (2·s·b·h).
     """
-    return residual_tokens * dimensionality * matrix_operand_precision * (1 - norm_recomputation)
+    return product_input_tokens * dimensionality * matrix_operand_precision * (1 - norm_recomputation)
+
+
+@quantity("count")
+def product_input_tokens(residual_tokens, microbatch_tokens, gathered_inputs_stay):
+    """The tokens of a micro-batch whose entries a product keeps as its input: all, or its share of the sequence.
+
+    Source: arXiv 2205.05198, section 4.2.2 (the share); PyTorch, torch.distributed.tensor (all).
+    """
+    return np.where(gathered_inputs_stay > 0, microbatch_tokens, residual_tokens)
 
 
 @quantity("byte")
