@@ -6,6 +6,7 @@ from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import shares_of_products
 from amped.theory.nouns.layer_kinds import average_layer
 from amped.theory.nouns.layer_records import (
+    KindTime,
     LayerComputation,
     LayerDurations,
     LayerHost,
@@ -76,18 +77,12 @@ def kind_durations__each(layer_kinds, layer_durations, local_experts, kernels_pe
     (nvte_multi_tensor_gemm: a product for each expert, on four streams).
     """
     products = {d.name for d in layer_durations if d.kind == "grouped_contraction"}
-    casts, launches, gap = (
-        {f"{name}_casts" for name in products},
-        local_experts * kernels_per_cast,
-        kernel_rates[0].overhead,
-    )
-    durations = []
-    for duration in layer_durations:
-        if duration.name in products:
-            duration = duration.having(kernels=local_experts)
-        elif duration.name in casts:
-            duration = duration.having(kernels=launches, time=duration.time + gap * (launches - 1))
-        durations.append(duration)
+    casts, gap = {f"{name}_casts" for name in products}, kernel_rates[0].overhead
+    launches = dict.fromkeys(products, local_experts) | dict.fromkeys(casts, local_experts * kernels_per_cast)
+    gaps = dict.fromkeys(casts, (local_experts * kernels_per_cast - 1) * gap)
+    durations = [
+        d.having(kernels=launches.get(d.name, d.kernels), time=d.time + gaps.get(d.name, 0.0)) for d in layer_durations
+    ]
     return tuple(LayerDurations(kind.name, kind.durations(durations)) for kind in layer_kinds)
 
 
@@ -387,6 +382,20 @@ def layer_computation(
         )
         layers.append(computation)
     return tuple(layers)
+
+
+@records()
+def layer_host_waits(layer_computation, kind_durations):
+    """The time in which no kernel runs in a layer of each kind, because the host launches kernels too late.
+
+    Messages may run at that time. Forward passes that run again are not counted.
+
+    Source: definition.
+    """
+    return tuple(
+        KindTime(layer.name, total(getattr(times, phase) - of_phase(phase, layer.durations) for phase in HOST_SHARES))
+        for times, layer in zip(layer_computation, kind_durations, strict=True)
+    )
 
 
 @records(choice="activation_recomputation", value="alternate_products")
