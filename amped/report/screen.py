@@ -26,8 +26,9 @@ MOST_NOTES = 4
 # The most lines of a note, and what stands at the end of one that is cut.
 NOTE_LINES, CLAUSE, MORE = 2, "; ", "; more with --full"
 # What is shown of the parts of a step: its name on the screen, in the order of the screen; the rest is computation.
+# The wait for the host is a part of the computation time.
 PARTS = {
-    "recomputation_time": "recomputed", "optimizer_time": "optimizer",
+    "host_wait_time": "host", "recomputation_time": "recomputed", "optimizer_time": "optimizer",
     **{f"exposed_{kind}_communication_time": kind for kind in (*PARALLELISMS, "offload")},
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip

@@ -63,6 +63,7 @@ WHOLES: Values = {f"{kind}_parallel_degree": 4 for kind in KINDS}
 EAGER_EXPERTS = {
     "expert_assignment": "in_turn", "deduplicated_dispatch": True, "expert_bias": True, "expert_bias_addition": "separate",
     "attention_kernel": "flex", "flash_attention": True, "attention_sinks": True, "query_key_norm": True,
+    "expert_launches": "each",
 }  # fmt: skip
 MEASURED: Values = {"measured_kernel_table": str(DATA / "measured_kernels.json"), "accelerator": "B200 SXM",
                     "flash_attention": True, "dropout": 0}  # fmt: skip
@@ -140,6 +141,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
                                                          "deterministic": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
+    **{f"mixture of experts, {name}": ("mixtral-8x7b", {"dispatcher": name}) for name in ("all_gather", "deepep", "hybridep")},
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "biases of experts, those of outputs apart": (
         "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output"}),

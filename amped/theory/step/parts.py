@@ -72,6 +72,17 @@ def recomputation_time__operators(
     return bottleneck_stage_layer_passes * (recomputed + rematerialized_layer_fraction * forward)
 
 
+@quantity("s", **BY_OPERATORS)
+def host_wait_time__operators(layer_host_waits, bottleneck_layer_shares, bottleneck_stage_layer_passes):
+    """The time in a step in which the bottleneck stage waits for the host that launches its kernels.
+
+    It is contained in the computation time. Embedding and output head are left out.
+
+    Source: definition.
+    """
+    return bottleneck_stage_layer_passes * bottleneck_layer_shares[0].mean([wait.time for wait in layer_host_waits])
+
+
 @quantity("s")
 def weight_slicing_time(
     zero_stage, sharding_degree, largest_stage_layers, weight_tensors_per_layer, host_time_per_gathered_slice
