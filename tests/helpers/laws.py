@@ -141,7 +141,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "mixture of experts": ("mixtral-8x7b", {}),
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "biases of experts, those of outputs apart": (
-        "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output"}),
+        "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output", "clamped_activation": True,
+                         "activation_clamping": "separate", "scaled_rotation": True, "scaled_rotation_kernels": "separate"}),
     "mixture of experts in fp8, weighted apart": ("mixtral-8x7b", {
         "matrix_precision": "fp8", "fp8_scaling": "blocks", "expert_weighting": "separate", "accelerator": "B200 SXM"}),
     "products in fp4": ("llama-3-70b", {"matrix_precision": "fp4", "accelerator": "GB200"}),

@@ -8,10 +8,10 @@ tokens to their experts. A group of `expert_parallel_degree` accelerators holds 
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
+from amped.theory.nouns.kernel_work import MOVE, ROUTING, Traffic, Work, activation_work, contraction, streamed
 from amped.theory.nouns.layer_kinds import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
 from amped.theory.nouns.parameter_classes import EXPERTS
-from amped.theory.nouns.places import DISPATCHED, NETWORK_INPUTS
+from amped.theory.nouns.places import DISPATCHED, EXPERTS_UP_DONE, NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
 
@@ -82,6 +82,7 @@ def expert_gemms(
 def expert_operators__mixture(
     routing_operators,
     routed_expert_operators,
+    clamp_operators,
     expert_weighting_operators,
     expert_bias_operators,
     shared_expert_operators,
@@ -90,7 +91,7 @@ def expert_operators__mixture(
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066, section 3.
     """
-    routed = routed_expert_operators + expert_weighting_operators + expert_bias_operators
+    routed = routed_expert_operators + clamp_operators + expert_weighting_operators + expert_bias_operators
     return routing_operators + routed + shared_expert_operators
 
 
@@ -116,13 +117,15 @@ def routed_expert_operators(
     routed_tokens,
     experts_per_token,
     expert_activation_policy,
+    clamped_activation,
     MoE_fraction,
     deduplicated_dispatch,
     entry_costs,
 ):
     """The routed experts: tokens are sorted by expert, pass through the experts, and are sorted back.
 
-    The products of all experts run together, as grouped products.
+    The products of all experts run together, as grouped products. A clamped activation function compares each of its
+    inputs with a limit.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
@@ -130,17 +133,17 @@ def routed_expert_operators(
     rows, copies, calls = up.m * up.batch, 2 * MoE_fraction, {"count": MoE_fraction, "part": IN_EXPERTS}
     inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
     sending = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
-    sorted_rows, activated = cost.of(MOVE, inputs), activation_work(up, hidden, cost, policy)
+    sorted_rows, compared = cost.of(MOVE, inputs), Traffic(flops=clamped_activation * rows * up.n * cost.flop)
+    activated = activation_work(up, hidden, cost, policy) + Work(compared, compared)
     to_send = {"count": copies * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
     to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
-    before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
     stash, kind = hidden * cost.operand * (1 - policy.recomputed), "element_wise"
     return (
         *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
         *streamed("expert_sorting", kind, rows, up.k, Work(sorted_rows, sorted_rows), **to_sort),
         *contraction(up, cost, stash=inputs * cost.operand, after=("expert_sorting",), **products),
-        *streamed("expert_activation", kind, rows, down.k, activated, after=before_activation, **calls),
-        *contraction(down, cost, stash=stash, after=before_down, **products),
+        *streamed("expert_activation", kind, rows, down.k, activated, after=EXPERTS_UP_DONE, **calls),
+        *contraction(down, cost, stash=stash, after=("expert_activation", "expert_weighting"), **products),
     )
 
 
