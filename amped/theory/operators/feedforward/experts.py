@@ -111,16 +111,46 @@ def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_f
     )
 
 
+@quantity("1")
+def row_move_factor(indexed_row_bandwidth_fraction, expert_capacity_factor):
+    """The bytes of a move of rows in the order of an index, as a multiple of the bytes of rows in their own order.
+
+    It tells how much longer such a move takes. It is 1 with a capacity, as products with masks then move the rows.
+
+    Source: arXiv 2006.16668 (GShard), section 2.2 (masks); the row of the accelerator in the table kernel_efficiencies.
+    Differs: the products with masks are not counted.
+    """
+    return np.where(expert_capacity_factor > 0, 1.0, 1 / indexed_row_bandwidth_fraction)
+
+
 @records()
-def routed_expert_operators(
+def row_move_operators(
     expert_gemms,
     routed_tokens,
     experts_per_token,
-    expert_activation_policy,
-    clamped_activation,
     MoE_fraction,
     deduplicated_dispatch,
+    row_move_factor,
     entry_costs,
+):
+    """The kernels that sort tokens by expert before the experts, and sort them back behind the experts.
+
+    Source: arXiv 2211.15841, section 5.
+    """
+    up, (cost,), copies, kind = expert_gemms[1], entry_costs, 2 * MoE_fraction, "element_wise"
+    rows, moved = up.m * up.batch, MOVE._replace(read=row_move_factor, written=row_move_factor)
+    sending, sorting = (cost.of(moved, entries * up.k) for entries in (routed_tokens * experts_per_token, rows))
+    to_send = {"count": copies * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
+    to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
+    return (
+        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
+        *streamed("expert_sorting", kind, rows, up.k, Work(sorting, sorting), **to_sort),
+    )
+
+
+@records()
+def routed_expert_operators(
+    expert_gemms, row_move_operators, expert_activation_policy, clamped_activation, MoE_fraction, entry_costs
 ):
     """The routed experts: tokens are sorted by expert, pass through the experts, and are sorted back.
 
@@ -130,19 +160,15 @@ def routed_expert_operators(
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
     (_, up, down, *_), (cost,), (policy,) = expert_gemms, entry_costs, expert_activation_policy
-    rows, copies, calls = up.m * up.batch, 2 * MoE_fraction, {"count": MoE_fraction, "part": IN_EXPERTS}
-    inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
-    sending = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
-    sorted_rows, compared = cost.of(MOVE, inputs), Traffic(flops=clamped_activation * rows * up.n * cost.flop)
+    rows, calls = up.m * up.batch, {"count": MoE_fraction, "part": IN_EXPERTS}
+    hidden, products = rows * down.k, {"kind": "grouped_contraction", **calls}
+    compared = Traffic(flops=clamped_activation * rows * up.n * cost.flop)
     activated = activation_work(up, hidden, cost, policy) + Work(compared, compared)
-    to_send = {"count": copies * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
-    to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
-    stash, kind = hidden * cost.operand * (1 - policy.recomputed), "element_wise"
+    stash, function = hidden * cost.operand * (1 - policy.recomputed), ("expert_activation", "element_wise")
     return (
-        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
-        *streamed("expert_sorting", kind, rows, up.k, Work(sorted_rows, sorted_rows), **to_sort),
-        *contraction(up, cost, stash=inputs * cost.operand, after=("expert_sorting",), **products),
-        *streamed("expert_activation", kind, rows, down.k, activated, after=EXPERTS_UP_DONE, **calls),
+        *row_move_operators,
+        *contraction(up, cost, stash=rows * up.k * cost.operand, after=("expert_sorting",), **products),
+        *streamed(*function, rows, down.k, activated, after=EXPERTS_UP_DONE, **calls),
         *contraction(down, cost, stash=stash, after=("expert_activation", "expert_weighting"), **products),
     )
 
