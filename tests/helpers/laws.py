@@ -114,6 +114,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "interleaved": ("default", {"virtual_pipeline_stages": 3}),
     "pipeline placed before data": ("default", {"placement_order": "tensor_context_pipeline_data"}),
     "sgd": ("default", {"optimizer": "sgd"}),
+    "norms of each update": ("default", {"optimizer": "lamb", "predicted_tokens_per_sequence": 307}),
     "graphs of layers on servers of a given bandwidth": ("default", {"cuda_graph_scope": "layer",
                                                                      "inter_node_bandwidth": "100 GB/s"}),
     "a graph of the step": ("default", {"cuda_graph_scope": "step"}),

@@ -14,7 +14,7 @@ BUFFERED_LAYERS = 2
 
 @quantity("byte")
 def logits_gradient_bytes(
-    microbatch_tokens,
+    predicted_tokens,
     loss_vocabulary,
     activation_precision,
     logits_precision,
@@ -31,7 +31,7 @@ def logits_gradient_bytes(
     """
     gradient = np.maximum(activation_precision, cross_entropy_copies * logits_precision)
     logit_bytes = activation_precision + gradient
-    return microbatch_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
+    return predicted_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
 
 
 @quantity("byte")
