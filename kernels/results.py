@@ -54,11 +54,9 @@ def refuse_malformed(content: Mapping[str, Any], file: str) -> None:
 
 
 def write_result(path: Path, result: Result) -> Path:
-    """Writes a result file as a whole, over its earlier version: the head, then each record in a line of its own."""
+    """Writes a result file as a whole, over its earlier version."""
     result["id"] = identity(result["records"])
-    head = json.dumps(result | {"records": []}, indent=1, allow_nan=False)
-    lines = ",\n".join(json.dumps(record, allow_nan=False, separators=(",", ":")) for record in result["records"])
-    return write_atomically(path, head.replace('"records": []', f'"records": [\n{lines}\n ]') + "\n", overwrite=True)
+    return write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n", overwrite=True)
 
 
 def identity(records: Sequence[Record]) -> str:

@@ -115,6 +115,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "interleaved": ("default", {"virtual_pipeline_stages": 3}),
     "pipeline placed before data": ("default", {"placement_order": "tensor_context_pipeline_data"}),
     "sgd": ("default", {"optimizer": "sgd"}),
+    "norms of each update": ("default", {"optimizer": "lamb", "predicted_tokens_per_sequence": 307}),
     "graphs of layers on servers of a given bandwidth": ("default", {"cuda_graph_scope": "layer",
                                                                      "inter_node_bandwidth": "100 GB/s"}),
     "a graph of the step": ("default", {"cuda_graph_scope": "step"}),
@@ -144,7 +145,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     **{f"mixture of experts, {name}": ("mixtral-8x7b", {"dispatcher": name}) for name in ("all_gather", "deepep", "hybridep")},
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "biases of experts, those of outputs apart": (
-        "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output"}),
+        "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output", "clamped_activation": True,
+                         "activation_clamping": "separate", "scaled_rotation": True, "scaled_rotation_kernels": "separate"}),
     "mixture of experts in fp8, weighted apart": ("mixtral-8x7b", {
         "matrix_precision": "fp8", "fp8_scaling": "blocks", "expert_weighting": "separate", "accelerator": "B200 SXM"}),
     "products in fp4": ("llama-3-70b", {"matrix_precision": "fp4", "accelerator": "GB200"}),

@@ -14,7 +14,7 @@ BUFFERED_LAYERS = 2
 
 @quantity("byte")
 def logits_gradient_bytes(
-    microbatch_tokens,
+    predicted_tokens,
     loss_vocabulary,
     activation_precision,
     logits_precision,
@@ -36,7 +36,7 @@ def logits_gradient_bytes(
     copies = cross_entropy_copies + loss_parallel_copies * works_on_shares
     gradient = np.maximum(activation_precision, copies * logits_precision)
     logit_bytes = activation_precision + gradient
-    return microbatch_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
+    return predicted_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
 
 
 @quantity("byte")

@@ -74,6 +74,7 @@ HANDS_ON = (
     "adapter_gemms",
     # embedding_and_output_head
     "embedding_operators",
+    "predicted_tokens",
     "output_head_gemms",
     "loss_vocabulary",
     "output_head_operators",

@@ -42,11 +42,23 @@ def cross_entropy_kernels():
     return CROSS_ENTROPY.forward.flops
 
 
+@quantity("1")
+def predicted_token_fraction(predicted_tokens_per_sequence, context):
+    """The share of the tokens that the loss predicts. Source: arXiv 1810.04805, section 3.1 (masked tokens)."""
+    return predicted_tokens_per_sequence / context
+
+
+@quantity("count")
+def predicted_tokens(microbatch_tokens, predicted_token_fraction):
+    """The tokens of a micro-batch that the loss predicts. Source: arXiv 1810.04805, section 3.1 (masked tokens)."""
+    return microbatch_tokens * predicted_token_fraction
+
+
 @records()
-def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
+def output_head_gemms(predicted_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
     """The matrix product of the output head for one micro-batch. Source: Megatron-LM, parallel output head."""
     logits = vocabulary_size / tensor_parallel_rows
-    return (Gemm("output_head", microbatch_tokens, logits, dimensionality, weights=EMBEDDINGS),)
+    return (Gemm("output_head", predicted_tokens, logits, dimensionality, weights=EMBEDDINGS),)
 
 
 @quantity("count")
@@ -65,6 +77,7 @@ def output_head_operators(
     output_head_gemms,
     product_input_tokens,
     dimensionality,
+    predicted_token_fraction,
     has_vocabulary,
     multi_token_prediction_layers,
     cross_entropy_operators,
@@ -82,7 +95,7 @@ def output_head_operators(
         product,
         cost,
         kind="output_head_contraction",
-        stash=product_input_tokens * dimensionality * cost.activation,
+        stash=product_input_tokens * dimensionality * predicted_token_fraction * cost.activation,
         count=has_vocabulary * (1 + multi_token_prediction_layers),
         after=("final_norm",),
     )
@@ -106,7 +119,7 @@ def final_norm_operators(
 
 @records()
 def cross_entropy_operators(
-    microbatch_tokens,
+    predicted_tokens,
     loss_vocabulary,
     logits_precision,
     has_vocabulary,
@@ -123,7 +136,7 @@ def cross_entropy_operators(
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
     (cost,), fused = entry_costs, fused_cross_entropy
-    logits, passes = microbatch_tokens * loss_vocabulary, cross_entropy_kernels
+    logits, passes = predicted_tokens * loss_vocabulary, cross_entropy_kernels
     narrow, wide = logits * cost.activation, logits * logits_precision * (1 - fused)
     functions, flops = CROSS_ENTROPY.forward.functions * logits, passes * logits * cost.flop
     forward = Traffic(flops, narrow + (passes - 2) * wide, (passes - 3) * wide, functions)
@@ -132,7 +145,7 @@ def cross_entropy_operators(
     work = Work(forward, backward, CROSS_ENTROPY.kept * (wide + fused * narrow))
     calls = has_vocabulary * (1 + multi_token_prediction_layers)
     return streamed(
-        "cross_entropy", "loss", microbatch_tokens, loss_vocabulary, work, count=calls, after=("output_head",)
+        "cross_entropy", "loss", predicted_tokens, loss_vocabulary, work, count=calls, after=("output_head",)
     )
 
 

@@ -185,12 +185,13 @@ def kernel_time(operator, rates):
 
 
 def work_time(operator, rates):
-    """The time to compute one call of an operator, with its exponentials, roots, quotients and random numbers.
+    """The time to compute one call of an operator: its operations, functions, random numbers and addresses.
 
     Source: the equations of `WORK`; the row of the accelerator in the table kernel_efficiencies.
     """
-    evaluated = operator.functions * rates.streams.function_time + operator.drawn * rates.streams.drawing_time
-    return WORK[operator.kind](operator, rates) + evaluated
+    streams = rates.streams
+    evaluated = operator.functions * streams.function_time + operator.drawn * streams.drawing_time
+    return WORK[operator.kind](operator, rates) + evaluated + operator.indexed * streams.address_time
 
 
 def traffic_time(operator, rates):

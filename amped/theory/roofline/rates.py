@@ -71,6 +71,18 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
     return exposed_softmax_fraction * SOFTMAX.forward.flops * flops_per_elementary_operation / vector_flop_rate
 
 
+@quantity("s")
+def address_time(flops_per_address, vector_flop_rate):
+    """The time in which a kernel computes the address of an entry, while its other units wait.
+
+    A kernel that reads or writes a tensor that is not contiguous, or repeats a row or a column, divides the number of
+    each entry by the lengths of the axes.
+
+    Source: PyTorch, aten/src/ATen/cuda/detail/OffsetCalculator.cuh.
+    """
+    return flops_per_address / vector_flop_rate
+
+
 @records()
 def tile_losses(
     medium_tile_efficiency,
@@ -249,6 +261,7 @@ def stream_rates(
     vector_flop_rate,
     elementary_function_time,
     random_number_time,
+    address_time,
 ):
     """All coefficients on which the time of a kernel without matrix products depends, besides its size, as one record.
 
@@ -264,6 +277,7 @@ def stream_rates(
         vector_rate=vector_flop_rate,
         function_time=elementary_function_time,
         drawing_time=random_number_time,
+        address_time=address_time,
     )
     return (streams,)
 

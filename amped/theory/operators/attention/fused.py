@@ -86,8 +86,8 @@ def sink_operators__flex(
     """
     (scores, values), (cost,), wide = attention_gemms, entry_costs, softmax_statistic_precision
     narrow, entries = cost.activation, query_bytes / cost.activation * values.n / scores.k
-    scaled = Traffic(flops=cost.flop / 2, read=(narrow + wide) / 2, written=(narrow + wide) / 2)
-    gradient = Traffic(flops=3 * cost.flop / 2, read=narrow + 2 * wide, written=(narrow + 3 * wide) / 2)
+    scaled = Traffic(flops=cost.flop / 2, read=(narrow + wide) / 2, written=(narrow + wide) / 2, indexed=1 / 2)
+    gradient = Traffic(3 * cost.flop / 2, narrow + 2 * wide, (narrow + 3 * wide) / 2, indexed=1 / 2)
     # the two calls together keep the output without sinks
     work = Work(scaled * entries, gradient * entries, entries * narrow / 2)
     return streamed(
