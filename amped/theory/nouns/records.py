@@ -168,6 +168,7 @@ class Operator(Record):
         dropped: 1 if a fused attention has dropout, else 0.
         functions: exponentials, roots and quotients that a call computes.
         drawn: random numbers that a call draws.
+        added_to: bytes of a weight gradient that a product in a narrow format reads and writes to add to them; else 0.
         held: bytes that a shared cache holds from an earlier run of a benchmark, so that memory does not move them.
         after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
             If a network does not have one of them, the operator waits for what that one would wait for.
@@ -196,6 +197,7 @@ class Operator(Record):
     drawn: Any = 0.0
     after: tuple[str, ...] = ()
     held: Any = 0.0
+    added_to: Any = 0.0
     part: Part = ANY_PART
 
     @property
