@@ -32,7 +32,7 @@ def attention_kernel_fraction__flex(flash_2_attention_fraction, flex_attention_f
 
 # --- what releases of libraries bring --------------------------------------------------------------------------------
 
-# The GPUs with an attention kernel newer than FlashAttention-2, and the version of cuDNN from which on PyTorch takes it.
+# The GPUs with an attention kernel newer than FlashAttention-2, and the version of cuDNN since which PyTorch takes it.
 # Source: PyTorch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (check_prefer_cudnn_attention).
 NEWER_FROM, NEWER_BELOW, PREFERRED_CUDNN = 9.0, 11.0, 91501
 

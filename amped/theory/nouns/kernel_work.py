@@ -148,7 +148,7 @@ class EntryCosts(Record):
         activation: bytes of an activation.
         operand: bytes of an entry that a product with a weight reads.
         gradient: bytes of an entry of a weight gradient.
-        added_to: bytes of an entry of a weight gradient that a product in a narrow format adds to; 0 for other products.
+        added_to: bytes of an entry of a weight gradient that products in a narrow format add to; 0 for other products.
         frozen: the names of the classes of parameters that training does not change.
     """
 

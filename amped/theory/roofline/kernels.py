@@ -60,10 +60,10 @@ def product_time(operator, rates, multiply_accumulate_time, entry):
     The output is cut into tiles, which the cores compute in `waves`. In a `step` a tile advances by one along k. k
     arrives in `panels`, and the tile is started for each panel: this costs `latency` and as much as `ramp_depth` steps.
     k may be split into `parts` of at least 512; to add the parts up costs `split_time`. `written` are the bytes of the
-    output, and `exposed_store` is the share of the time to write them that no computation hides. `added` are those bytes
-    that a product in a narrow format reads, adds to, and writes: nothing hides them. `powered` adds what the power limit
-    costs, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is
-    the bytes of one entry of an operand; the loads from the cache and the power depend on it.
+    output, and `exposed_store` is the share of the time to write them that no computation hides. `added` are those of
+    them that a product in a narrow format reads, adds to, and writes: nothing hides this. `powered` adds what the power
+    limit costs, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is the bytes
+    of one entry of an operand; the loads from the cache and the power depend on it.
 
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: all tiles have one ramp depth.

@@ -10,8 +10,8 @@ from amped.theory.language.quantity import parameter, quantity, records
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
 from amped.theory.nouns.places import EXCHANGED
 
-# Fused attentions with keys wider than values that came with a version of cuDNN: compute capabilities (from, and below), the
-# width of keys that they exceed, and the versions that brought the forward and the backward pass.
+# Fused attentions with keys and values of unequal widths, which came with a version of cuDNN: the compute capabilities
+# (from, and below), the width that keys exceed, and the versions that brought the forward and the backward pass.
 # Source: NVIDIA Transformer Engine, fused_attn.cpp (nvte_get_fused_attn_backend), pull requests 1504 and 1797.
 LATE_KERNELS = ((9.0, 10.0, 128, 90100, 90500), (10.0, 12.0, 128, 90900, 91100))
 
