@@ -69,7 +69,7 @@ def kernel_head_ramp__sdpa(flash_2_preference, flash_2_head_ramp, attention_head
 
 @quantity("1", choice="attention_kernel", value="sdpa")
 def kernel_backward_head_ramp__sdpa(flash_2_preference, flash_2_backward_head_ramp, attention_backward_head_ramp):
-    """The same width for the backward pass of the attention that PyTorch takes.
+    """The width of a head at which exponentials last as long as products in the backward attention that PyTorch takes.
 
     Source: PyTorch, sdp_utils.cpp (priority_order); the row of kernel_efficiencies.
     """
