@@ -27,6 +27,7 @@ from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.grade import LAW, MISSING, grade
+from amped.estimation.missing_kernels import missing_kernels
 from amped.estimation.not_modeled import TOLD_FIRST, Bound, bounds_of, together, with_bound
 from amped.estimation.own_runs import own_band, own_runs
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
@@ -139,6 +140,7 @@ class Estimation:
         notices += [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
         notices += broken_laws(self.results) if given or formulas_of_the_user(self.scenario, self.results) else ()
         notices += [f"{name} is given, and nothing here uses it" for name in self.unread]
+        notices += missing_kernels(self.results)
         return list(dict.fromkeys(notices))
 
     @property
@@ -244,6 +246,7 @@ class Estimation:
         return {
             **values, **{name: self._plain(name) for name in MAPPING_ECHO}, **self.choices, **self._uncertainty(), **self._in_words(),
             "grade": self.grade, "not_modeled": [bound.to_dict() for bound in self.not_modeled],
+            "missing_kernels": "; ".join(missing_kernels(self.results)),
         }  # fmt: skip
 
     def _uncertainty(self) -> dict[str, float | bool | str]:

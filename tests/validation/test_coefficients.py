@@ -37,7 +37,7 @@ SELECTED_BY = {
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
         "host_time_per_launch", "tensor_chunk_overlap_fraction", "expert_exchange_processor_fraction",
-        "allocator_reserve_fraction", "cross_entropy_copies", "loss_parallel_copies", "prefetched_sharding_fraction", "fp8_library_fraction", "optimizer_traffic_factor",
+        "allocator_reserve_fraction", "cross_entropy_copies", "loss_parallel_copies", "prefetched_sharding_fraction", "optimizer_traffic_factor",
         "context_parallel_attention_fraction",
     },
     "accelerator and precision": {
