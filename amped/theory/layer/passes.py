@@ -182,7 +182,7 @@ def pass_host(phase, operators, launched, layer_time, launch_time):
     Args:
         phase: the pass, as in `Operator`.
         operators: the operators of the layer.
-        launched: the same operators; the host launches no kernels of those that a CUDA graph records.
+        launched: the operators of the layer, without kernels where a CUDA graph records them.
         layer_time: the seconds for the operators of the pass, once each.
         launch_time: the seconds for each further launch.
 
