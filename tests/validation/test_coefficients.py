@@ -24,7 +24,7 @@ SELECTED_BY = {
         "gemm_ramp_depth", "medium_tile_efficiency", "small_tile_efficiency",
         "smallest_tile_efficiency",
         "wave_quantization", "grouped_gemm_efficiency", "memory_bandwidth_efficiency",
-        "normalization_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_launch_time",
+        "normalization_bandwidth_fraction", "indexed_row_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_launch_time",
         "attention_forward_efficiency", "attention_backward_efficiency", "attention_ramp_length",
         "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
@@ -37,7 +37,7 @@ SELECTED_BY = {
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
         "host_time_per_launch", "tensor_chunk_overlap_fraction", "expert_exchange_processor_fraction",
-        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "fp8_library_fraction", "optimizer_traffic_factor",
+        "allocator_reserve_fraction", "cross_entropy_copies", "loss_parallel_copies", "prefetched_sharding_fraction", "optimizer_traffic_factor",
         "context_parallel_attention_fraction",
     },
     "accelerator and precision": {

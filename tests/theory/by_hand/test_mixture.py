@@ -80,6 +80,16 @@ def test_a_dispatch_that_reorders_as_it_sends_spares_the_order_of_own_visits() -
     assert plain[0] - once[0] == 4 * VISIT
 
 
+def test_rows_in_the_order_of_an_index_may_move_at_half_the_rate() -> None:
+    """Own visits and those that came, in order and back, of 2 · 256 bytes each. Masks move rows of a capacity at the full rate."""
+    halved = {"indexed_row_bandwidth_fraction": 0.5}
+    plain, slow = passes(ONE_BYTE_A_SECOND), passes(ONE_BYTE_A_SECOND, halved)
+    assert [b - a for a, b in zip(plain, slow, strict=True)] == [8 * VISIT, 8 * VISIT, 0]
+    assert passes(ONE_BYTE_A_SECOND, halved, expert_capacity_factor=1) == passes(
+        ONE_BYTE_A_SECOND, expert_capacity_factor=1
+    )
+
+
 def test_what_a_mixture_keeps_and_works_with() -> None:
     """Kept: inputs of two norms and of the router, probabilities, visits, gate and up, hidden units.
 
