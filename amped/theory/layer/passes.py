@@ -177,7 +177,7 @@ HOST_SHARES = {"forward": 1.0, "input_gradient": 0.5, "weight_gradient": 0.5}
 
 
 def pass_host(phase, operators, launched, layer_time, launch_time):
-    """The time in which the host handles one pass of a layer: all of it, and the experts among it.
+    """The time in which the host handles all operators of one pass of a layer, and that for the experts alone.
 
     Args:
         phase: the pass, as in `Operator`.
