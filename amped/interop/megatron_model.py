@@ -12,8 +12,8 @@ from amped.interop.records import Reading, whole
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel degree: megatron/training/arguments.py.
 DIVISIBLE_BY = 128
-# amped's names of the dispatchers that have a type of their own; `flex` has backends.
-DISPATCHERS = {"allgather": "all_gather", "alltoall": "all_to_all"}
+# The dispatchers that have a type of their own; `flex` has backends.
+DISPATCHERS = ("allgather", "alltoall")
 
 
 def read_heads(reading: Reading) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _dispatcher(reading: Reading) -> str:
     kind = reading.word("moe_token_dispatcher_type", "dispatcher", "allgather")
     backend = reading.word("moe_flex_dispatcher_backend", "dispatcher", "deepep")
     is_flexible = reading.flag("moe_enable_deepep", "dispatcher") or kind == "flex"
-    return backend if is_flexible else DISPATCHERS.get(kind, "all_to_all")
+    return backend if is_flexible else kind if kind in DISPATCHERS else "alltoall"
 
 
 def _expert_capacity(reading: Reading) -> float:
@@ -241,11 +241,9 @@ def write_experts(out: Outgoing) -> None:
     if out["router_bias"]:
         out.write("a bias of each expert in the router", moe_router_score_function="sigmoid")
     out.write("places of an expert", moe_expert_capacity_factor=out["expert_capacity_factor"] or None)
-    dispatcher = (
-        "deepep" if out["deduplicated_dispatch"] and out["dispatcher"] in DISPATCHERS.values() else out["dispatcher"]
-    )
-    kinds = {name: (kind, None) for kind, name in DISPATCHERS.items()}
-    kind, backend = kinds.get(dispatcher, ("flex", dispatcher))
+    named = "alltoall" if out["dispatcher"] == "ragged_all_to_all" else out["dispatcher"]
+    dispatcher = "deepep" if out["deduplicated_dispatch"] and named in DISPATCHERS else named
+    kind, backend = (dispatcher, None) if dispatcher in DISPATCHERS else ("flex", dispatcher)
     why = "how tokens travel to experts"
     out.write(why, moe_token_dispatcher_type=kind, moe_flex_dispatcher_backend=backend)
 

@@ -144,7 +144,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
                                                          "deterministic": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
-    **{f"mixture of experts, {name}": ("mixtral-8x7b", {"dispatcher": name}) for name in ("all_gather", "deepep", "hybridep")},
+    **{f"mixture of experts, {name}": ("mixtral-8x7b", {"dispatcher": name}) for name in ("allgather", "deepep", "hybridep")},
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "biases of experts, those of outputs apart": (
         "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output", "clamped_activation": True,

@@ -356,9 +356,9 @@ def test_instances_of_the_sharded_optimizer_are_a_degree() -> None:
 @pytest.mark.parametrize(
     ("flags", "dispatcher"),
     [
-        ("", "all_gather"),
-        ("--moe-token-dispatcher-type allgather", "all_gather"),
-        ("--moe-token-dispatcher-type alltoall", "all_to_all"),
+        ("", "allgather"),
+        ("--moe-token-dispatcher-type allgather", "allgather"),
+        ("--moe-token-dispatcher-type alltoall", "alltoall"),
         ("--moe-token-dispatcher-type flex", "deepep"),
         ("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep", "hybridep"),
     ],

@@ -177,12 +177,12 @@ HOST_SHARES = {"forward": 1.0, "input_gradient": 0.5, "weight_gradient": 0.5}
 
 
 def pass_host(phase, operators, launched, layer_time, launch_time):
-    """The time in which the host handles one pass of a layer: all of it, and the experts among it.
+    """The time in which the host handles all operators of one pass of a layer, and that for the experts alone.
 
     Args:
         phase: the pass, as in `Operator`.
         operators: the operators of the layer.
-        launched: the same operators; the host launches no kernels of those that a CUDA graph records.
+        launched: the operators of the layer, without kernels where a CUDA graph records them.
         layer_time: the seconds for the operators of the pass, once each.
         launch_time: the seconds for each further launch.
 

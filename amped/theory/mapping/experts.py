@@ -63,8 +63,8 @@ def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_e
     return np.minimum(1 + (experts_per_token - shared) / experts, DEGREE)
 
 
-@quantity("boolean", constrains="deduplicated_dispatch", choice="dispatcher", value="all_gather")
-def gathered_tokens_are_not_deduplicated__all_gather(deduplicated_dispatch):
+@quantity("boolean", constrains="deduplicated_dispatch", choice="dispatcher", value="allgather")
+def gathered_tokens_are_not_deduplicated__allgather(deduplicated_dispatch):
     """An all-gather sends every token to every accelerator, and cannot send it once to those that have its experts.
 
     Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).

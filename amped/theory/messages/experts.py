@@ -71,8 +71,8 @@ def gathered_routing_bytes(routed_tokens, number_of_experts, routing_precision, 
     return routed_tokens * number_of_experts * routing_precision * expert_parallel_degree
 
 
-@records(choice="dispatcher", value="all_gather")
-def expert_collectives__all_gather(
+@records(choice="dispatcher", value="allgather")
+def expert_collectives__allgather(
     gathered_token_bytes,
     gathered_routing_bytes,
     expert_group,
@@ -139,8 +139,8 @@ def expert_tensor_bytes(dispatch_bytes, expert_tensor_parallel_degree):
     return dispatch_bytes * expert_tensor_parallel_degree
 
 
-@quantity("byte", choice="dispatcher", value="all_gather")
-def expert_tensor_bytes__all_gather(gathered_token_bytes, expert_tensor_parallel_degree):
+@quantity("byte", choice="dispatcher", value="allgather")
+def expert_tensor_bytes__allgather(gathered_token_bytes, expert_tensor_parallel_degree):
     """The bytes of all tokens of the accelerators that share the matrices of an expert.
 
     Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).

@@ -104,7 +104,7 @@ def test_what_a_mixture_keeps_and_works_with() -> None:
 def test_a_dispatcher_that_gathers_all_tokens_sends_them_to_every_accelerator() -> None:
     """16 tokens of 16 bytes and their 4 probabilities of 4 bytes, of which half are there already, over 2 B/s; results
     go back without probabilities. Forward and backward. Source: Megatron-Core, MoEAllGatherTokenDispatcher."""
-    links = {"inter_accelerator_bandwidth": "2 B/s", "inter_accelerator_latency": 3, "dispatcher": "all_gather"}
+    links = {"inter_accelerator_bandwidth": "2 B/s", "inter_accelerator_latency": 3, "dispatcher": "allgather"}
     assert trained(MIXTURE, links)["exposed_expert_communication_time"] == 2 * (64 + 64 + 3) + 2 * (64 + 3)
     # It sends as much however many experts a token visits.
     one = trained(MIXTURE, links, experts_per_token=1)
@@ -112,9 +112,9 @@ def test_a_dispatcher_that_gathers_all_tokens_sends_them_to_every_accelerator() 
 
 
 def test_a_dispatcher_that_gathers_all_tokens_orders_none_before_it_sends() -> None:
-    plain, gathered = passes(ONE_BYTE_A_SECOND), passes(ONE_BYTE_A_SECOND, dispatcher="all_gather")
+    plain, gathered = passes(ONE_BYTE_A_SECOND), passes(ONE_BYTE_A_SECOND, dispatcher="allgather")
     assert plain[0] - gathered[0] == 4 * VISIT
-    worked = trained(MIXTURE, dispatcher="all_gather")["expert_working_bytes"]
+    worked = trained(MIXTURE, dispatcher="allgather")["expert_working_bytes"]
     assert worked == 2 * VISIT + 2 * 2 * STREAM
 
 
@@ -127,7 +127,7 @@ def test_some_dispatchers_send_a_token_once_to_an_accelerator(dispatcher: str) -
 
 def test_what_is_gathered_is_not_deduplicated() -> None:
     with pytest.raises(MappingError, match="all-gather"):
-        trained(MIXTURE, dispatcher="all_gather", deduplicated_dispatch=True)
+        trained(MIXTURE, dispatcher="allgather", deduplicated_dispatch=True)
 
 
 def test_half_of_the_visits_leave_four_times() -> None:

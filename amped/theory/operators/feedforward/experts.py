@@ -213,8 +213,8 @@ def dispatch_buffer_bytes(dispatched_tokens, dimensionality, activation_precisio
     return (2 + 2 * permuted_dispatch_fraction) * dispatched_tokens * dimensionality * activation_precision
 
 
-@quantity("byte", choice="dispatcher", value="all_gather")
-def dispatch_buffer_bytes__all_gather(
+@quantity("byte", choice="dispatcher", value="allgather")
+def dispatch_buffer_bytes__allgather(
     dispatched_tokens, routed_tokens, expert_parallel_degree, dimensionality, activation_precision
 ):
     """The buffers of tokens around the experts of an accelerator, if every accelerator gathers all tokens.
