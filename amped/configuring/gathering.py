@@ -16,12 +16,14 @@ from amped.configuring.config import Config, Entry
 from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
+from amped.configuring.node_links import NAME as LINK
+from amped.configuring.node_links import link_settings
 from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
 from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
-from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
+from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
 from amped.theory.language.catalogue import Catalogue, Quantity
 from amped.theory.language.doors import inside
@@ -29,7 +31,7 @@ from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
 TABLE_OF = {NETWORK: MODELS, SYSTEM: SYSTEMS, ACCELERATOR: ACCELERATORS, MAPPING: SOFTWARE}
 ROW_NAMES = {
-    "model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, "software": MAPPING, KERNELS: KERNELS,
+    "model": NETWORK, "system": SYSTEM, "accelerator": ACCELERATOR, "software": MAPPING, KERNELS: KERNELS, LINK: LINKS,
 }  # fmt: skip
 # What a system's row says about a whole node. A node with other accelerators has proportionally more or less.
 NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
@@ -58,7 +60,7 @@ def build_sources(
         config: the config as it is written.
         tables: the lookup tables.
         catalogue: all quantities.
-        overrides: values by name, and rows under "model", "system", "accelerator" and "software": names of table rows, or
+        overrides: values by name, and rows under "model", "system", "accelerator", "software" and so on: names of rows, or
             the row itself as a mapping with "name", "file", "columns" and "notices".
 
     Raises:
@@ -69,7 +71,7 @@ def build_sources(
     options = {name: aliases().option(name) for name in values}
     rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
     builder = _Builder(config, tables, catalogue)
-    builder.override(values)
+    builder.override(values | builder.look_up_link(rows.pop(LINKS, None), values))
     builder.look_up_rows({category: _named(row) for category, row in rows.items() if row is not None})
     builder.take_entries()
     builder.fill_from_rows()
@@ -94,6 +96,18 @@ class _Builder:
         self.replaced: set[str] = set()
         self.equals = list(config.equals)
         self.rowless: set[str] = set()
+
+    def look_up_link(self, name: object, overrides: Mapping[str, object]) -> dict[str, object]:
+        """The settings that the row of the link between nodes gives; a list of rows is kept for a search."""
+        if name is None or isinstance(name, list):
+            self.sources.row_sweeps.update({LINKS: tuple(name)} if name else {})
+            return {}
+        given = {n: e.value for n, e in self.entries.items() if e.kind == "value"} | dict(overrides)
+        try:
+            return link_settings(str(name), given, self.tables, self.catalogue)
+        except AmpedError as error:
+            self.problems += error.problems
+            return {}
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""

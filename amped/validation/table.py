@@ -28,7 +28,7 @@ from amped.drafting.open_cells import OPEN
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS
 from amped.theory.language.catalogue import Catalogue, Quantity
 from amped.theory.nouns.parallelisms import PLACED
-from amped.validation.facts import FACTS
+from amped.validation.facts import FACTS, checked
 
 FOLDER = "lookup_tables"
 SHIPPED = "published_measurements.csv"
@@ -196,8 +196,8 @@ def _head(written: str, parameters: Parameters) -> Head:
     name = written.strip()
     lower_name = name.casefold().replace(" ", "_").replace("-", "_")
     spelling = "_".join(filter(None, name.casefold().translate(SPELLED).split("_")))
-    if name in OWN or lower_name in OWN:
-        return Head(name, name if name in OWN else lower_name)
+    if name in (*OWN, *FACTS) or lower_name in (*OWN, *FACTS):
+        return Head(name, name if name in (*OWN, *FACTS) else lower_name)
     if (known_head := other_heads().get(spelling)) is not None:
         return Head(written=name, column=known_head["column"], unit=known_head.get("unit"))
     columns = (n for n in (name, lower_name) if n in parameters or n in ROW_NAMES or n in aliases().settings)
@@ -206,7 +206,7 @@ def _head(written: str, parameters: Parameters) -> Head:
 
 def _header_problems(header: list[Head], parameters: Parameters) -> Iterator[Problem]:
     """The problems with the first line: no heads, no measured quantity, results, unknown columns, and columns that stand twice."""
-    names = (*OWN, *ROW_NAMES, *(name for name in parameters if name not in RESULT), *aliases().settings)
+    names = (*OWN, *FACTS, *ROW_NAMES, *(name for name in parameters if name not in RESULT), *aliases().settings)
     columns = [head.column for head in header]
     if not header:
         yield Problem("the table is empty", "line 1", f"a table needs {NEEDED}, as `amped validate --template` prints")
@@ -302,6 +302,8 @@ def _read_cell(row: Row, head: Head, cell: str, parameters: Parameters) -> None:
         row.texts[column] = _one_of(WORDS_OF_LOGS.get(cell.casefold(), cell.casefold()), WORDS[column], "word")
     elif column in TEXTS:
         row.texts[column] = cell
+    elif column in FACTS and column not in parameters:
+        row.facts[column] = checked(column, cell)
     elif column not in LISTS:
         _set_parameter(row, column, cell, parameters)
     else:
@@ -346,7 +348,8 @@ def _read_part(row: Row, column: str, part: str, parameters: Parameters) -> None
     elif not (equals and written):
         raise ConfigError(f"{quoted(part)} is not NAME=VALUE", "for example dropout=0.1; causal=false")
     elif column == "not_modeled":
-        row.facts[_fact(name, parameters)] = written
+        fact = _fact(name, parameters)
+        row.facts[fact] = checked(fact, written)
     else:
         if name not in aliases().settings:
             name = _one_of(aliases().canonical(name), (*ROW_NAMES, *parameters), "parameter")

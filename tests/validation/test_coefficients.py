@@ -36,8 +36,8 @@ SELECTED_BY = {
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
-        "host_time_per_expert", "tensor_chunk_overlap_fraction", "expert_exchange_processor_fraction",
-        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "fp8_library_fraction", "optimizer_traffic_factor",
+        "host_time_per_launch", "tensor_chunk_overlap_fraction", "expert_exchange_processor_fraction",
+        "allocator_reserve_fraction", "cross_entropy_copies", "loss_parallel_copies", "prefetched_sharding_fraction", "optimizer_traffic_factor",
         "context_parallel_attention_fraction",
     },
     "accelerator and precision": {
@@ -200,7 +200,7 @@ def test_few_numbers_are_fitted(rows, most):
 
 @pytest.mark.thorough
 def test_a_measurement_gives_no_coefficient_of_its_own():
-    allowed = {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch", "fused_cross_entropy",
+    allowed = {"attention_kernel", "weight_gradient_accumulation", "dispatcher", "expert_launches", "fused_cross_entropy",
                "recomputation_stops_early", "cuda_graph_scope", "expert_bias_addition", "whole_gradient_accumulation",
                "weights_stay_gathered", "replicated_embedding", "gathered_logits"}  # fmt: skip
     for m in read_measurements():

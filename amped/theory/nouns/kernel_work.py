@@ -156,6 +156,7 @@ class EntryCosts(Record):
         activation: bytes of an activation.
         operand: bytes of an entry that a product with a weight reads.
         gradient: bytes of an entry of a weight gradient.
+        added_to: bytes of an entry of a weight gradient that products in a narrow format add to; 0 for other products.
         frozen: the names of the classes of parameters that training does not change.
     """
 
@@ -164,6 +165,7 @@ class EntryCosts(Record):
     activation: Any
     operand: Any
     gradient: Any
+    added_to: Any = 0.0
     frozen: tuple[str, ...] = ()
 
     def of(self, work: Amount, entries: Any, precision: Any = None) -> Amount:
@@ -253,10 +255,11 @@ def contraction(
     calls: dict[str, Any] = {"count": count, "panels": panels, "part": part}
     after, is_frozen = (f"{gemm.name}_casts", *after), phase == "weight_gradient" and gemm.weights in cost.frozen
     kept_bytes = 0.0 * stash if is_frozen else stash
+    added_bytes = right * cost.added_to if kind in WEIGHTED else 0.0
     passes = (
         operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept_bytes, after=after, **calls),
         operator(gemm.name, kind, "input_gradient", (m, k, n, batch), left_gradient, **calls),
-        operator(gemm.name, kind, phase, (k, n, m, batch), right_gradient, **calls),
+        operator(gemm.name, kind, phase, (k, n, m, batch), right_gradient, **calls).having(added_to=added_bytes),
     )
     return passes[:2] if is_frozen else passes
 

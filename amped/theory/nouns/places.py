@@ -25,13 +25,15 @@ HEADS_EXCHANGED = (*ATTENDED, "attended_heads all_to_all")
 HEADS_JOINED = (*HEADS_EXCHANGED, "head_permutation")
 # When tokens have arrived at their experts; when the inputs of their activation function are there, when the experts
 # are done, and when all networks of a layer are done.
-DISPATCHED = ("expert_permutation", "expert_dispatch all_to_all", "expert_tensor all_gather")
+ARRIVED = ("expert_dispatch all_to_all", "expert_dispatch all_gather")
+DISPATCHED = ("expert_permutation", *ARRIVED, "expert_tensor all_gather")
+COMBINED = ("expert_combine all_to_all", "expert_combine reduce_scatter")
 EXPERTS_UP_DONE = ("experts_up", "expert_up_bias", "expert_clamp")
 EXPERTS_DONE = ("experts_down", "expert_down_bias")
 NETWORKS_DONE = (
     "feedforward_down",
     *EXPERTS_DONE,
-    "expert_combine all_to_all",
+    *COMBINED,
     "expert_output all_gather",
     "shared_experts_down",
     "feedforward_down reduce_scatter",

@@ -169,6 +169,7 @@ class Operator(Record):
         functions: exponentials, roots and quotients that a call computes.
         drawn: random numbers that a call draws.
         indexed: entries whose addresses a call computes one by one.
+        added_to: bytes of a weight gradient that a product in a narrow format reads and writes to add to them; else 0.
         held: bytes that a shared cache holds from an earlier run of a benchmark, so that memory does not move them.
         after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
             If a network does not have one of them, the operator waits for what that one would wait for.
@@ -198,6 +199,7 @@ class Operator(Record):
     indexed: Any = 0.0
     after: tuple[str, ...] = ()
     held: Any = 0.0
+    added_to: Any = 0.0
     part: Part = ANY_PART
 
     @property

@@ -54,6 +54,7 @@ HANDS_ON = (
     "attention_gemms",
     "attention_head_gemms",
     # attention/fused
+    "fused_attention_exists",
     "fused_backward_products",
     # feedforward/dense
     "feedforward_gemms",

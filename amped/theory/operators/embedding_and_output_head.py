@@ -75,7 +75,8 @@ def loss_vocabulary(vocabulary_size, tensor_parallel_rows, gathered_logits):
 def output_head_operators(
     final_norm_operators,
     output_head_gemms,
-    residual_bytes,
+    product_input_tokens,
+    dimensionality,
     predicted_token_fraction,
     has_vocabulary,
     multi_token_prediction_layers,
@@ -89,11 +90,12 @@ def output_head_operators(
 
     Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8 (the output layer stays out).
     """
+    (cost,), (product,) = entry_costs, output_head_gemms
     head = contraction(
-        output_head_gemms[0],
-        entry_costs[0],
+        product,
+        cost,
         kind="output_head_contraction",
-        stash=residual_bytes * predicted_token_fraction,
+        stash=product_input_tokens * dimensionality * predicted_token_fraction * cost.activation,
         count=has_vocabulary * (1 + multi_token_prediction_layers),
         after=("final_norm",),
     )

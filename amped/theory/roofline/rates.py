@@ -9,12 +9,12 @@ from amped.theory.roofline.kernels import kernel_time
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
-def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction, fp8_library_fraction):
+def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction):
     """The share of the fp8 peak that the largest products sustain.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    return fp8_gemm_sustained_fraction * fp8_scaling_fraction * fp8_library_fraction
+    return fp8_gemm_sustained_fraction * fp8_scaling_fraction
 
 
 @quantity("1")

@@ -8,6 +8,7 @@ Source: arXiv 2006.16668 (GShard), sections 2.2 and 3.
 import pytest
 
 import amped
+from amped.base.errors import MappingError
 from tests.helpers.layers import computed, whole_bytes
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
@@ -98,6 +99,35 @@ def test_what_a_mixture_keeps_and_works_with() -> None:
     e, once = trained(MIXTURE), trained(MIXTURE, deduplicated_dispatch=True)
     assert whole_bytes(e) == 3 * STREAM + PROBABILITIES + VISIT + BOTH + HIDDEN
     assert (e["layer_working_bytes"], once["layer_working_bytes"]) == (4 * VISIT, 2 * BOTH)
+
+
+def test_a_dispatcher_that_gathers_all_tokens_sends_them_to_every_accelerator() -> None:
+    """16 tokens of 16 bytes and their 4 probabilities of 4 bytes, of which half are there already, over 2 B/s; results
+    go back without probabilities. Forward and backward. Source: Megatron-Core, MoEAllGatherTokenDispatcher."""
+    links = {"inter_accelerator_bandwidth": "2 B/s", "inter_accelerator_latency": 3, "dispatcher": "all_gather"}
+    assert trained(MIXTURE, links)["exposed_expert_communication_time"] == 2 * (64 + 64 + 3) + 2 * (64 + 3)
+    # It sends as much however many experts a token visits.
+    one = trained(MIXTURE, links, experts_per_token=1)
+    assert one["exposed_expert_communication_time"] == 2 * (64 + 64 + 3) + 2 * (64 + 3)
+
+
+def test_a_dispatcher_that_gathers_all_tokens_orders_none_before_it_sends() -> None:
+    plain, gathered = passes(ONE_BYTE_A_SECOND), passes(ONE_BYTE_A_SECOND, dispatcher="all_gather")
+    assert plain[0] - gathered[0] == 4 * VISIT
+    worked = trained(MIXTURE, dispatcher="all_gather")["expert_working_bytes"]
+    assert worked == 2 * VISIT + 2 * 2 * STREAM
+
+
+@pytest.mark.parametrize("dispatcher", ["deepep", "hybridep"])
+def test_some_dispatchers_send_a_token_once_to_an_accelerator(dispatcher: str) -> None:
+    named, once = (trained(MIXTURE, ONE_BYTE_A_SECOND, way) for way in (
+        {"dispatcher": dispatcher}, {"deduplicated_dispatch": True}))  # fmt: skip
+    assert named["step_time"] == once["step_time"]
+
+
+def test_what_is_gathered_is_not_deduplicated() -> None:
+    with pytest.raises(MappingError, match="all-gather"):
+        trained(MIXTURE, dispatcher="all_gather", deduplicated_dispatch=True)
 
 
 def test_half_of_the_visits_leave_four_times() -> None:

@@ -247,3 +247,63 @@ def test_a_causal_mask_of_its_own_passes_over_all_scores_as_masked_fill_does():
     bidirectional = {**unfused, "causal": False}
     times = {s: amped.estimate("default", **bidirectional, separate_causal_mask=s)["step_time"] for s in (False, True)}
     assert times[True] == times[False]
+
+
+class TestFusedAttentionByRelease:
+    """Keys of 192 and values of 128: trained by cuDNN 9.5 on Hopper, and by 9.11 on Blackwell."""
+
+    def estimate(self, system, **values):
+        settings = {"flash_attention": True, "attention_kind": "multi_latent", "head_dimension": 192, "rotary_head_dimension": 64,
+                    "value_head_dimension": 128, "query_latent_dimension": 1536, "key_value_latent_dimension": 512}  # fmt: skip
+        return amped.estimate("mixtral-8x7b", system=system, **settings | values)
+
+    @pytest.mark.parametrize(
+        ("system", "last_without", "first_with"), [("DGX H100", 90400, 90500), ("DGX B200", 91002, 91100)]
+    )
+    def test_it_comes_with_a_version_of_the_library(self, system, last_without, first_with):
+        exists = [self.estimate(system, cudnn_version=v)["fused_attention_exists"] for v in (last_without, first_with)]
+        assert exists == [0, 1]
+        assert self.estimate(system)["fused_attention_exists"] == 1  # the newest version by default
+
+    def test_heads_of_128_always_have_one(self):
+        assert amped.estimate("mixtral-8x7b", system="DGX B200", cudnn_version=90700)["fused_attention_exists"] == 1
+
+    def test_without_it_all_is_as_if_nobody_had_asked_for_it_and_this_is_told(self):
+        missing = self.estimate("DGX B200", cudnn_version=90800)
+        unfused = self.estimate("DGX B200", flash_attention=False)
+        assert missing["step_time"] == unfused["step_time"] > self.estimate("DGX B200")["step_time"]
+        assert "cuDNN 9.8 has no fused attention for keys of 192" in missing.to_dict()["missing_kernels"]
+        assert any("cuDNN 9.8" in notice for notice in missing.notices)
+        assert not unfused.to_dict()["missing_kernels"]
+
+
+class TestSoftmaxInFullPrecision:
+    def test_it_moves_28_bytes_of_a_score_forward_and_32_backward_and_keeps_6(self):
+        """Forward: conversions of 6 and 6, a mask and a softmax of 8. Backward: 6 and 6, a mask of 8 and a softmax of 12."""
+        settings = {"flash_attention": False, "activation_recomputation": "none", "dropout": 0}
+        narrow, wide = (amped.estimate("default", full_precision_softmax=on, **settings) for on in (False, True))
+        names = ("scores_conversion", "causal_mask", "softmax", "probabilities_conversion")
+        moved = {}
+        for key, e in (("narrow", narrow), ("wide", wide)):
+            operators = [o for o in e.results.records("layer_operators") if o.name in names]
+            scores = next(float(o.m * o.n) for o in operators if o.name == "softmax")
+            for phase in ("forward", "input_gradient"):
+                moved[key, phase] = sum(float(o.bytes * o.count) for o in operators if o.phase == phase) / scores
+            moved[key, "kept"] = sum(float(o.stash * o.count) for o in operators) / scores
+        per_layer = float(wide["unfused_attentions_per_layer"])
+        assert (moved["narrow", "forward"], moved["wide", "forward"]) == (4 * per_layer, 28 * per_layer)
+        assert (moved["narrow", "input_gradient"], moved["wide", "input_gradient"]) == (6 * per_layer, 32 * per_layer)
+        assert (moved["narrow", "kept"], moved["wide", "kept"]) == (2 * per_layer, 6 * per_layer)
+
+
+def test_pytorch_takes_the_newest_attention_of_hopper_since_a_version_of_cudnn():
+    taken = {
+        (system, version): amped.estimate(
+            "default", system=system, flash_attention=True, attention_kernel="sdpa", cudnn_version=version
+        )["attention_kernel_fraction"]
+        for system in ("DGX A100", "DGX H100")
+        for version in (91500, 91501)
+    }
+    flash_2 = amped.estimate("default", system="DGX H100", flash_attention=True, attention_kernel="flash_2")
+    assert taken["DGX A100", 91500] == taken["DGX A100", 91501] == taken["DGX H100", 91501] == 1
+    assert taken["DGX H100", 91500] == flash_2["attention_kernel_fraction"] < 1

@@ -1,5 +1,7 @@
 """Attention in several kernels, which write all scores to memory."""
 
+import numpy as np
+
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import DROPOUT, MASKING, SOFTMAX, Traffic, Work, contraction, streamed
 from amped.theory.nouns.places import EXCHANGED, SCORED
@@ -7,9 +9,15 @@ from amped.theory.nouns.records import Gemm
 
 
 @quantity("1")
-def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
+def unfused_attentions_per_layer(attentions_per_layer, fused_attentions_per_layer):
     """The number of attentions of a layer that write their scores to memory. Source: arXiv 2205.14135, section 2.2."""
-    return attentions_per_layer * (1 - flash_attention)
+    return attentions_per_layer - fused_attentions_per_layer
+
+
+@quantity("byte")
+def softmax_precision(full_precision_softmax, activation_precision, softmax_statistic_precision):
+    """The size of a score in the softmax of an attention that is not fused. Source: definition."""
+    return np.where(full_precision_softmax > 0, softmax_statistic_precision, activation_precision)
 
 
 @records()
@@ -72,6 +80,7 @@ def unfused_attention_operators(
     calls = {"kind": "batched_contraction", "count": unfused_attentions_per_layer}
     before_values = (
         "attention_dropout",
+        "probabilities_conversion",
         "softmax",
         "attention_values_inputs broadcast",
         "attention_values_weights broadcast",
@@ -85,7 +94,42 @@ def unfused_attention_operators(
 
 
 @records()
-def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused_attentions_per_layer, entry_costs):
+def softmax_conversion_operators(
+    attention_gemms, full_precision_softmax, softmax_precision, unfused_attentions_per_layer, entry_costs
+):
+    """The kernels that convert scores to full precision before a softmax, and its result back; and their gradients'.
+
+    The result is kept in both precisions: the softmax keeps it in full precision, and the product with the values keeps
+    it as converted.
+
+    Source: NVIDIA Transformer Engine, FusedScaleMaskSoftmax.forward_torch_softmax, and PyTorch's autograd of it.
+    """
+    (scores, _), (cost,), wide = attention_gemms, entry_costs, softmax_precision
+    rows, narrow = scores.m * scores.batch, cost.activation
+    precisions = ((narrow, wide), (wide, narrow))
+    widened, narrowed = (Traffic(cost.flop, read, written) * (rows * scores.n) for read, written in precisions)
+    count = unfused_attentions_per_layer * full_precision_softmax
+    kernels = (
+        ("scores_conversion", Work(widened, narrowed), SCORED),
+        ("probabilities_conversion", Work(narrowed, widened, rows * scores.n * narrow), ("softmax",)),
+    )
+    return tuple(
+        operator
+        for name, work, after in kernels
+        for operator in streamed(name, "single_kernel", rows, scores.n, work, count=count, after=after)
+    )
+
+
+@records()
+def causal_mask_operators(
+    attention_gemms,
+    causal,
+    separate_causal_mask,
+    full_precision_softmax,
+    softmax_precision,
+    unfused_attentions_per_layer,
+    entry_costs,
+):
     """The kernel that masks the scores of later tokens, and the kernel that masks the gradients of these scores.
 
     Source: PyTorch, masked_fill: one kernel forward and one backward, each of which reads and writes all entries.
@@ -97,16 +141,18 @@ def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused
         "single_kernel",
         rows,
         scores.n,
-        cost.of(MASKING, rows * scores.n),
-        count=unfused_attentions_per_layer * causal * separate_causal_mask,
-        after=SCORED,
+        cost.of(MASKING, rows * scores.n, softmax_precision),
+        count=unfused_attentions_per_layer * causal * np.maximum(separate_causal_mask, full_precision_softmax),
+        after=("scores_conversion", *SCORED),
     )
 
 
 @records()
 def softmax_operators(
     attention_gemms,
+    softmax_conversion_operators,
     causal_mask_operators,
+    softmax_precision,
     dropout,
     dropout_mask_bytes,
     dropout_recomputation,
@@ -128,11 +174,11 @@ def softmax_operators(
         mask + size - recomputed_bytes,
     )
     dropped, shape = cost.of(DROPOUT, entries) + mask_work, (rows, scores.n)
-    probabilities = cost.of(SOFTMAX, entries)
+    probabilities, after = cost.of(SOFTMAX, entries, softmax_precision), ("causal_mask", "scores_conversion", *SCORED)
+    drawn, converted = calls * (dropout > 0), ("probabilities_conversion", "softmax")
     return (
+        *softmax_conversion_operators,
         *causal_mask_operators,
-        *streamed("softmax", "normalization", *shape, probabilities, count=calls, after=("causal_mask", *SCORED)),
-        *streamed(
-            "attention_dropout", "element_wise", *shape, dropped, count=calls * (dropout > 0), after=("softmax",)
-        ),
+        *streamed("softmax", "normalization", *shape, probabilities, count=calls, after=after),
+        *streamed("attention_dropout", "element_wise", *shape, dropped, count=drawn, after=converted),
     )

@@ -129,7 +129,7 @@ def row_move_operators(
     routed_tokens,
     experts_per_token,
     MoE_fraction,
-    deduplicated_dispatch,
+    permuted_dispatch_fraction,
     row_move_factor,
     entry_costs,
 ):
@@ -140,7 +140,7 @@ def row_move_operators(
     up, (cost,), copies, kind = expert_gemms[1], entry_costs, 2 * MoE_fraction, "element_wise"
     rows, moved = up.m * up.batch, MOVE._replace(read=row_move_factor, written=row_move_factor)
     sending, sorting = (cost.of(moved, entries * up.k) for entries in (routed_tokens * experts_per_token, rows))
-    to_send = {"count": copies * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
+    to_send = {"count": copies * permuted_dispatch_fraction, "after": ("expert_choice",), "part": IN_MIXTURE}
     to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
     return (
         *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
@@ -192,17 +192,47 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
     )
 
 
-@quantity("byte", choice="feedforward_kind", value="mixture")
-def expert_working_bytes__mixture(
-    dispatched_tokens, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
-):
-    """The working memory of a mixture of experts: four buffers of tokens, or the buffers of a separate weighting.
+@quantity("1")
+def permuted_dispatch_fraction(deduplicated_dispatch):
+    """The share of the visits that a kernel of its own puts into the order for sending: all, or none.
 
-    The larger of these two is counted. The four buffers hold the tokens as they arrive, as the experts have computed
-    them, in the order for sending, and after the exchange. Two of these buffers are not needed if
-    the kernels that send tokens also reorder them (`deduplicated_dispatch`).
+    Kernels that send a token once to an accelerator also reorder the tokens. Source: DeepEP, README.
+    """
+    return 1 - deduplicated_dispatch
+
+
+@quantity("byte")
+def dispatch_buffer_bytes(dispatched_tokens, dimensionality, activation_precision, permuted_dispatch_fraction):
+    """The buffers of tokens around the experts of an accelerator: four, or two.
+
+    The four buffers hold the tokens as they arrive, as the experts have computed them, in the order for sending, and
+    after the exchange. The last two are not needed if the kernels that send tokens also reorder them.
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP.
     """
-    visits = dispatched_tokens * dimensionality * activation_precision * (MoE_fraction > 0)
-    return np.maximum((4 - 2 * deduplicated_dispatch) * visits, expert_weighting_bytes)
+    return (2 + 2 * permuted_dispatch_fraction) * dispatched_tokens * dimensionality * activation_precision
+
+
+@quantity("byte", choice="dispatcher", value="all_gather")
+def dispatch_buffer_bytes__all_gather(
+    dispatched_tokens, routed_tokens, expert_parallel_degree, dimensionality, activation_precision
+):
+    """The buffers of tokens around the experts of an accelerator, if every accelerator gathers all tokens.
+
+    Two buffers hold the visits of its own experts, before and after them, and two hold all tokens: as they were
+    gathered, and as sums over the visits before the reduce-scatter.
+
+    Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).
+    """
+    return 2 * (dispatched_tokens + routed_tokens * expert_parallel_degree) * dimensionality * activation_precision
+
+
+@quantity("byte", choice="feedforward_kind", value="mixture")
+def expert_working_bytes__mixture(dispatch_buffer_bytes, expert_weighting_bytes, MoE_fraction):
+    """The working memory of a mixture of experts: buffers of tokens, or the buffers of a separate weighting.
+
+    The larger of these two is counted.
+
+    Source: definition.
+    """
+    return np.maximum(dispatch_buffer_bytes * (MoE_fraction > 0), expert_weighting_bytes)
