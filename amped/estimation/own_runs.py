@@ -12,8 +12,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from amped.estimation.uncertainty import TIME_LAW, WIDENED, ErrorBand, conformal_quantile, error_band
-from amped.estimation.validated import Ground, Validated, ground_from
+from amped.estimation.uncertainty import TIME_LAW, WIDENED, Bands, ErrorBand, conformal_quantile
+from amped.estimation.validated import Ground, Left, Validated, ground_from
 from amped.tables.tables import Row
 
 COLUMN = "own_runs"
@@ -61,8 +61,8 @@ def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) ->
     If the configuration has a property that none of them has, the band is at least as wide as `of_others`, the band from
     the validated runs of others.
     """
-    beyond = error_band(ground, runs, OWN_LAW).beyond
-    size = own_size([run.size_without_source for run in runs])
+    beyond = tuple(Bands(runs, OWN_LAW).beyond(ground))
+    size = own_size([run.size(Left.SOURCE) for run in runs])
     fraction = math.expm1(size * WIDENED ** len(beyond))
     fraction = max(fraction, of_others.error_fraction) if beyond else fraction
     return ErrorBand(fraction, runs=len(runs), alike=ALIKE, beyond=beyond)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
 
 from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, AllRows
-from amped.calibration.leave_out import Left, LeftOut
+from amped.calibration.leave_out import Checked, LeftOut, traits
 from amped.calibration.step_table import Behind
 from amped.estimation.uncertainty import COVERED
+from amped.estimation.validated import Left
 from amped.report import human
 from amped.report.fitted_numbers import under_their_rows, with_unit
 from amped.report.tables import Part, drawn, table
-from amped.validation.accuracy import Accuracy, accuracy, by_network
+from amped.validation.accuracy import Accuracy, accuracy, by_network, split
 from amped.validation.residuals import Residual
 
+BETWEEN = ", "
 ERRORS = ("rows", "mean", "median", "dense", "mixtures")
 LEGEND = (
     "error, without it: mean absolute error of the step's time over its rows, with all numbers fitted, and with the value "
@@ -57,29 +63,88 @@ def _cells(number: Behind) -> list[str]:
 
 
 @drawn
-def left_out(fit: AllRows, parts: Sequence[LeftOut], by: Left) -> Iterator[Part]:
-    """The errors of each source, accelerator or stack if the fit has not seen the part, and of all parts together."""
-    lines = ([part.name or "unnamed", *errors(part.rows), _share_inside([part])] for part in parts)
-    yield table((f"{by.value} left out", *ERRORS, "in the band"), lines)
+def left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> Iterator[Part]:
+    """The errors of rows that a fit has not seen, by what was left out; and of each class of what may be new, its bands."""
+    fit, rows = found.fit, found.rows(left)
+    parts = split(rows, lambda row: NAMED_BY[left](row) or "unnamed")
+    yield table((LEFT_OUT[left], *ERRORS), ([name, *errors(part)] for name, part in parts.items()))
     yield ""
-    seen = ([name, *errors(rows), ""] for name, rows in before_and_after(fit).items())
-    rows = [row for part in parts for row in part.rows]
-    together = [f"each {by.value} left out", *errors(rows), _share_inside(parts)]
-    yield table(("absolute error", *ERRORS, "in the band"), (*seen, together))
-    yield (f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
-               f"other rows give. For the errors, repeats of one configuration weigh as one row. {ONLY}", "dim")  # fmt: skip
+    seen = ([name, *errors(part)] for name, part in before_and_after(fit).items())
+    without = ([f"without {NEW[other]}", *errors(found.rows(other))] for other in Left)
+    yield table(("absolute error", *ERRORS), (*seen, *without))
+    yield f"\nRepeats of one configuration weigh as one row. {ONLY}\n", "dim"
+    heads = ("80 % bands: new is", "rows", "groups", "inside", "±, median", "±, least", "±, most")
+    yield table(heads, ([NEW[new], *_band_cells(part)] for new, part in by_newness(checked).items()))
+    yield (f"\ninside: the share of steps whose error, in a fit without what is new, lies in the {human.percent(COVERED, 0)} band "
+               "that the other rows give. A step whose accelerator or stack no other source has counts as new in it.", "dim")  # fmt: skip
 
 
-def _share_inside(parts: Sequence[LeftOut]) -> str:
-    """The share of the rows whose error lies in the band, as text; a dash without such rows."""
-    share = share_inside(parts)
-    return "-" if share is None else human.percent(share, 0)
+# What a class leaves out, in words: over the names of its rows, and as what is new.
+NEW = {
+    Left.SOURCE: "the source",
+    Left.ACCELERATOR: "source, accelerator",
+    Left.STACK: "source, stack",
+    Left.ALL: "all three",
+}
+LEFT_OUT = {
+    Left.SOURCE: "source left out", Left.ACCELERATOR: "accelerator left out", Left.STACK: "stack left out",
+    Left.ALL: "source left out with all",
+}  # fmt: skip
+NAMED_BY: Mapping[Left, Callable[[Residual], str]] = {
+    left: lambda row, left=left: traits(row, left)[0 if left is Left.ALL else -1]  # type: ignore[misc]
+    for left in Left
+}
 
 
-def share_inside(parts: Sequence[LeftOut]) -> float | None:
-    """The share of the rows whose error lies in the band; None without such rows."""
-    inside = [is_inside for part in parts for is_inside in part.inside]
-    return sum(inside) / len(inside) if inside else None
+def by_newness(checked: Sequence[Checked]) -> dict[Left, list[Checked]]:
+    """The checked bands by what is new, for each class that has some."""
+    parts = {left: [each for each in checked if each.left is left] for left in Left}
+    return {left: part for left, part in parts.items() if part}
+
+
+def _band_cells(checked: Sequence[Checked]) -> list[str]:
+    """The cells of a class of checked bands: how many, the share inside, and how wide they are."""
+    widths = [each.error_fraction for each in checked]
+    shares = (share_inside(checked), float(np.median(widths)), min(widths), max(widths))
+    return [
+        f"{len(checked)}",
+        f"{len({each.group for each in checked})}",
+        *(human.percent(share, 0) for share in shares),
+    ]
+
+
+def share_inside(checked: Sequence[Checked]) -> float:
+    """The share of steps inside their bands; repeats of one configuration weigh as one."""
+    groups: dict[str, list[bool]] = {}
+    for each in checked:
+        groups.setdefault(each.group, []).append(each.is_inside)
+    return float(np.mean([np.mean(inside) for inside in groups.values()]))
+
+
+def plain_left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> dict[str, Any]:
+    """What `left_out` prints, and the numbers of each fit, as plain data for JSON."""
+    keys, rows = [number.key for number in found.fit.numbers], found.rows(left)
+    parts = split(rows, lambda row: BETWEEN.join(traits(row, left)))
+    values = {BETWEEN.join(names): each for names, each in found.refitted[left].items()}
+    return {
+        "left_out": [
+            {"without": name, "errors": plain_errors(part),
+             "numbers": [{**asdict(key), "value": value} for key, value in zip(keys, values[name].tolist(), strict=True)]}
+            for name, part in parts.items()
+        ],
+        "errors_without_steps": plain_errors(found.fit.unfitted), "errors_before": plain_errors(found.fit.before),
+        "errors_of_the_fit": plain_errors(found.fit.after), "errors": plain_errors(rows),
+        "bands": {new.value: _plain_bands(part) for new, part in by_newness(checked).items()},
+    }  # fmt: skip
+
+
+def _plain_bands(checked: Sequence[Checked]) -> dict[str, float]:
+    """The bands of a class as plain data for JSON."""
+    widths = [each.error_fraction for each in checked]
+    return {
+        "rows": len(checked), "groups": len({each.group for each in checked}), "share_inside": share_inside(checked),
+        "median_error_fraction": float(np.median(widths)), "least_error_fraction": min(widths), "most_error_fraction": max(widths),
+    }  # fmt: skip
 
 
 def by_kind(rows: Sequence[Residual]) -> dict[str, Accuracy]:
