@@ -55,8 +55,8 @@ class LeftOut:
 
 def _shifted(row: Residual, shift: float) -> Residual:
     """A row whose predicted time is multiplied by a shift."""
-    assert row.predicted is not None
-    assert row.step_time is not None
+    if row.predicted is None or row.step_time is None:
+        return row
     predicted = row.predicted * shift if row.quantity == TIME else row.predicted / shift
     return replace(row, predicted=predicted, step_time=row.step_time * shift)
 
@@ -90,7 +90,7 @@ def bands_checked(runs: Sequence[Validated], law: ErrorLaw = TIME_LAW) -> list[C
 
 def _checked(runs: Sequence[Validated], left: Left, law: ErrorLaw) -> Iterator[Checked]:
     """The bands of runs for one class, each from the runs that share nothing with the run that is left out."""
-    names_of = {run.id: left.names(run.source, run.ground) for run in runs}
+    names_of = {run.id: left.names(run.source, run.ground.accelerator, run.ground.software) for run in runs}
     for names in dict.fromkeys(names_of.values()):
         bands = Bands([run for run in runs if not shares(names_of[run.id], names)], law)
         for run in runs:
@@ -142,8 +142,7 @@ OTHERS = {
 
 def traits(row: Residual, left: Left) -> tuple[str, ...]:
     """The names of what is left out with a row that has a prediction."""
-    assert row.ground is not None
-    return left.names(row.measurement.source, row.ground)
+    return left.names(row.measurement.source, row.accelerator, row.ground.software if row.ground else "")
 
 
 def _is_seen_without(frozen: Frozen, left: Left, names: tuple[str, ...]) -> list[bool]:

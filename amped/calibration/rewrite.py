@@ -84,7 +84,7 @@ def cell(before: Any, number: Behind) -> float | int | str:
     """The fitted value of a number as a cell of a table, with the unit that the cell had before."""
     quantity = catalogue()[number.column]
     match = VALUE.fullmatch(before) if isinstance(before, str) else None
-    size = read_value(quantity, f"1 {match['unit']}") if match else 1.0
+    size = float(read_value(quantity, f"1 {match['unit']}")) if match else 1.0
     value = float(f"{number.fitted / size:.{DIGITS}g}")
     return f"{value:g} {match['unit']}" if match else int(value) if value.is_integer() else value
 

@@ -23,6 +23,8 @@ SCATTER = 0.03
 # With as many degrees of freedom as there are runs, from one on: what the error of four future runs of five stays below, in
 # root mean squares of the errors. Source: Student's t, the quantile of 0.9 (NIST/SEMATECH e-Handbook, section 1.3.6.7.2).
 STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383)
+# From so many runs on, the quantile is not the largest error.
+FEWEST = 9
 # One's own runs are of one source, which the fit has seen.
 OWN_LAW = replace(TIME_LAW, one_source="")
 ALIKE = "your own runs"
@@ -51,7 +53,7 @@ def own_size(sizes: Sequence[float]) -> float:
     """
     student = STUDENT[min(len(sizes), len(STUDENT)) - 1]
     usual = math.sqrt(float(np.mean(np.square(sizes))))
-    quantile = conformal_quantile(sizes) if len(sizes) >= TIME_LAW.fewest else None
+    quantile = conformal_quantile(sizes) if len(sizes) >= FEWEST else None
     return max(student * SCATTER, student * usual if quantile is None else quantile)
 
 

@@ -44,9 +44,8 @@ class Left(enum.StrEnum):
         """The name of the error in a fit that leaves this out."""
         return f"without_{self.value}"
 
-    def names(self, source: str, ground: Ground) -> tuple[str, ...]:
+    def names(self, source: str, accelerator: str, stack: str) -> tuple[str, ...]:
         """The names of what is left out with a run: its source, and perhaps its accelerator and its software."""
-        accelerator, stack = ground.accelerator, ground.software
         return {
             Left.SOURCE: (source,), Left.ACCELERATOR: (source, accelerator), Left.STACK: (source, stack),
             Left.ALL: (source, accelerator, stack),

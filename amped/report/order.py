@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.padding import Padding
+from rich.text import Text
+
 from amped.estimation.validated import DENSE, MIXTURE
 from amped.report import human, rows_formats
 from amped.report.tables import Part, drawn, table
@@ -12,6 +15,7 @@ from amped.validation.order import DIFFERENT, Pair
 
 # How many pairs have a line, unless all are asked for.
 LISTED = 15
+INDENTED = (0, 0, 0, 2)
 EXPLAINED = (
     f"Pairs: runs of high and medium confidence with the same network, accelerator, software and precision, whose measured tokens "
     f"per second and accelerator differ by more than {DIFFERENT:.0%}. measured, predicted: the rate of the first over that of the "
@@ -42,9 +46,9 @@ def _lines(pair: Pair) -> Iterator[Part]:
     """A pair that amped turns round: the ids of its rows, the ratios of their rates, and in what they differ."""
     one, other = pair.faster, pair.slower
     ratios = f"measured {pair.measured:.2f}, predicted {pair.predicted:.2f}"
-    yield [(f"{one.measurement.id} / {other.measurement.id}", "bold"), f": {ratios}"]
-    yield f"  {one.measurement.network}, {one.ground.accelerator}, {one.ground.software}"
-    yield f"  {'; '.join(pair.differences) or 'no setting differs'}"
+    yield (f"{one.measurement.id} / {other.measurement.id}", "bold"), f": {ratios}"
+    alike = f"{one.measurement.network}, {one.ground.accelerator}, {one.ground.software}"
+    yield Padding(Text(f"{alike}\n{'; '.join(pair.differences) or 'no setting differs'}"), INDENTED)
 
 
 def by_network(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:

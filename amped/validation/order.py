@@ -80,21 +80,19 @@ def _written(value: object) -> str:
 
 def pairs(rows: Sequence[Residual]) -> list[Pair]:
     """The pairs of runs that are alike and whose measured rates differ by more than `DIFFERENT`."""
-    steps = [row for row in rows if row.trusted and row.times and row.ground and row.measurement.kind == STEP]
+    steps = [row for row in rows if row.trusted and row.times and row.measurement.kind == STEP]
     runs_alike: dict[Hashable, list[Run]] = {}
     for repeats in split(steps, lambda row: row.measurement.group).values():
-        run = _run(repeats)
-        key = network_label(repeats[0]), run.ground.accelerator, run.ground.software, run.ground.precision
-        runs_alike.setdefault(key, []).append(run)
+        if ground := repeats[0].ground:
+            key = network_label(repeats[0]), ground.accelerator, ground.software, ground.precision
+            runs_alike.setdefault(key, []).append(_run(repeats, ground))
     return [pair for runs in runs_alike.values() for pair in _different(runs)]
 
 
-def _run(repeats: Sequence[Residual]) -> Run:
+def _run(repeats: Sequence[Residual], ground: Ground) -> Run:
     """The repeats of one configuration as one run."""
-    first = repeats[0]
-    assert first.ground is not None  # every row that has times has a ground
     measured, predicted = np.mean([row.tokens / np.array(row.times) for row in repeats], axis=0).tolist()
-    return Run(first.measurement, first.ground, measured, predicted)
+    return Run(repeats[0].measurement, ground, measured, predicted)
 
 
 def _different(runs: Sequence[Run]) -> Iterator[Pair]:

@@ -202,8 +202,8 @@ def test_what_is_new_decides_which_errors_count():
 
 
 def test_what_is_left_out_has_names():
-    assert Left.ALL.names("mine", HERE) == ("mine", "chip", "stack")
-    assert Left.STACK.names("mine", HERE) == ("mine", "stack")
+    assert Left.ALL.names("mine", "chip", "stack") == ("mine", "chip", "stack")
+    assert Left.STACK.names("mine", "chip", "stack") == ("mine", "stack")
 
 
 def test_one_generation_is_too_small_to_tell_about_a_new_accelerator():
