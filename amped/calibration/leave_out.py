@@ -68,12 +68,14 @@ class Checked:
     Attributes:
         left: what was left out.
         group: the configuration of the step.
+        absolute_error: the size of the step's relative error, in the fit without what was left out.
         error_fraction: the half width of the band.
         is_inside: whether the step's error, in the fit without what was left out, lies in the band.
     """
 
     left: Left
     group: str
+    absolute_error: float
     error_fraction: float
     is_inside: bool
 
@@ -96,7 +98,7 @@ def _checked(runs: Sequence[Validated], left: Left, law: ErrorLaw) -> Iterator[C
         for run in runs:
             if bands.runs and names_of[run.id] == names and bands.newness(run.ground) is left:
                 band = bands.band(run.ground)
-                yield Checked(left, run.group, band.error_fraction, band.holds(run.size(left)))
+                yield Checked(left, run.group, abs(run.error(left)), band.error_fraction, band.holds(run.size(left)))
 
 
 def shares(names: tuple[str, ...], others: tuple[str, ...]) -> bool:

@@ -35,6 +35,7 @@ class Comparison:
         as_residuals --residuals: Print the errors behind bands, as CSV.
         --template: Print a table to fill with your own runs.
         --kernels PATH: Compare kernels: a table or a folder of them.
+        --bands: How wide error bands are, and whether they hold.
         --order: Tell which of two alike runs is faster.
         --leave-out: Predict each by a fit to all others.
         --plot: Draw both as points, validation.png.
@@ -51,6 +52,7 @@ class Comparison:
     as_residuals: bool = False
     template: bool = False
     kernels: Path | None = None
+    bands: bool = False
     order: bool = False
     leave_out: Literal["source", "accelerator", "stack", "all"] | None = None
     plot: bool = False
@@ -82,6 +84,8 @@ def validate(asked: Comparison) -> None:
 
     --leave-out fits the numbers that are fitted to steps anew, without each source; with `accelerator` also without all runs on
     its accelerator, with `stack` without all runs of its software, with `all` without both. Below: the bands of each class.
+    --bands shows for each class of what may be new (source, accelerator, stack) how wide its bands are, and how many runs they hold,
+    by the errors that come with amped.
     --order takes pairs of runs that are alike, and tells in how many amped puts them in the measured order.
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to. With --leave-out
     accelerator, each accelerator's kernels are predicted from its datasheet and from the kernels of its kin alone.
@@ -95,6 +99,8 @@ def validate(asked: Comparison) -> None:
         from amped.validation.table import FOLDER, TEMPLATE
 
         typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
+    elif asked.bands:
+        _show_bands(asked)
     elif asked.kernels is not None:
         _print_kernels(asked.kernels, asked)
     elif asked.leave_out is not None:
@@ -110,6 +116,19 @@ def validate(asked: Comparison) -> None:
             from amped.report.scatter import scatter_plot
 
             options.write_and_tell(asked.output_dir, ("validation.png", scatter_plot(rows)))
+
+
+def _show_bands(asked: Comparison) -> None:
+    """Prints how wide the bands of each class are, and how many runs they hold."""
+    from amped.calibration.leave_out import bands_checked
+    from amped.estimation.uncertainty import ERROR_LAWS
+    from amped.estimation.validated import validated
+    from amped.report.bands import bands, plain
+
+    if asked.as_json:
+        options.show_json({law.quantity: plain(bands_checked(validated(), law)) for law in ERROR_LAWS}, allow_nan=False)
+    else:
+        options.show(bands(validated()))
 
 
 def _put_order(rows: Sequence[Residual], form: str, asked: Comparison) -> None:

@@ -114,10 +114,14 @@ class Validated:
     without_all: float | None = None
     utilization: float = 0.0
 
+    def error(self, left: Left) -> float:
+        """The error in the fit that left this out."""
+        error: float | None = getattr(self, left.column)
+        return self.error_fraction if error is None else error
+
     def size(self, left: Left) -> float:
         """The size of the error in the fit that left this out."""
-        error: float | None = getattr(self, left.column)
-        return error_size(self.error_fraction if error is None else error)
+        return error_size(self.error(left))
 
 
 def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float]) -> Ground:

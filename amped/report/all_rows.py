@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, AllRows
 from amped.calibration.leave_out import Checked, LeftOut, traits
 from amped.calibration.step_table import Behind
-from amped.estimation.uncertainty import COVERED
 from amped.estimation.validated import Left
 from amped.report import human
+from amped.report.bands import INSIDE, NEW, bands_table, plain
 from amped.report.fitted_numbers import under_their_rows, with_unit
 from amped.report.tables import Part, drawn, table
 from amped.validation.accuracy import Accuracy, accuracy, by_network, split
@@ -73,19 +71,11 @@ def left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> Iterator
     without = ([f"without {NEW[other]}", *errors(found.rows(other))] for other in Left)
     yield table(("absolute error", *ERRORS), (*seen, *without))
     yield f"\nRepeats of one configuration weigh as one row. {ONLY}\n", "dim"
-    heads = ("80 % bands: new is", "rows", "groups", "inside", "±, median", "±, least", "±, most")
-    yield table(heads, ([NEW[new], *_band_cells(part)] for new, part in by_newness(checked).items()))
-    yield (f"\ninside: the share of steps whose error, in a fit without what is new, lies in the {human.percent(COVERED, 0)} band "
-               "that the other rows give. A step whose accelerator or stack no other source has counts as new in it.", "dim")  # fmt: skip
+    yield bands_table(checked, "80 % bands; new is")
+    yield f"\n{INSIDE}", "dim"
 
 
-# What a class leaves out, in words: over the names of its rows, and as what is new.
-NEW = {
-    Left.SOURCE: "the source",
-    Left.ACCELERATOR: "source, accelerator",
-    Left.STACK: "source, stack",
-    Left.ALL: "all three",
-}
+# What is left out, in words, over the names of its rows.
 LEFT_OUT = {
     Left.SOURCE: "source left out", Left.ACCELERATOR: "accelerator left out", Left.STACK: "stack left out",
     Left.ALL: "source left out with all",
@@ -94,31 +84,6 @@ NAMED_BY: Mapping[Left, Callable[[Residual], str]] = {
     left: lambda row, left=left: traits(row, left)[0 if left is Left.ALL else -1]  # type: ignore[misc]
     for left in Left
 }
-
-
-def by_newness(checked: Sequence[Checked]) -> dict[Left, list[Checked]]:
-    """The checked bands by what is new, for each class that has some."""
-    parts = {left: [each for each in checked if each.left is left] for left in Left}
-    return {left: part for left, part in parts.items() if part}
-
-
-def _band_cells(checked: Sequence[Checked]) -> list[str]:
-    """The cells of a class of checked bands: how many, the share inside, and how wide they are."""
-    widths = [each.error_fraction for each in checked]
-    shares = (share_inside(checked), float(np.median(widths)), min(widths), max(widths))
-    return [
-        f"{len(checked)}",
-        f"{len({each.group for each in checked})}",
-        *(human.percent(share, 0) for share in shares),
-    ]
-
-
-def share_inside(checked: Sequence[Checked]) -> float:
-    """The share of steps inside their bands; repeats of one configuration weigh as one."""
-    groups: dict[str, list[bool]] = {}
-    for each in checked:
-        groups.setdefault(each.group, []).append(each.is_inside)
-    return float(np.mean([np.mean(inside) for inside in groups.values()]))
 
 
 def plain_left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> dict[str, Any]:
@@ -134,16 +99,7 @@ def plain_left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> di
         ],
         "errors_without_steps": plain_errors(found.fit.unfitted), "errors_before": plain_errors(found.fit.before),
         "errors_of_the_fit": plain_errors(found.fit.after), "errors": plain_errors(rows),
-        "bands": {new.value: _plain_bands(part) for new, part in by_newness(checked).items()},
-    }  # fmt: skip
-
-
-def _plain_bands(checked: Sequence[Checked]) -> dict[str, float]:
-    """The bands of a class as plain data for JSON."""
-    widths = [each.error_fraction for each in checked]
-    return {
-        "rows": len(checked), "groups": len({each.group for each in checked}), "share_inside": share_inside(checked),
-        "median_error_fraction": float(np.median(widths)), "least_error_fraction": min(widths), "most_error_fraction": max(widths),
+        "bands": plain(checked),
     }  # fmt: skip
 
 

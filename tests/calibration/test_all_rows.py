@@ -109,7 +109,7 @@ def test_the_command_that_leaves_out_tells_errors_of_what_was_not_seen(runs, tmp
     assert sizes[0] < 0.01 < 0.05 < sizes[1]
     assert told["errors_without_steps"]["all"]["mean_absolute_error_fraction"] > 0.05
     assert [each["without"] for each in told["left_out"]] == [*MACHINES.values()]
-    assert {*told["bands"]} == {"accelerator"}  # each source has an accelerator of its own
+    assert {*told["bands"]} == {"source, accelerator"}  # each source has an accelerator of its own
     assert told["errors"]["all"]["rows"] == len(RUNS)
 
 

@@ -18,7 +18,7 @@ from amped.estimation.uncertainty import (
 )
 from amped.estimation.validated import Ground, Left, Validated, as_file, validated
 from amped.library import estimate
-from amped.report.all_rows import by_newness, share_inside
+from amped.report.bands import plain
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables
 from amped.validation.accuracy import of_memory
@@ -477,5 +477,5 @@ def test_bands_of_each_class_hold():
     The aim is 75 to 88 %; of as few as sixty configurations, a share is known to 5 %.
     """
     runs_known = [run for run in of(TIME_LAW) if run.confidence != "low"]
-    shares = {left: share_inside(part) for left, part in by_newness(bands_checked(runs_known)).items()}
+    shares = {name: part["share_inside"] for name, part in plain(bands_checked(runs_known)).items()}
     assert all(0.7 <= share <= 0.91 for share in shares.values()), shares
