@@ -23,9 +23,8 @@ NEW = {
 }
 HEADS = ("rows", "groups", "error", "inside", "±, median", "±, least", "±, most")
 INSIDE = (
-    f"error: mean absolute error in a fit without what is new. inside: the share of runs whose error there lies in the "
-    f"{COVERED:.0%} band that the other runs give. ±: half the width of these bands. A run whose accelerator or stack no other "
-    "source has counts as new in it. Repeats of one configuration weigh as one run."
+    f"error: mean error in a fit without what is new. inside: the share of runs whose error there lies in the {COVERED:.0%} band (±) that "
+    "other runs give. An accelerator or stack that no other source has counts as new. Repeats weigh as one run."
 )
 
 
