@@ -151,7 +151,7 @@ def _kin(tables: Tables, key: Key) -> list[tuple[Row, float]]:
             return [(row, 1.0)]
     rows = [tables.row(key.table, name) for name in tables.names(key.table) if name != key.row]
     roots = [row for row in rows if {*row.ancestors} <= {row.name} and row.columns.get(key.column) is not None]
-    known = [row for row in roots if key.column not in row.unverified] or [tables.row(key.table, UNKNOWN)]
+    known = [row for row in roots if key.column not in row.unverified] or roots or [tables.row(KERNELS, UNKNOWN)]
     return [(row, 1 / len(known)) for row in known]
 
 

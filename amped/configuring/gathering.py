@@ -22,6 +22,7 @@ from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
+from amped.tables.stacks import middle
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
 from amped.theory.language.catalogue import Catalogue, Quantity
@@ -186,7 +187,7 @@ class _Builder:
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
         """A row of a table; None, with the problems added, if it cannot be found or read."""
         try:
-            row = self.tables.row(table, name)
+            row = middle(self.tables, self.tables.row(table, name))
         except TableError as error:
             self.rowless.add(category)
             self.problems += error.at("" if overriding else f"{category}.lookup_config")
@@ -408,7 +409,7 @@ def _of_kin(kernels: Row, kin: Kin, column: str) -> LookedUp:
     """A coefficient that an accelerator takes from its kin, with its origin: the kin's row if it is the kin's value itself."""
     value = of_kin(kernels, kin, column)
     row = kernels if column in TIED else kin.kernels
-    return LookedUp(value, f"{value:.3g}, {kin.text}", row, column)
+    return LookedUp(value, f"{value:.3g}, {kin.text_of(column)}", row, column)
 
 
 def _in_bytes(written: object) -> bool:

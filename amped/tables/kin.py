@@ -71,6 +71,10 @@ class Kin:
         """The kin and the reason, in words."""
         return f"taken from {self.accelerator}, nearest in {self.features}"
 
+    def text_of(self, column: str) -> str:
+        """The kin, the reason, and of a tied share how it was taken."""
+        return self.text + ("; the same ratio to 16-bit products" if column in TIED else "")
+
 
 def features_of(row: Row) -> Features:
     """The features of an accelerator, from its row."""

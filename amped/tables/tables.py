@@ -14,7 +14,7 @@ from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
 from amped.base.record import dataclass
-from amped.tables.row_names import other_names, without_owner
+from amped.tables.row_names import nearest_in_words, other_names, without_owner
 from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
 from amped.tables.rows import Row as Row
 from amped.tables.table_files import (
@@ -120,8 +120,8 @@ class Tables:
     def meant(self, table: str, name: str) -> str:
         """The name under which a table has a row that other tools call `name`.
 
-        It may be a hub's id, a release of software, or, for a system, the accelerator that it is built with. A name or an alias of a
-        row, and an unknown name, stay as they are.
+        It may be a hub's id, a release of software, software whose name shares words with that of a row, or, for a system, the
+        accelerator that it is built with. A name or an alias of a row, and an unknown name, stay as they are.
 
         Raises:
             TableError: for an unknown table.
@@ -130,7 +130,14 @@ class Tables:
             return name
         if table == SYSTEMS and self.has(ACCELERATORS, name):
             return system_of_its_form(name, self) or name
-        return next((other for other in other_names(table, name) if self.has(table, other)), name)
+        others = (other for other in other_names(table, name) if self.has(table, other))
+        return next(others, None) or (self._nearest_stack(name) if table == SOFTWARE else None) or name
+
+    def _nearest_stack(self, name: str) -> str | None:
+        """The software whose name shares most words with a name that no row has, the newest of equal ones; None if none does."""
+        rows = [self.row(SOFTWARE, stack) for stack in self.names(SOFTWARE)] if len(name) < LONGEST_NAME else []
+        rows.sort(key=lambda row: -int(row.columns.get("release_year") or 0))
+        return nearest_in_words(name, [(row.name, (row.name, *row.aliases)) for row in rows])
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
         """The row with this name or alias in the highest layer, merged with the rows that it extends or corrects.
