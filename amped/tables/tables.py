@@ -33,6 +33,8 @@ from amped.tables.table_files import (
     user_folders,
 )
 
+# What helps where the table has no row of software.
+OTHER_SOFTWARE = "(software that no row describes: --software default, the middle of the known stacks)"
 NODE = "number_of_accelerators_per_node"
 # What helps where the table has no row of a network.
 OTHER_MODELS = (
@@ -182,8 +184,10 @@ class Tables:
         extended_by = f", which '{chain[-1][1]}' extends" if chain else ""
         list_advice = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         list_advice += "; tables of your own need --lookup-tables DIR" if list_advice and len(stack) == 1 else ""
-        model_advice = f" {OTHER_MODELS}" if table == MODELS and not extended_by else ""
-        return f"table {table} has no row {quoted(name)}{extended_by}", f"{hint or list_advice}{model_advice}"
+        other_advice = (
+            {MODELS: f" {OTHER_MODELS}", SOFTWARE: f" {OTHER_SOFTWARE}"}.get(table, "") if not extended_by else ""
+        )
+        return f"table {table} has no row {quoted(name)}{extended_by}", f"{hint or list_advice}{other_advice}"
 
     def _stack(self, table: str) -> list[Layer]:
         """The layers of a table, the shipped one first.
