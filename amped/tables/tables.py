@@ -14,6 +14,7 @@ from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
 from amped.base.record import dataclass
+from amped.base.words import answers
 from amped.tables.row_names import nearest_in_words, other_names, without_owner
 from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
 from amped.tables.rows import Row as Row
@@ -123,7 +124,8 @@ class Tables:
         """The name under which a table has a row that other tools call `name`.
 
         It may be a hub's id, a release of software, software whose name shares words with that of a row, or, for a system, the
-        accelerator that it is built with. A name or an alias of a row, and an unknown name, stay as they are.
+        accelerator that it is built with. A name or an alias of a row, an unknown name, and a word that has an answer of its own
+        (`answers`) stay as they are.
 
         Raises:
             TableError: for an unknown table.
@@ -133,9 +135,11 @@ class Tables:
         if table == SYSTEMS and self.has(ACCELERATORS, name):
             return system_of_its_form(name, self) or name
         others = (other for other in other_names(table, name) if self.has(table, other))
-        return next(others, None) or (self._nearest_stack(name) if table == SOFTWARE else None) or name
+        if table == SOFTWARE and plain(name) not in answers():
+            return next(others, None) or self.nearest_stack(name) or name
+        return next(others, name)
 
-    def _nearest_stack(self, name: str) -> str | None:
+    def nearest_stack(self, name: str) -> str | None:
         """The software whose name shares most words with a name that no row has, the newest of equal ones; None if none does."""
         rows = [self.row(SOFTWARE, stack) for stack in self.names(SOFTWARE)] if len(name) < LONGEST_NAME else []
         rows.sort(key=lambda row: -int(row.columns.get("release_year") or 0))

@@ -211,8 +211,9 @@ def _nearest_software(settings: Mapping[str, Any], tables: Tables) -> tuple[dict
     name = str(settings.get("software", UNKNOWN_STACK))
     if tables.has(SOFTWARE, name):
         return {}, ""
-    row = tables.meant(SOFTWARE, name)
-    if tables.has(SOFTWARE, row):
+    meant = tables.meant(SOFTWARE, name)
+    row = meant if tables.has(SOFTWARE, meant) else tables.nearest_stack(name)
+    if row is not None:
         return {"software": row}, f"there is no row '{name}'; this one is nearest in the words of its name"
     return {
         "software": UNKNOWN_STACK
