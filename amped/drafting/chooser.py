@@ -332,12 +332,11 @@ def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 
 def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
-    """Chooses the usual switches (`TODAY`; of older software its own), the batch size and the tokens to train.
+    """Chooses the usual switches (`TODAY`; on an old cluster those of its time), the batch size and the tokens to train.
 
     The batch has about `BATCH_TOKENS` tokens, and can be split over the accelerators and into the given micro-batch.
     """
-    software = question.scenario.sources.rows.get(MAPPING)
-    its_own = software.columns if software and _is_older_than_fused_attention(software) else {}
+    its_own = _switches_of_its_time(question)
     yield from ((name, its_own.get(name, value)) for name, value in TODAY.items())
     if {"batch_size", "tokens_to_train"} <= question.given.keys():
         return
@@ -380,9 +379,18 @@ def _memory_error(question: OpenQuestion) -> float:
     return error if math.isfinite(error) else 0.0
 
 
-def _is_older_than_fused_attention(software: Row) -> bool:
-    """Whether software came out before attention was fused, so that its row says what it did instead."""
-    return 0 < int(software.columns.get("release_year") or 0) < FUSED_ATTENTION_SINCE
+def _switches_of_its_time(question: OpenQuestion) -> Values:
+    """The columns of software that was chosen for the year of a cluster, if attention was not fused yet; else nothing."""
+    rows = question.scenario.sources.rows
+    software, system = rows.get(MAPPING), rows.get(SYSTEM)
+    if (
+        software is None
+        or system is None
+        or "software" not in question.chosen
+        or not system.columns.get("is_one_cluster")
+    ):
+        return {}
+    return software.columns if int(software.columns.get("release_year") or 0) < FUSED_ATTENTION_SINCE else {}
 
 
 def _most_that_share(scenario: Scenario, number: int, context: float) -> int:
