@@ -175,7 +175,7 @@ def test_what_a_stack_has_beside_defaults_are_the_page_of_software():
 
 
 def test_the_row_of_no_software_repeats_the_defaults_of_its_parameters():
-    row = TABLES.row(SOFTWARE, "default")
+    row = TABLES.row(SOFTWARE, "all fused")
     assert {c for c in row.columns if c in KNOWN} == set(HOW_WELL)
     for column in HOW_WELL:
         (formula,) = KNOWN[column].formulas
