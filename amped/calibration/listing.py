@@ -21,7 +21,7 @@ PRECISION, ALL_ALIKE = "precision", "all alike"
 NAMED_AS_ONE = re.compile(
     r"(_efficiency|_fraction|_latency|_overhead_time|_launch_time|reconfiguration_time|_ramp_(bytes|depth|length|rows)|_operand_bytes|"
     r"(wave|tile)_quantization|energy_of_operand_byte|cache_intensity|split_product_time|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|_edge_length|"
-    r"host_time_per_(layer|step|expert)|_tile_rows|elementary_function_time|random_number_time)$"
+    r"host_time_per_(layer|step|launch)|_tile_rows|elementary_function_time|random_number_time)$"
 )
 NOT_NUMBERS = ("boolean", "choice", "layout", "pattern", "kernel_table")
 

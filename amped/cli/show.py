@@ -48,8 +48,10 @@ def _rows(name: str, lookup_tables: LookupTables) -> list[Row]:
     Raises:
         TableError: if there is no such row, with the nearest names of all tables.
     """
+    from amped.tables.stacks import middle
+
     tables = options.user_tables(lookup_tables)
-    rows = [tables.row(table, name) for table in tables.all_names() if tables.has(table, name)]
+    rows = [middle(tables, tables.row(table, name)) for table in tables.all_names() if tables.has(table, name)]
     meant = {} if rows else {table: tables.meant(table, name) for table in (MODELS, SOFTWARE)}
     rows += [tables.row(table, other) for table, other in meant.items() if tables.has(table, other)]
     if not rows:

@@ -23,6 +23,8 @@ from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
+from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
+from amped.tables.stacks import middle
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
 from amped.theory.language.catalogue import Catalogue, Quantity
@@ -96,6 +98,7 @@ class _Builder:
         self.replaced: set[str] = set()
         self.equals = list(config.equals)
         self.rowless: set[str] = set()
+        self.of_kin: dict[str, LookedUp] = {}
 
     def look_up_link(self, name: object, overrides: Mapping[str, object]) -> dict[str, object]:
         """The settings that the row of the link between nodes gives; a list of rows is kept for a search."""
@@ -198,7 +201,7 @@ class _Builder:
     def _row(self, category: str, table: str, name: str, overriding: bool) -> Row | None:
         """A row of a table; None, with the problems added, if it cannot be found or read."""
         try:
-            row = self.tables.row(table, name)
+            row = middle(self.tables, self.tables.row(table, name))
         except TableError as error:
             self.rowless.add(category)
             self.problems += error.at("" if overriding else f"{category}.lookup_config")
@@ -261,15 +264,30 @@ class _Builder:
         else:
             self._take_kernels_of(self.sources.rows.get(ACCELERATOR))
 
-    def _take_kernels_of(self, row: Row | None) -> None:
-        """Takes the row of kernel efficiencies of an accelerator, else of its generation, else the default."""
-        names = [*_words(row.columns.get(KERNELS))[:1], row.name] if row else []
-        kin = [*row.ancestors, *_words(row.columns.get("architecture"))] if row else []
-        kernels = next((name for name in (*names, *kin) if self.tables.has(KERNELS, name)), ANY_ACCELERATOR)
-        self._take_row(KERNELS, KERNELS, kernels, False)
-        if row is not None and kernels not in names:
-            doubt = f"no kernel efficiencies of {row.name} are known: those of '{kernels}' are used"
+    def _take_kernels_of(self, accelerator: Row | None) -> None:
+        """Takes the row of kernel efficiencies of an accelerator, else of its nearest kin; what is in doubt is its kin's."""
+        kernels = own_kernels(self.tables, accelerator) if accelerator else None
+        kin = nearest(self.tables, accelerator) if accelerator and kernels is None else None
+        name = kernels.name if kernels else kin.kernels.name if kin else ANY_ACCELERATOR
+        self._take_row(KERNELS, KERNELS, name, False)
+        if accelerator is None:
+            return
+        if kin is not None:
+            doubt = f"no kernel efficiencies of {accelerator.name} are known: {kin.text}"
             self.sources.doubts[KERNELS] = doubt
+        elif name not in names_of_kernels(accelerator):
+            self.sources.doubts[KERNELS] = (
+                f"no kernel efficiencies of {accelerator.name} are known: those of '{name}' are used"
+            )
+        self._take_from_kin(accelerator)
+
+    def _take_from_kin(self, accelerator: Row) -> None:
+        """Takes the coefficients that the row of kernel efficiencies has in doubt from the nearest accelerator that knows them."""
+        kernels = self.sources.rows.get(KERNELS)
+        for column in in_doubt(accelerator, kernels) if kernels else ():
+            kin = nearest(self.tables, accelerator, column)
+            if kin is not None and kernels is not None:
+                self.of_kin[column] = _of_kin(kernels, kin, column)
 
     def _tell_of_other_accelerator(self) -> None:
         """Adds a notice if the system is built with another accelerator than the chosen one."""
@@ -338,7 +356,8 @@ class _Builder:
             for column in untaken:
                 if column not in self.replaced:
                     with collected(self.problems):
-                        self.sources.add(column, _looked_up(self.catalogue[column], row, column))
+                        of_kin = self.of_kin.get(column) if category == KERNELS else None
+                        self.sources.add(column, of_kin or _looked_up(self.catalogue[column], row, column))
 
     def calculate_as_amped_did(self) -> None:
         """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""
@@ -400,9 +419,11 @@ def _domain(domain: float, of_row: int, node: float) -> float:
     return node if domain == of_row else min(domain, node) if domain < of_row else domain
 
 
-def _words(architecture: object) -> list[str]:
-    """An architecture's name, and its words one by one: "Ampere GA100" belongs to the generation Ampere."""
-    return [architecture, *architecture.split()] if isinstance(architecture, str) else []
+def _of_kin(kernels: Row, kin: Kin, column: str) -> LookedUp:
+    """A coefficient that an accelerator takes from its kin, with its origin: the kin's row if it is the kin's value itself."""
+    value = of_kin(kernels, kin, column)
+    row = kernels if column in TIED else kin.kernels
+    return LookedUp(value, f"{value:.3g}, {kin.text_of(column)}", row, column)
 
 
 def _in_bytes(written: object) -> bool:

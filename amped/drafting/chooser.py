@@ -53,7 +53,13 @@ SOFTWARE_BY_VENDOR = {
     "AMD": "Megatron-Core",
     "Google": "MaxText",
     "AWS": "NeuronX Distributed",
+    "Huawei": "MindSpeed-LLM",
+    "Intel": "Megatron-DeepSpeed",
 }
+# A cluster that was built once trains with software of up to so many years after it. Products are bought and used for years. Assumed.
+YEARS_OF_A_CLUSTER = 1
+# Software that came out before fused attention has switches of its own: arXiv 2205.14135 (FlashAttention, May 2022).
+FUSED_ATTENTION_SINCE = 2023
 # The same for networks of images, which language programs do not train: timm and its like are plain PyTorch. A ViT-L/16 in fp16
 # on an RTX 3090 then takes 118.8 images/s; timm's own training table has 117.1.
 SOFTWARE_OF_IMAGES = {"NVIDIA": "PyTorch", "AMD": "PyTorch"}
@@ -199,7 +205,8 @@ def _title(scenario: Scenario) -> str:
 def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str, object]]:
     """Chooses the model, the system and the software that are not given, each as its kind and the name of its row.
 
-    The software is one with validated runs on the accelerator; if systems are swept, the usual one of its vendor.
+    The software is one with validated runs on the accelerator, and for a cluster one of its time; if systems are swept, the usual one
+    of the vendor.
 
     Raises:
         ConfigError: for an accelerator of which no system is known.
@@ -213,10 +220,23 @@ def _rows(question: OpenQuestion, is_swept: bool = False) -> Iterator[tuple[str,
     if machine is not None:
         yield "system", machine
         part = part or tables.row(ACCELERATORS, str(tables.row(SYSTEMS, machine).columns["accelerator"]))
-    usual = _usual_software(part, rows.get(NETWORK)) if part else None
-    software = _validated_software(part, usual, tables) if part and usual and not is_swept else usual
+    software = _software(question, part, tables, is_swept) if part else None
     if software is not None:
         yield "software", software
+
+
+def _software(question: OpenQuestion, part: Row, tables: Tables, is_swept: bool) -> str | None:
+    """The software to take on accelerators of the row `part`; None if it is given, or if no usual one is known."""
+    rows = question.scenario.sources.rows
+    usual, system = _usual_software(part, rows.get(NETWORK)), rows.get(SYSTEM)
+    if usual is None or is_swept or "software" in question.given:
+        return usual
+    software = _validated_software(part, usual, tables)
+    if system is None or not system.columns.get("is_one_cluster"):
+        return software
+    software = _software_of_its_time(software, system, tables)
+    question.notices.append(f"{system.name} is of {system.columns['year']}: {software} is taken, which was of its time")
+    return software
 
 
 def _machine(scenario: Scenario, part: Row | None, tables: Tables) -> str | None:
@@ -257,6 +277,13 @@ def _validated_software(part: Row, usual: str, tables: Tables) -> str:
     return next(
         (name for validated_names in (on_accelerator, on_generation) for name in line if name in validated_names), usual
     )
+
+
+def _software_of_its_time(software: str, system: Row, tables: Tables) -> str:
+    """Software, or the newest row that it extends and that was there when a cluster was built; else the oldest of these rows."""
+    latest = int(system.columns["year"]) + YEARS_OF_A_CLUSTER
+    line = [tables.row(SOFTWARE, name) for name in (software, *tables.row(SOFTWARE, software).ancestors)]
+    return next((row.name for row in line if int(row.columns["release_year"]) <= latest), line[-1].name)
 
 
 def _about_software(question: OpenQuestion, scenario: Scenario) -> Iterator[str]:
@@ -305,11 +332,12 @@ def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 
 
 def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
-    """Chooses the usual switches (`TODAY`), the batch size and the tokens to train.
+    """Chooses the usual switches (`TODAY`; on an old cluster those of its time), the batch size and the tokens to train.
 
     The batch has about `BATCH_TOKENS` tokens, and can be split over the accelerators and into the given micro-batch.
     """
-    yield from TODAY.items()
+    its_own = _switches_of_its_time(question)
+    yield from ((name, its_own.get(name, value)) for name, value in TODAY.items())
     if {"batch_size", "tokens_to_train"} <= question.given.keys():
         return
     scenario, sources, sizes = question.scenario, question.scenario.sources, question.sizes
@@ -349,6 +377,20 @@ def _memory_error(question: OpenQuestion) -> float:
     ground = ground_of(scenario.sources.rows, choices["matrix_precision"], question.sizes.number)
     error = error_band(ground, law=MEMORY_LAW).error_fraction
     return error if math.isfinite(error) else 0.0
+
+
+def _switches_of_its_time(question: OpenQuestion) -> Values:
+    """The columns of software that was chosen for the year of a cluster, if attention was not fused yet; else nothing."""
+    rows = question.scenario.sources.rows
+    software, system = rows.get(MAPPING), rows.get(SYSTEM)
+    if (
+        software is None
+        or system is None
+        or "software" not in question.chosen
+        or not system.columns.get("is_one_cluster")
+    ):
+        return {}
+    return software.columns if int(software.columns.get("release_year") or 0) < FUSED_ATTENTION_SINCE else {}
 
 
 def _most_that_share(scenario: Scenario, number: int, context: float) -> int:

@@ -27,6 +27,7 @@ from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.grade import LAW, MISSING, grade
+from amped.estimation.missing_kernels import missing_kernels
 from amped.estimation.not_modeled import TOLD_FIRST, Bound, bounds_of, together, with_bound
 from amped.estimation.own_runs import own_band, own_runs
 from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
@@ -43,12 +44,12 @@ from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELI
 
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
-    *HIDDEN_PARTS,
+    *HIDDEN_PARTS, "host_wait_time",
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
     "memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "host_memory_bytes",
-    "fits_in_memory", "fits_in_host_memory", "keeps_memory_headroom", "memory_headroom_fraction", "largest_microbatch_size", "number_of_parameters", "active_parameters",
+    "fits_in_memory", "fits_in_host_memory", "keeps_memory_headroom", "memory_headroom_fraction", "largest_microbatch_size", "rematerialized_layer_fraction", "number_of_parameters", "active_parameters",
 )  # fmt: skip
 # What says the format of matrix products.
 FORMAT = PRECISION, _ = "matrix_precision", "fp8_scaling"
@@ -139,6 +140,7 @@ class Estimation:
         notices += [f"{name} is given, not calculated: what it is made of need not agree with it" for name in given]
         notices += broken_laws(self.results) if given or formulas_of_the_user(self.scenario, self.results) else ()
         notices += [f"{name} is given, and nothing here uses it" for name in self.unread]
+        notices += missing_kernels(self.results)
         return list(dict.fromkeys(notices))
 
     @property
@@ -244,6 +246,7 @@ class Estimation:
         return {
             **values, **{name: self._plain(name) for name in MAPPING_ECHO}, **self.choices, **self._uncertainty(), **self._in_words(),
             "grade": self.grade, "not_modeled": [bound.to_dict() for bound in self.not_modeled],
+            "missing_kernels": "; ".join(missing_kernels(self.results)),
         }  # fmt: skip
 
     def _uncertainty(self) -> dict[str, float | bool | str]:

@@ -12,6 +12,8 @@ from amped.interop.records import Reading, whole
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel degree: megatron/training/arguments.py.
 DIVISIBLE_BY = 128
+# The dispatchers that have a type of their own; `flex` has backends.
+DISPATCHERS = ("allgather", "alltoall")
 
 
 def read_heads(reading: Reading) -> dict[str, Any]:
@@ -192,25 +194,21 @@ def read_experts(reading: Reading) -> dict[str, Any]:
     layers = int(values["layers"])
     frequency, place = reading.get("moe_layer_freq", "number_of_MoE_layers", 1), reading.place("moe_layer_freq")
     marks = _mixture_layers(frequency, place, layers)
-    reading.word("moe_flex_dispatcher_backend", "deduplicated_dispatch")
     return {
         width: values.get(width, values.get("feedforward_dimension")),
         "number_of_MoE_layers": sum(marks),
         "mixture_layer_pattern": as_pattern(marks) if 0 < sum(marks) < layers else None,
         "expert_capacity_factor": _expert_capacity(reading),
-        "deduplicated_dispatch": _is_dispatched_once(reading),
+        "dispatcher": _dispatcher(reading),
     }
 
 
-def _is_dispatched_once(reading: Reading) -> bool:
-    """Whether a token is sent once to each accelerator, not once to each of its experts.
-
-    A dispatcher that gathers all tokens is reported and read as an all-to-all, as amped has no such dispatcher.
-    """
-    kind = reading.word("moe_token_dispatcher_type", "deduplicated_dispatch")
-    if kind == "allgather":
-        reading.unsupported("--moe-token-dispatcher-type", "allgather, read as an all-to-all")
-    return reading.flag("moe_enable_deepep", "deduplicated_dispatch") or kind == "flex"
+def _dispatcher(reading: Reading) -> str:
+    """How tokens travel to their experts: amped's name of the dispatcher."""
+    kind = reading.word("moe_token_dispatcher_type", "dispatcher", "allgather")
+    backend = reading.word("moe_flex_dispatcher_backend", "dispatcher", "deepep")
+    is_flexible = reading.flag("moe_enable_deepep", "dispatcher") or kind == "flex"
+    return backend if is_flexible else kind if kind in DISPATCHERS else "alltoall"
 
 
 def _expert_capacity(reading: Reading) -> float:
@@ -243,7 +241,9 @@ def write_experts(out: Outgoing) -> None:
     if out["router_bias"]:
         out.write("a bias of each expert in the router", moe_router_score_function="sigmoid")
     out.write("places of an expert", moe_expert_capacity_factor=out["expert_capacity_factor"] or None)
-    kind, backend = ("flex", "deepep") if out["deduplicated_dispatch"] else ("alltoall", None)
+    named = "alltoall" if out["dispatcher"] == "ragged_all_to_all" else out["dispatcher"]
+    dispatcher = "deepep" if out["deduplicated_dispatch"] and named in DISPATCHERS else named
+    kind, backend = (dispatcher, None) if dispatcher in DISPATCHERS else ("flex", dispatcher)
     why = "how tokens travel to experts"
     out.write(why, moe_token_dispatcher_type=kind, moe_flex_dispatcher_backend=backend)
 

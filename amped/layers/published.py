@@ -37,7 +37,7 @@ SUBSTATION: Mapping[tuple[int, int], Mapping[str, float | None]] = {
     (96, 128): {"PyTorch": 18.43, "TensorFlow + XLA": None, "DeepSpeed": 16.19, "Substation": 15.42},
 }
 # The rows of software for two of them; Substation's own kernels are fused and compiled for this layer.
-SOFTWARE = {"PyTorch": ("PyTorch", "PyTorch"), "Substation": ("default", "Substation (all fused)")}
+SOFTWARE = {"PyTorch": ("PyTorch", "PyTorch"), "Substation": ("all fused", "Substation (all fused)")}
 POLICIES = ("in_place_activation", "in_place_norm", "dropout_recomputation")
 # BERT large on SQuAD: the largest batches without and with Tempo's modules, and the gain of throughput between them.
 TEMPO = (("RTX 2080 Ti", "fp32", 4, 6, 0.32), ("RTX 2080 Ti", "fp16", 8, 11, 0.24), ("V100 SXM2 16GB", "fp32", 8, 13, 0.12),

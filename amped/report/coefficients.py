@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from amped.calibration.listing import LIMITS, Counted, Listed
+from amped.calibration.provenance import Origin
 from amped.calibration.step_table import Behind
 from amped.report import human
 from amped.report.fitted_numbers import span_without_a_source, under_their_rows, with_unit
@@ -20,6 +21,11 @@ ABOUT_NUMBERS = (
     "value: in the tables. fit: in the fit to all rows at once. a source less: in fits without one of its sources. error, "
     "without: mean absolute error of its rows in the fit to all rows, and with the value of the row that it extends, "
     "or the mean of its kin, in its place."
+)
+
+ABOUT_ORIGINS = (
+    "how: measured on kernels or copied from a datasheet, fitted to training steps, or assumed. row: which row of kernel "
+    "efficiencies writes it. kin: from which accelerator it is taken, if it is not the accelerator's own."
 )
 
 
@@ -40,6 +46,19 @@ def listed(coefficients: Sequence[Listed], counted: Sequence[Counted], numbers: 
         yield "\nWhat is behind each number that is fitted to steps (amped calibrate --all):\n"
         yield table(BEHIND, under_their_rows(numbers, _cells), (), BEHIND[:1])
         yield f"\n{ABOUT_NUMBERS}", "dim"
+
+
+@drawn
+def of_accelerator(origins: Sequence[Origin]) -> Iterator[Part]:
+    """A line for each coefficient of an accelerator: its value, how it came about, and which row writes it; below, who its kin is."""
+    heads = ("coefficient", "value", "how", "row", "kin")
+    kin = list(dict.fromkeys(origin.kin for origin in origins if origin.kin))
+    numbers = {text: f"({number})" for number, text in enumerate(kin, 1)}
+    lines = ((o.name, _short(o.value, o.unit), o.how, o.row, numbers.get(o.kin, "")) for o in origins)
+    yield table(heads, lines, heads[2:], heads[:1])
+    yield f"\n{ABOUT_ORIGINS}", "dim"
+    for text, number in numbers.items():
+        yield f"{number} {text}"
 
 
 def _cells(number: Behind) -> list[str]:

@@ -26,8 +26,9 @@ MOST_NOTES = 4
 # The most lines of a note, and what stands at the end of one that is cut.
 NOTE_LINES, CLAUSE, MORE = 2, "; ", "; more with --full"
 # What is shown of the parts of a step: its name on the screen, in the order of the screen; the rest is computation.
+# The wait for the host is a part of the computation time.
 PARTS = {
-    "recomputation_time": "recomputed", "optimizer_time": "optimizer",
+    "host_wait_time": "host", "recomputation_time": "recomputed", "optimizer_time": "optimizer",
     **{f"exposed_{kind}_communication_time": kind for kind in (*PARALLELISMS, "offload")},
     "pipeline_bubble_time": "bubble",
 }  # fmt: skip
@@ -324,7 +325,7 @@ def notes(e: Estimation) -> list[str]:
     """The notes and warnings on an estimate, the warnings first; each begins with "note" or "warning"."""
     beyond = e.error_band.beyond if e.error_band else ()
     beyond_validation = [f"the error may be larger: {'; '.join(beyond)}"] if beyond else []
-    notices = [*e.notices, *beyond_validation, *_idle(e), *_unsearched(e), *_uneven(e)]
+    notices = [*e.notices, *beyond_validation, *_idle(e), *_unsearched(e), *_uneven(e), *_rematerialized(e)]
     warnings_first = sorted(notices, key=lambda notice: not notice.startswith("warning"))
     return [notice if notice.startswith("warning") else f"note: {notice}" for notice in warnings_first]
 
@@ -346,6 +347,12 @@ def _uneven(e: Estimation) -> Iterator[str]:
         layers = [sum(line.layers.values()) for line in stage_lines(e)]
         if min(layers) < max(layers):
             yield f"stages have {min(layers):g} to {max(layers):g} layers; --stages lists them"
+
+
+def _rematerialized(e: Estimation) -> Iterator[str]:
+    """A note on what the compiler computes once more because a layer's working memory does not fit otherwise."""
+    if share := e["rematerialized_layer_fraction"]:
+        yield f"to fit in memory, the compiler computes {human.percent(share, 0)} of each layer once more (in recomputed)"
 
 
 def _unsearched(e: Estimation) -> Iterator[str]:

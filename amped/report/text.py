@@ -99,7 +99,9 @@ def _parts(e: Estimation) -> dict[str, str]:
 
 
 def _hidden(e: Estimation) -> Iterator[tuple[str, str]]:
-    """A line for each kind of communication that is hidden behind computation; the parts of a step lack that time."""
+    """Lines on times that are no parts of a step: waiting for the host, and communication beside computation."""
+    if time := e["host_wait_time"]:
+        yield "Waiting for the host in the computation of a step", f"{human.digits(time, 6)} s"
     for kind in (*PARALLELISMS, "offload"):
         if time := e[f"hidden_{kind}_communication_time"]:
             yield f"Hidden beside computation, {kind} communication in a step", f"{human.digits(time, 6)} s"

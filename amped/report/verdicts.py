@@ -16,7 +16,7 @@ def kind_of(part: str) -> str:
     """The kind of time (a key of `COLORS`) to which a part of the step belongs."""
     if "communication" in part:
         return "communication"
-    if "bubble" in part:
+    if "bubble" in part or "wait" in part:
         return "bubble"
     return "recomputation" if part.startswith("recomputation") else "compute"
 

@@ -16,6 +16,7 @@ from amped.report.tables import Part, drawn, grid
 
 # What a part of the step is, in a sentence.
 SAID = {
+    "host": "waiting for the host that launches kernels",
     "recomputed": "computing activations again", "optimizer": "the optimizer", "bubble": "waiting in the pipeline's bubble",
     "offload": "copies to the host and back",
 }  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from amped.base.errors import plain
 from amped.tables.table_files import MODELS, SOFTWARE
 
 # What follows the name of a network in the name of its checkpoint, and changes no size; of numbered releases the first one
@@ -14,6 +16,10 @@ CHECKPOINTS = frozenset(("instruct", "thinking", "base", "chat", "hf", "it", "pt
 DATE = re.compile(r"(0[1-9]|1[0-2])([0-2]\d|3[01])|2\d(0[1-9]|1[0-2])")
 # A program with the number of its release.
 RELEASE = re.compile(r"(.*\S)[ -]v?\d+(?:\.\d+)+")
+
+# Words of the names of software that tell nothing about what it does; and how alike two names are of which one is a typing error.
+EMPTY_WORDS = frozenset(("with", "and", "internal", "framework", "training", "trainer", "our", "compiled", "lm", "llm"))
+TYPING_ERROR = 0.85
 
 
 def other_names(table: str, name: str) -> Iterator[str]:
@@ -50,3 +56,30 @@ def _shortened(words: list[str]) -> Iterator[list[str]]:
     while words[1:] and words[-1].casefold() in CHECKPOINTS:
         words = words[:-1]
         yield words
+
+
+def nearest_in_words(name: str, names_of_rows: Sequence[tuple[str, Sequence[str]]]) -> str | None:
+    """The row of software whose name or alias shares most words with a name; None if none does, or for a typing error.
+
+    Of rows that share as many words, the one with the fewest other words is taken, then the first one. Numbers of releases do not
+    count: FSDP1 and FSDP2 are one word.
+
+    Args:
+        name: a name that no row has.
+        names_of_rows: each row with its name and aliases, the newest first.
+    """
+    asked, best, most = _words_of_software(name), None, (0, 0)
+    for row, names in names_of_rows:
+        for other in names:
+            words = _words_of_software(other)
+            if words - asked and difflib.SequenceMatcher(None, plain(name), plain(other)).ratio() > TYPING_ERROR:
+                return None
+            if asked & words and (len(asked & words), -len(words - asked)) > most:
+                best, most = row, (len(asked & words), -len(words - asked))
+    return best
+
+
+def _words_of_software(name: str) -> frozenset[str]:
+    """The words of a name that tell what software does, without case and numbers of releases."""
+    words = (re.sub(r"[\d.]+$", "", word.casefold()) for word in re.split(r"[^A-Za-z0-9.]+", name))
+    return frozenset(words) - EMPTY_WORDS - {""}

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
 from amped.base.record import dataclass
-from amped.tables.row_names import other_names, without_owner
+from amped.base.words import answers
+from amped.tables.row_names import nearest_in_words, other_names, without_owner
 from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
 from amped.tables.rows import Row as Row
 from amped.tables.table_files import (
@@ -33,6 +34,8 @@ from amped.tables.table_files import (
     user_folders,
 )
 
+# What helps where the table has no row of software.
+OTHER_SOFTWARE = "(software that no row describes: --software default, the middle of the known stacks)"
 NODE = "number_of_accelerators_per_node"
 # What helps where the table has no row of a network.
 OTHER_MODELS = (
@@ -120,8 +123,9 @@ class Tables:
     def meant(self, table: str, name: str) -> str:
         """The name under which a table has a row that other tools call `name`.
 
-        It may be a hub's id, a release of software, or, for a system, the accelerator that it is built with. A name or an alias of a
-        row, and an unknown name, stay as they are.
+        It may be a hub's id, a release of software, software whose name shares words with that of a row, or, for a system, the
+        accelerator that it is built with. A name or an alias of a row, an unknown name, and a word that has an answer of its own
+        (`answers`) stay as they are.
 
         Raises:
             TableError: for an unknown table.
@@ -130,7 +134,16 @@ class Tables:
             return name
         if table == SYSTEMS and self.has(ACCELERATORS, name):
             return system_of_its_form(name, self) or name
-        return next((other for other in other_names(table, name) if self.has(table, other)), name)
+        others = (other for other in other_names(table, name) if self.has(table, other))
+        if table == SOFTWARE and plain(name) not in answers():
+            return next(others, None) or self.nearest_stack(name) or name
+        return next(others, name)
+
+    def nearest_stack(self, name: str) -> str | None:
+        """The software whose name shares most words with a name that no row has, the newest of equal ones; None if none does."""
+        rows = [self.row(SOFTWARE, stack) for stack in self.names(SOFTWARE)] if len(name) < LONGEST_NAME else []
+        rows.sort(key=lambda row: -int(row.columns.get("release_year") or 0))
+        return nearest_in_words(name, [(row.name, (row.name, *row.aliases)) for row in rows])
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
         """The row with this name or alias in the highest layer, merged with the rows that it extends or corrects.
@@ -175,8 +188,10 @@ class Tables:
         extended_by = f", which '{chain[-1][1]}' extends" if chain else ""
         list_advice = f"`amped list {LISTED[table]}` shows them" if table in LISTED else ""
         list_advice += "; tables of your own need --lookup-tables DIR" if list_advice and len(stack) == 1 else ""
-        model_advice = f" {OTHER_MODELS}" if table == MODELS and not extended_by else ""
-        return f"table {table} has no row {quoted(name)}{extended_by}", f"{hint or list_advice}{model_advice}"
+        other_advice = (
+            {MODELS: f" {OTHER_MODELS}", SOFTWARE: f" {OTHER_SOFTWARE}"}.get(table, "") if not extended_by else ""
+        )
+        return f"table {table} has no row {quoted(name)}{extended_by}", f"{hint or list_advice}{other_advice}"
 
     def _stack(self, table: str) -> list[Layer]:
         """The layers of a table, the shipped one first.

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amped.base.errors import AmpedError, one_line, plain
+from amped.base.errors import AmpedError, one_line
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.drafting.open_cells import AS_ESTIMATED, as_estimated, tuned
 from amped.estimation.estimation import Estimation
+from amped.tables.stacks import UNKNOWN_STACK
 from amped.tables.table_files import SOFTWARE, LookupTables
 from amped.tables.tables import Tables, user_tables
 from amped.theory.language.catalogue import catalogue
@@ -34,7 +35,6 @@ SAID = {
     "on what (accelerator or system)": ({"accelerator"}, {"system"}),
     "on how many (gpus)": ({"number_of_accelerators"}, {"number_of_nodes"}, {"data_parallel_degree"}),
 }
-UNKNOWN = "there is no row '{}'; of all rows this one agrees most with what the run did"
 
 
 class Taken(NamedTuple):
@@ -173,7 +173,7 @@ def measurement(row: Row, lookup_tables: LookupTables = None) -> Measurement:
         settings.update(choice)
         assumed.extend(Taken(name, value, why) for name, value in choice.items())
 
-    take(_nearest_software(settings, user_tables(lookup_tables)), UNKNOWN.format(settings.get("software")))
+    take(*_nearest_software(settings, user_tables(lookup_tables)))
     try:
         _refuse(row)
         take(as_estimated(settings, row.open, lookup_tables), AS_ESTIMATED)
@@ -202,18 +202,19 @@ def _refuse(row: Row) -> None:
         raise AmpedError(f"the row does not say {' and '.join(missing)}")
 
 
-def _nearest_software(settings: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
-    """The row of software that agrees best with the settings, as {"software": name}.
+def _nearest_software(settings: Mapping[str, Any], tables: Tables) -> tuple[dict[str, Any], str]:
+    """The row for software that has no row, as {"software": name}, and the reason in words.
 
-    Empty if the settings name no software, or software that has a row.
+    It is the row whose name shares most words with the software's, else the one for an unknown stack. Nothing is taken if the
+    settings name no software, or software that has a row.
     """
-    if "software" not in settings or tables.has(SOFTWARE, str(settings["software"])):
-        return {}
-
-    def distance(name: str) -> int:
-        """The settings that differ from a row less those that agree."""
-        columns = tables.row(SOFTWARE, name).columns
-        agreements = [plain(str(columns[key])) == plain(str(settings[key])) for key in settings.keys() & columns.keys()]
-        return len(agreements) - 2 * sum(agreements)
-
-    return {"software": min(tables.names(SOFTWARE), key=distance)}
+    name = str(settings.get("software", UNKNOWN_STACK))
+    if tables.has(SOFTWARE, name):
+        return {}, ""
+    meant = tables.meant(SOFTWARE, name)
+    row = meant if tables.has(SOFTWARE, meant) else tables.nearest_stack(name)
+    if row is not None:
+        return {"software": row}, f"there is no row '{name}'; this one is nearest in the words of its name"
+    return {
+        "software": UNKNOWN_STACK
+    }, f"there is no row '{name}', nor one with a word of its name; this one is the middle of all"

@@ -106,3 +106,34 @@ def test_a_column_said_to_be_fitted_that_is_not_there_is_refused(mine):
     rows = {"Chip": {"extends": "default", "fitted": ["gemm_depth"], "sources": ["a fit"]}}
     (mine / "mine.json").write_text(json.dumps({"table": KERNELS, "rows": rows}), "utf-8")
     assert "'gemm_depth' is fitted and not there" in amped("check-tables", mine, folder=mine).stderr
+
+
+# --- of one accelerator -----------------------------------------------------------------------------------------------
+
+
+def of(accelerator, folder):
+    done = amped("coefficients", accelerator, "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    return {origin["name"]: origin for origin in json.loads(done.stdout)}
+
+
+def test_an_accelerator_says_what_is_measured_fitted_and_assumed(tmp_path):
+    found = of("H100 SXM", tmp_path)
+    assert {origin["kin"] for origin in found.values()} == {""}
+    assert (found["training_clock_fraction"]["how"], found["training_clock_fraction"]["row"]) == ("fitted", "Hopper")
+    assert found["cache_intensity"]["how"] == "measured"
+    assert found["bandwidth_ramp_bytes"]["how"] == "assumed"
+
+
+def test_one_without_a_row_says_from_whom_each_is_taken_and_why(tmp_path):
+    found = of("MI355X", tmp_path)
+    assert found["gemm_sustained_fraction"]["kin"].startswith("taken from MI325X, nearest in vendor's software")
+    assert found["fp8_gemm_sustained_fraction"]["kin"].endswith("; the same ratio to 16-bit products")
+    done = amped("coefficients", "MI355X", "--filter", "gemm_sustained", folder=tmp_path)
+    assert "(1) taken from MI325X" in " ".join(done.stdout.split())
+
+
+def test_an_accelerator_that_is_not_there_comes_with_the_nearest(tmp_path):
+    done = amped("coefficients", "MI300Y", folder=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean 'MI300" in done.stderr

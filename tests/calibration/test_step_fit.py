@@ -103,16 +103,38 @@ def parent_of(table, row, column, *beside):
     return found.shares[0].tolist(), float(found.constants[0]), numbers
 
 
-def test_an_accelerator_is_drawn_to_the_row_that_it_extends():
+def test_an_accelerator_is_drawn_to_its_nearest_kin():
+    """GB200 to B200 and GB300 to B300, whose clock is their generation's."""
     shares, constant, _ = parent_of(KERNELS, "GB200", CLOCK, "Blackwell", "Hopper")
+    assert (shares, constant) == ([0.0, 1.0, 0.0], 0.0)
+    shares, constant, _ = parent_of(KERNELS, "GB300", CLOCK, "Blackwell", "GB200")
     assert (shares, constant) == ([0.0, 1.0, 0.0], 0.0)
     shares, constant, _ = parent_of(KERNELS, "GB200", CLOCK)
     assert (shares, constant) == ([0.0], float(TABLES.row(KERNELS, "Blackwell").columns[CLOCK]))
 
 
+def test_a_share_of_fp8_is_drawn_to_what_it_is_on_the_kin_for_the_same_share_of_bf16():
+    shares, constant, _ = parent_of(KERNELS, "Hopper", "fp8_gemm_sustained_fraction", "Blackwell")
+    rows = [TABLES.row(KERNELS, name).columns["gemm_sustained_fraction"] for name in ("Hopper", "Blackwell")]
+    assert (shares, constant) == ([0.0, pytest.approx(rows[0] / rows[1])], 0.0)
+
+
+def test_without_kin_of_its_vendor_a_number_is_drawn_to_the_mean_of_the_nearest_of_each_other():
+    shares, constant, numbers = parent_of(KERNELS, "Trainium 1", "gemm_sustained_fraction", "TPU")
+    vendors = 5  # NVIDIA, AMD, Google, Intel, Huawei
+    assert shares == [0.0, pytest.approx(1 / vendors)]
+    assert 0.4 < numbers[1].value / vendors + constant < 0.9
+
+
+def test_numbers_that_are_only_drawn_to_one_another_stay_in_the_middle_of_their_bounds():
+    pair = Drawn(np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(2), np.full(2, 0.1), np.full(2, 0.4), np.ones(2))
+    assert pair.without_steps() == pytest.approx([0.7, 0.7])
+
+
 def test_a_row_that_stands_alone_is_drawn_to_the_mean_of_its_kin_in_no_doubt():
     rows = [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE)]
-    kin = [r.columns[TRAFFIC] for r in rows if not r.ancestors and r.name != "PyTorch" and TRAFFIC not in r.unverified]
+    roots = [r for r in rows if not r.ancestors and TRAFFIC in r.columns and TRAFFIC not in r.unverified]
+    kin = [r.columns[TRAFFIC] for r in roots if r.name != "PyTorch"]
     _, constant, _ = parent_of(SOFTWARE, "PyTorch", TRAFFIC)
     assert constant == pytest.approx(sum(kin) / len(kin))
     assert len(kin) >= 2

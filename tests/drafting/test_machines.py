@@ -5,7 +5,7 @@ import json
 import pytest
 
 import amped
-from amped.theory.language.quantity import SYSTEM
+from amped.theory.language.quantity import MAPPING, SYSTEM
 from tests.helpers.cli import printed, refused
 
 LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)
@@ -52,6 +52,27 @@ def test_where_no_system_is_known_the_question_is_asked(tmp_path):
 )
 def test_software_has_runs_on_the_accelerator_or_its_generation(accelerator, software):
     assert f"software {software}:" in printed("estimate", *LLAMA, "--accelerator", accelerator)
+
+
+@pytest.mark.parametrize(
+    ("system", "software"),
+    [
+        ("Selene", "Megatron-LM 2021"),  # a cluster of 2020
+        ("Perlmutter GPU node (4xA100 with Slingshot 11)", "Megatron-LM 2022"),
+        ("DGX A100", "Megatron-Core"),  # a product, which people use today
+    ],
+)
+def test_the_year_of_a_cluster_chooses_the_software(system, software):
+    sources = amped.estimate(model="Llama 2 7B", gpus=64, system=system).scenario.sources
+    assert sources.rows[MAPPING].name == software
+    assert any("was of its time" in notice for notice in sources.notices) == (system != "DGX A100")
+    assert sources.given["flash_attention"] == (software == "Megatron-Core")
+
+
+def test_software_that_is_named_stays_on_an_old_cluster():
+    sources = amped.estimate(model="Llama 2 7B", gpus=64, system="Selene", software="Megatron-Bridge").scenario.sources
+    assert sources.rows[MAPPING].name == "Megatron-Bridge"
+    assert not any("was of its time" in notice for notice in sources.notices)
 
 
 def test_several_machines_are_compared_with_the_software_of_today():

@@ -14,7 +14,7 @@ MACHINE = "H200 SXM"
 NETWORKS = {"a": (24, 2048, 16), "b": (32, 4096, 32), "c": (40, 5120, 40), "d": (48, 8192, 64)}
 # What the chooser would search beside the tensor degree: it is given, so that a run is one estimate.
 HELD: Run = {
-    "software": "default", "sequence_parallel": 0, "dropout": 0, "virtual_pipeline_stages": 1, "zero_stage": 0,
+    "software": "all fused", "sequence_parallel": 0, "dropout": 0, "virtual_pipeline_stages": 1, "zero_stage": 0,
     "activation_recomputation": "none",
     **{f"{kind}_parallel_degree": 1 for kind in ("pipeline", "expert", "expert_tensor", "context")},
 }  # fmt: skip

@@ -63,6 +63,7 @@ WHOLES: Values = {f"{kind}_parallel_degree": 4 for kind in KINDS}
 EAGER_EXPERTS = {
     "expert_assignment": "in_turn", "deduplicated_dispatch": True, "expert_bias": True, "expert_bias_addition": "separate",
     "attention_kernel": "flex", "flash_attention": True, "attention_sinks": True, "query_key_norm": True,
+    "expert_launches": "each",
 }  # fmt: skip
 MEASURED: Values = {"measured_kernel_table": str(DATA / "measured_kernels.json"), "accelerator": "B200 SXM",
                     "flash_attention": True, "dropout": 0}  # fmt: skip
@@ -114,6 +115,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "interleaved": ("default", {"virtual_pipeline_stages": 3}),
     "pipeline placed before data": ("default", {"placement_order": "tensor_context_pipeline_data"}),
     "sgd": ("default", {"optimizer": "sgd"}),
+    "norms of each update": ("default", {"optimizer": "lamb", "predicted_tokens_per_sequence": 307}),
     "graphs of layers on servers of a given bandwidth": ("default", {"cuda_graph_scope": "layer",
                                                                      "inter_node_bandwidth": "100 GB/s"}),
     "a graph of the step": ("default", {"cuda_graph_scope": "step"}),
@@ -124,6 +126,9 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "tf32": ("default", {"matrix_precision": "tf32"}),
     "fp16": ("default", {"matrix_precision": "fp16"}),
     "fp8": ("llama-3-70b", {"matrix_precision": "fp8"}),
+    "fp8, gradients added up apart": ("llama-3-70b", {
+        "matrix_precision": "fp8", "weight_gradient_accumulation": "separate", "flash_attention": True, "attention_kernel": "flash_2"}),
+    "attention that is not fused, nor its softmax": ("default", {"flash_attention": False, "softmax_kernels": "separate"}),
     "an old accelerator without 16 bit": ("default", {"accelerator": "P4"}),
     "a half-precision accelerator": ("default", {"accelerator": "V100"}),
     "context parallel": ("default", {"context_parallel_degree": 4}),
@@ -135,13 +140,16 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "toy, a grid": (TOY, GRID | {"tensor_parallel_strategy": "2d_context"}),
     "grid given by its rows": ("default", {"tensor_parallel_rows": 2, "tensor_parallel_strategy": "2d_context"}),
     "layers with a window": ("default", {"attention_window": 256, "number_of_windowed_layers": 48, "flash_attention": True}),
-    "eager software": ("default", {"software": "torchtitan", "pipelined_weight_sharding": True}),
+    "eager software": ("default", {"software": "torchtitan"}),
+    "a compiler that makes a program fit": ("default", {"memory_fitting": "rematerialization"}),
     "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
                                                          "deterministic": True}),
     "mixture of experts": ("mixtral-8x7b", {}),
+    **{f"mixture of experts, {name}": ("mixtral-8x7b", {"dispatcher": name}) for name in ("allgather", "deepep", "hybridep")},
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "biases of experts, those of outputs apart": (
-        "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output"}),
+        "mixtral-8x7b", {"expert_bias": True, "expert_bias_addition": "separate_output", "clamped_activation": True,
+                         "activation_clamping": "separate", "scaled_rotation": True, "scaled_rotation_kernels": "separate"}),
     "mixture of experts in fp8, weighted apart": ("mixtral-8x7b", {
         "matrix_precision": "fp8", "fp8_scaling": "blocks", "expert_weighting": "separate", "accelerator": "B200 SXM"}),
     "products in fp4": ("llama-3-70b", {"matrix_precision": "fp4", "accelerator": "GB200"}),

@@ -353,7 +353,18 @@ def test_instances_of_the_sharded_optimizer_are_a_degree() -> None:
     assert values_of(SCRIPT.replace("--lr 1e-4", "--num-distributed-optimizer-instances 2"))["sharding_degree"] == 2
 
 
-def test_a_dispatcher_that_gathers_all_tokens_is_told() -> None:
-    flags = "--num-experts 8 --moe-token-dispatcher-type allgather"
-    found = megatron.read(SCRIPT.replace("--lr 1e-4", flags), "launch.sh")
-    assert [line.key for line in found.report.unsupported] == ["--moe-token-dispatcher-type"]
+@pytest.mark.parametrize(
+    ("flags", "dispatcher"),
+    [
+        ("", "allgather"),
+        ("--moe-token-dispatcher-type allgather", "allgather"),
+        ("--moe-token-dispatcher-type alltoall", "alltoall"),
+        ("--moe-token-dispatcher-type flex", "deepep"),
+        ("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep", "hybridep"),
+    ],
+)
+def test_the_dispatcher_has_a_name(flags: str, dispatcher: str) -> None:
+    read = values_of(SCRIPT.replace("--lr 1e-4", f"--num-experts 8 {flags}"))
+    assert read["dispatcher"] == dispatcher
+    written = megatron.write(estimated(read_scenario("mixtral-8x7b", {"dispatcher": dispatcher})))
+    assert megatron.read(written, "launch.sh").values["dispatcher"] == dispatcher

@@ -24,7 +24,7 @@ SELECTED_BY = {
         "gemm_ramp_depth", "medium_tile_efficiency", "small_tile_efficiency",
         "smallest_tile_efficiency",
         "wave_quantization", "grouped_gemm_efficiency", "memory_bandwidth_efficiency",
-        "normalization_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_launch_time",
+        "normalization_bandwidth_fraction", "indexed_row_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_launch_time",
         "attention_forward_efficiency", "attention_backward_efficiency", "attention_ramp_length",
         "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
         "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
@@ -36,8 +36,8 @@ SELECTED_BY = {
     },
     "software": {
         "attention_dropout_fraction", "streaming_traffic_factor", "host_time_per_layer", "host_time_per_step",
-        "host_time_per_expert", "tensor_chunk_overlap_fraction", "expert_exchange_processor_fraction",
-        "allocator_reserve_fraction", "cross_entropy_copies", "prefetched_sharding_fraction", "fp8_library_fraction", "optimizer_traffic_factor",
+        "host_time_per_launch", "tensor_chunk_overlap_fraction", "expert_exchange_processor_fraction",
+        "allocator_reserve_fraction", "cross_entropy_copies", "loss_parallel_copies", "prefetched_sharding_fraction", "optimizer_traffic_factor",
         "context_parallel_attention_fraction",
     },
     "accelerator and precision": {
@@ -175,7 +175,7 @@ def test_what_a_stack_has_beside_defaults_are_the_page_of_software():
 
 
 def test_the_row_of_no_software_repeats_the_defaults_of_its_parameters():
-    row = TABLES.row(SOFTWARE, "default")
+    row = TABLES.row(SOFTWARE, "all fused")
     assert {c for c in row.columns if c in KNOWN} == set(HOW_WELL)
     for column in HOW_WELL:
         (formula,) = KNOWN[column].formulas
@@ -200,9 +200,9 @@ def test_few_numbers_are_fitted(rows, most):
 
 @pytest.mark.thorough
 def test_a_measurement_gives_no_coefficient_of_its_own():
-    allowed = {"attention_kernel", "weight_gradient_accumulation", "deduplicated_dispatch", "fused_cross_entropy",
+    allowed = {"attention_kernel", "weight_gradient_accumulation", "dispatcher", "expert_launches", "fused_cross_entropy",
                "recomputation_stops_early", "cuda_graph_scope", "expert_bias_addition", "whole_gradient_accumulation",
-               "weights_stay_gathered", "replicated_embedding", "gathered_logits"}  # fmt: skip
+               "weights_stay_gathered", "replicated_embedding", "gathered_logits", "each_projection_gathers", "activation_clamping"}  # fmt: skip
     for m in read_measurements():
         given = m.row.settings.keys()
         own = {n for n in given if COEFFICIENT.search(n) or n in HOW_WELL}

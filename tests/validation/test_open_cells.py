@@ -8,7 +8,7 @@ from tests.helpers.validation import RUN, table
 
 # What the chooser would take otherwise.
 SAID = {
-    "software": "default", "matrix_precision": "bf16", "sequence_parallel": False, "dropout": 0, "virtual_pipeline_stages": 1,
+    "software": "all fused", "matrix_precision": "bf16", "sequence_parallel": False, "dropout": 0, "virtual_pipeline_stages": 1,
     "context_parallel_degree": 1, "expert_parallel_degree": 1, "expert_tensor_parallel_degree": 1,
 }  # fmt: skip
 WIDE = RUN | {"layers": 80, "dimensionality": 8192, "attention_heads": 64, "feedforward_dimension": 28672, "gated_mlp": True,

@@ -262,11 +262,16 @@ def test_one_form_at_a_time(tmp_path):
     assert "exclude one another" in done.stderr
 
 
-def test_software_without_a_row_takes_the_row_of_what_it_does_and_says_so(tmp_path):
-    own = RUN | {"software": "Our trainer", "zero_stage": 3, "attention_kernel": "flash_2", "dropout": 0}
-    told = validated(tmp_path, own, options=["--assumed"])
-    assert "there is no row 'Our trainer'; of all rows this one agrees most with what the run did" in " ".join(
-        told.split()
-    )
-    (named,) = [words.split(" (")[0] for words in " ".join(told.split()).split("software = ")[1:2]]
-    assert validated(tmp_path, own)["rows"] == validated(tmp_path, own | {"software": named})["rows"]
+@pytest.mark.parametrize(
+    ("software", "row", "why"),
+    [
+        ("Our trainer", "default", "nor one with a word of its name; this one is the middle of all"),
+        ("PyTorch FSDP1", "torchtitan", "this one is nearest in the words of its name"),
+    ],
+)
+def test_software_without_a_row_takes_that_of_its_words_else_the_middle_and_says_so(tmp_path, software, row, why):
+    own = RUN | {"software": software, "zero_stage": 3, "attention_kernel": "flash_2", "dropout": 0}
+    told = " ".join(validated(tmp_path, own, options=["--assumed"]).split())
+    assert f"there is no row '{software}'" in told
+    assert why in told
+    assert validated(tmp_path, own)["rows"] == validated(tmp_path, own | {"software": row})["rows"]

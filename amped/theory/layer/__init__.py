@@ -20,6 +20,7 @@ PAGES = ("passes", "messages", "waits", "offload", "times")
 HANDS_ON = (
     # passes
     "layer_computation",
+    "layer_host_waits",
     "layer_kernels",
     "layer_repeats",
     "attention_core_forward_time_per_layer",

@@ -10,6 +10,7 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePart, Messages
 from amped.theory.nouns.parallelisms import OF_TOKENS
+from amped.theory.nouns.places import REPEATED_GATHERS
 from amped.theory.nouns.records import time_of, total
 
 # --- tensor parallelism ----------------------------------------------------------------------------------------------
@@ -41,6 +42,7 @@ def tensor_messages(
     A forward pass hides gathers and scatters in chunks beside its products. A backward pass reduces as much as a
     forward pass; where the forward pass has scattered, it also gathers gradients, in chunks beside the products that
     use them. It gathers the inputs of products again beside any of its kernels, and reduces beside weight gradients.
+    Where each projection of a block gathers its input, it also reduces the gradient of the input.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.2.2; Megatron-LM,
     LinearWithGradAccumulationAndAsyncCommunication; NVIDIA Transformer Engine, user buffers (proj_dgrad, fc2_dgrad).
@@ -49,7 +51,8 @@ def tensor_messages(
     chunks, in_chunks = overlapped_chunk_fraction, overlap_forward_tensor_communication
     for kind in layer_kinds:
         sent = kind.durations(tensor_durations)
-        gathers, scatters = (time_of(d for d in sent if d.kind == name) for name in ("all_gather", "reduce_scatter"))
+        once = [d for d in sent if d.name not in REPEATED_GATHERS]
+        gathers, scatters = (time_of(d for d in once if d.kind == name) for name in ("all_gather", "reduce_scatter"))
         whole, gradients = time_of(sent), gathers * gathered_gradient_layouts
         reducing = overlap * weight_gradients_hide_reductions
         gradient_parts = (

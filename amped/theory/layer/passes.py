@@ -9,13 +9,14 @@ from amped.theory.nouns.layer_records import (
     KindTime,
     LayerComputation,
     LayerDurations,
+    LayerHost,
     LayerKernels,
     LayerRepeats,
+    PassHost,
     PassKernels,
     ProductShares,
 )
-from amped.theory.nouns.records import STREAMING, WEIGHTED, latest, of_phase, total
-from amped.theory.nouns.resources import beside
+from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
 
 
 def number_of_launches(phase, durations):
@@ -63,6 +64,32 @@ def pass_time(phase, durations, rates):
 def kind_durations(layer_kinds, layer_durations):
     """The operators of a layer of each kind, and how long each takes. Source: definition."""
     return tuple(LayerDurations(kind.name, kind.durations(layer_durations)) for kind in layer_kinds)
+
+
+@records(choice="expert_launches", value="each")
+def kind_durations__each(layer_kinds, layer_durations, local_experts, kernels_per_cast, kernel_rates):
+    """The operators of a layer of each kind; the host launches grouped products, and their casts, expert by expert.
+
+    Casts are on one stream, so that the accelerator idles between two of them as between any two kernels. Products are
+    on several streams; assumes that they hide the gaps of one another.
+
+    Source: NVIDIA Transformer Engine, pytorch/module/grouped_linear.py (_GroupedLinear), common/gemm/cublaslt_gemm.cu
+    (nvte_multi_tensor_gemm: a product for each expert, on four streams).
+    """
+    products = {d.name for d in layer_durations if d.kind == "grouped_contraction"}
+    casts, gap = {f"{name}_casts" for name in products}, kernel_rates[0].overhead
+    launches = dict.fromkeys(products, local_experts) | dict.fromkeys(casts, local_experts * kernels_per_cast)
+    gaps = dict.fromkeys(casts, (local_experts * kernels_per_cast - 1) * gap)
+    durations = [
+        d.having(kernels=launches.get(d.name, d.kernels), time=d.time + gaps.get(d.name, 0.0)) for d in layer_durations
+    ]
+    return tuple(LayerDurations(kind.name, kind.durations(durations)) for kind in layer_kinds)
+
+
+@quantity("count")
+def local_experts(number_of_experts, expert_parallel_degree):
+    """The number of routed experts whose weights an accelerator holds, in a layer. Source: definition."""
+    return number_of_experts / expert_parallel_degree
 
 
 def with_recorded_kernels(layers, is_recorded):
@@ -119,70 +146,83 @@ def launched_durations__SCOPE(kind_durations):
 
 
 @records()
-def expert_host_times(layer_kinds, host_time_per_expert, number_of_experts, expert_parallel_degree):
-    """The time in which the host handles the experts of a layer on one accelerator, for each kind of layer.
+def layer_host_times(kind_durations, launched_durations, host_time_per_layer, host_time_per_launch, host_time_factor):
+    """The time in which the host handles each pass of a layer of each kind.
 
-    Source: definition.
+        time = time of a layer · factor of the processor · share of the operators outside CUDA graphs
+             + further launches · time of a launch
+
+    Further launches are those of operators that the host launches more than once: expert by expert. Half of the time of
+    a layer in the backward pass is counted for the input gradients, half for the weight gradients. Assumes that the
+    host handles each operator equally long, and that a slow host is slow in Python, but launches the kernels of experts
+    (compiled code) as fast as others.
+
+    Source: definition; NVIDIA/TransformerEngine, issue 2053 (Xeon and Grace).
     """
-    experts = number_of_experts / expert_parallel_degree
-    return tuple(KindTime(kind.name, host_time_per_expert * experts * kind.mixtures) for kind in layer_kinds)
-
-
-@records()
-def layer_host_times(host_time_per_layer, host_time_factor, expert_host_times):
-    """The least time that the host needs for the forward pass of a layer of each kind; the backward pass needs as much.
-
-    It assumes that a slow host is slow in Python, and launches kernels of experts (compiled code) as fast as others.
-
-    Source: definition; NVIDIA/TransformerEngine, issue 2053.
-    """
+    layer_time = host_time_per_layer * host_time_factor
     return tuple(
-        KindTime(experts.name, host_time_per_layer * host_time_factor + experts.time) for experts in expert_host_times
+        LayerHost(
+            layer.name,
+            *(
+                pass_host(phase, layer.durations, launches.durations, layer_time * share, host_time_per_launch)
+                for phase, share in HOST_SHARES.items()
+            ),
+        )
+        for layer, launches in zip(kind_durations, launched_durations, strict=True)
     )
 
 
-@records(choice="cuda_graph_scope", value="router_alone")
-def layer_host_times__router_alone(host_time_per_layer, host_time_factor, expert_host_times, kind_durations):
-    """The least time that the host needs for the forward pass of a layer of each kind, whose router is a CUDA graph.
+# The share of the host's time for a layer, forward or backward, that is counted for each pass.
+HOST_SHARES = {"forward": 1.0, "input_gradient": 0.5, "weight_gradient": 0.5}
 
-    It is the time for the experts, and a share of the time for the other operators: that of the kernels outside the
-    graph. Assumes that the host handles each kernel equally long.
+
+def pass_host(phase, operators, launched, layer_time, launch_time):
+    """The time in which the host handles all operators of one pass of a layer, and that for the experts alone.
+
+    Args:
+        phase: the pass, as in `Operator`.
+        operators: the operators of the layer.
+        launched: the operators of the layer, without kernels where a CUDA graph records them.
+        layer_time: the seconds for the operators of the pass, once each.
+        launch_time: the seconds for each further launch.
 
     Source: definition.
     """
-    times = []
-    for layer, experts in zip(kind_durations, expert_host_times, strict=True):
-        others = [d for d in layer.durations if d.part.graph != "experts"]
-        outside = [d for d in others if d.part.graph != "router"]
-        share = number_of_launches("forward", outside) / number_of_launches("forward", others)
-        times.append(KindTime(layer.name, host_time_per_layer * host_time_factor * share + experts.time))
-    return tuple(times)
 
+    def handled(durations):
+        """The seconds for these operators."""
+        calls = total(d.count * np.minimum(d.kernels, 1) for d in durations if d.phase == "forward")
+        further = total(d.count * np.maximum(d.kernels - 1, 0) for d in durations if d.phase == phase)
+        return layer_time * calls / all_calls + launch_time * further
 
-@family(
-    named=(
-        "layer_host_times__layer",
-        "layer_host_times__step",
-    ),
-    SCOPE=("layer", "step"),
-)
-@records(choice="cuda_graph_scope", value="SCOPE")
-def layer_host_times__SCOPE(layer_kinds):
-    """The host's time for a pass of a layer of each kind: zero, as the SCOPE is one CUDA graph. Source: definition."""
-    return tuple(KindTime(kind.name, 0.0) for kind in layer_kinds)
+    all_calls = total(d.count for d in operators if d.phase == "forward")
+    experts = [d for d in launched if d.part.graph == "experts"]
+    return PassHost(phase, every=handled(launched), experts=handled(experts))
 
 
 @quantity("1", choice="feedforward_kind", value="mixture")
-def host_waits_fraction__mixture(host_waits_for_dispatch, overlap_expert_communication, steady_microbatch_fraction):
-    """The share of the host's time for a layer with a mixture of experts that cannot run beside kernels of the layer.
+def dispatch_waits_fraction__mixture(host_waits_for_dispatch, expert_capacity_factor):
+    """The share of the forward passes in which the host waits until it knows how many tokens each expert gets.
+
+    The host needs these numbers for the shapes of what it launches next. It needs none if each expert has a buffer of a
+    fixed size (a capacity factor). A backward pass takes the numbers of its forward pass.
+
+    Source: Megatron-Core, transformer/moe/token_dispatcher.py (_maybe_dtoh_and_synchronize, drop_and_pad).
+    """
+    return host_waits_for_dispatch * (expert_capacity_factor <= 0)
+
+
+@quantity("1", choice="feedforward_kind", value="mixture")
+def host_waits_fraction__mixture(dispatch_waits_fraction, overlap_expert_communication, steady_microbatch_fraction):
+    """The share of the passes of a mixture layer in which nothing that the host does can run beside kernels.
 
     In a schedule that overlaps exchanges of tokens, one host thread launches the kernels of two micro-batches in turn.
-    If the host waits in each mixture layer for the number of dispatched tokens, it waits for the kernels before the
-    dispatch too. Assumes that it then never runs ahead of the kernels.
+    If it waits in each mixture layer for the number of dispatched tokens of the one, it waits for the kernels of the
+    other, too. Assumes that it then never runs ahead of the kernels.
 
     Source: Megatron-Core, model_chunk_schedule_plan.py (TransformerLayerSchedulePlan.run) and token_dispatcher.py.
     """
-    return host_waits_for_dispatch * overlap_expert_communication * steady_microbatch_fraction
+    return dispatch_waits_fraction * overlap_expert_communication * steady_microbatch_fraction
 
 
 # --- computation -----------------------------------------------------------------------------------------------------
@@ -224,20 +264,41 @@ def pass_kernels(phase, durations):
     )
 
 
-def pass_time_with_host(phase, durations, rates, host_time, waiting_share):
-    """The time of a pass: the longer of its kernels and of the host's time; their sum if the host cannot run ahead.
+def pass_time_with_host(kernels, before, host, waiting_share, serial_share):
+    """The time of a pass: of its kernels or of the host, whichever is longer, if the host runs ahead of the kernels.
+
+        ahead  = max(kernels, host)
+        behind = max(ahead, kernels before the experts + host's time for the experts)
+        serial = kernels + host
+
+    If the host waits until it knows how many tokens each expert gets, all kernels before the experts have run by then.
+    The accelerator waits for what the host launches for the experts, except beside their kernels; after them the host
+    runs ahead again.
+
+    Args:
+        kernels: the seconds of the kernels of the pass.
+        before: the seconds of those before the experts.
+        host: the seconds of the host's work for the pass.
+        waiting_share: the share of the passes in which the host waits for the number of tokens (behind).
+        serial_share: the share of the passes in which the host never runs ahead (serial).
+
+    Source: definition; Megatron-Core, transformer/moe/token_dispatcher.py.
+    """
+    ahead = np.maximum(kernels, host.every)
+    time = ahead + waiting_share * (np.maximum(ahead, before + host.experts) - ahead)
+    return time + serial_share * (kernels + host.every - time)
+
+
+def kernels_before_experts(phase, durations):
+    """The seconds of the kernels of a pass that are not kernels of routed experts.
 
     Args:
         phase: the pass, as in `Operator`.
         durations: the operators of the layer.
-        rates: the record of `kernel_rates`.
-        host_time: the seconds of the host's work for the pass.
-        waiting_share: the share of the host's time that cannot run beside kernels.
 
-    Source: arXiv 2410.00273, section 3.
+    Source: definition.
     """
-    kernels = pass_time(phase, durations, rates)
-    return kernels + host_time - beside(kernels, host_time, 1 - waiting_share)
+    return of_phase(phase, [d for d in durations if d.part.graph != "experts"])
 
 
 @records()
@@ -248,20 +309,24 @@ def layer_repeats(
     recomputed_product_shares,
     kernel_rates,
     layer_host_times,
+    layer_kinds,
+    dispatch_waits_fraction,
 ):
     """The time of what may run again in a layer of each kind: the longer of its kernels and of the host's time.
 
     Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
     """
-    layers, kinds = [], zip(launched_durations, kind_durations, layer_kernels, layer_host_times, strict=True)
-    for launches, layer, kernels, host in kinds:
+    layers = []
+    for launches, layer, kernels, host, kind in zip(
+        launched_durations, kind_durations, layer_kernels, layer_host_times, layer_kinds, strict=True
+    ):
         attention = [d for d in layer.durations if d.part.core]
         streaming = [d for d in layer.durations if d.kind in STREAMING and not d.part.core]
+        launched = np.maximum(kernels.repeated.every, launching_time("forward", launches.durations, kernel_rates))
+        before, share = kernels_before_experts("forward", layer.durations), dispatch_waits_fraction * kind.mixtures
         repeats = LayerRepeats(
             layer.name,
-            whole=latest(
-                (kernels.repeated.every, launching_time("forward", launches.durations, kernel_rates), host.time)
-            ),
+            whole=pass_time_with_host(launched, before, host.forward, share, 0.0),
             attention_core=pass_time("forward", attention, kernel_rates),
             streaming=pass_time("forward", streaming, kernel_rates),
             products=total(
@@ -279,6 +344,7 @@ def layer_computation(
     kernel_rates,
     layer_host_times,
     layer_kinds,
+    dispatch_waits_fraction,
     host_waits_fraction,
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
@@ -294,23 +360,42 @@ def layer_computation(
     """
     layers, kinds = [], zip(launched_durations, layer_host_times, layer_kinds, layer_repeats, strict=True)
     for layer, host, kind, repeats in kinds:
-        waiting_share = host_waits_fraction * kind.mixtures
+        waiting_share, serial_share = dispatch_waits_fraction * kind.mixtures, host_waits_fraction * kind.mixtures
+        forward, *gradients = (
+            pass_time_with_host(
+                pass_time(phase, layer.durations, kernel_rates),
+                kernels_before_experts(phase, layer.durations),
+                getattr(host, phase),
+                waiting_share * (phase == "forward"),
+                serial_share,
+            )
+            for phase in HOST_SHARES
+        )
         repeated = (
             recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
         )
         computation = LayerComputation(
             layer.name,
-            forward=pass_time_with_host("forward", layer.durations, kernel_rates, host.time, waiting_share),
-            input_gradient=pass_time_with_host(
-                "input_gradient", layer.durations, kernel_rates, host.time / 2, waiting_share
-            ),
-            weight_gradient=pass_time_with_host(
-                "weight_gradient", layer.durations, kernel_rates, host.time / 2, waiting_share
-            ),
+            forward,
+            *gradients,
             recomputation=repeated + repeats.products + recomputed_streaming_fraction * repeats.streaming,
         )
         layers.append(computation)
     return tuple(layers)
+
+
+@records()
+def layer_host_waits(layer_computation, kind_durations):
+    """The time in which no kernel runs in a layer of each kind, because the host launches kernels too late.
+
+    Messages may run at that time. Forward passes that run again are not counted.
+
+    Source: definition.
+    """
+    return tuple(
+        KindTime(layer.name, total(getattr(times, phase) - of_phase(phase, layer.durations) for phase in HOST_SHARES))
+        for times, layer in zip(layer_computation, kind_durations, strict=True)
+    )
 
 
 @records(choice="activation_recomputation", value="alternate_products")

@@ -67,6 +67,7 @@ HANDS_ON = (
     "whole_gradient_bytes_per_parameter",
     "exchanged_gradient_precision",
     "gradient_copy_bytes_per_parameter",
+    "passing_gradient_bytes_per_parameter",
     "weight_copy_bytes_per_parameter",
     # groups
     "pipeline_group",

@@ -63,6 +63,15 @@ def destination_PLACES_per_token__in_turn(DEGREE, experts_per_token, number_of_e
     return np.minimum(1 + (experts_per_token - shared) / experts, DEGREE)
 
 
+@quantity("boolean", constrains="deduplicated_dispatch", choice="dispatcher", value="allgather")
+def gathered_tokens_are_not_deduplicated__allgather(deduplicated_dispatch):
+    """An all-gather sends every token to every accelerator, and cannot send it once to those that have its experts.
+
+    Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).
+    """
+    return deduplicated_dispatch == 0
+
+
 @quantity("1")
 def deduplicated_dispatch_fraction(deduplicated_dispatch, destination_accelerators_per_token, experts_per_token):
     """The number of copies of a token that an accelerator sends, divided by the number of experts of the token.

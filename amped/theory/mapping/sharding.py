@@ -149,6 +149,15 @@ def EXPERT_STATE_shards(zero_stage, EXPERT_sharding_degree, *, state):
 
 
 @quantity("boolean")
+def pipeline_states_are_whole(pipelines_keep_states_whole, pipeline_parallel_degree):
+    """Whether sharded weights stay gathered and gradients are added up whole, because there is a pipeline.
+
+    Source: PyTorch, distributed/pipelining/stage.py (backward_maybe_with_nosync).
+    """
+    return (pipelines_keep_states_whole > 0) & (pipeline_parallel_degree > 1)
+
+
+@quantity("boolean")
 def gradients_are_scattered_each_microbatch(zero_stage, whole_gradient_accumulation):
     """Whether the gradients of each micro-batch are reduce-scattered over the shards, instead of once a step.
 
@@ -221,18 +230,26 @@ def gradient_copy_bytes_per_parameter(narrow_gradients_stay, activation_precisio
 
 
 @quantity("byte")
-def weight_copy_bytes_per_parameter(
-    zero_stage, weights_stay_gathered, flat_weight_gather, weight_precision, sharding_degree
-):
-    """The bytes of the whole weights that an accelerator holds in addition to its shard, for one parameter.
+def passing_gradient_bytes_per_parameter(narrow_gradients_of_a_pass, activation_precision, gradient_precision):
+    """The bytes of a gradient in the precision of a backward pass, which are freed when the pass has ended; else 0.
 
-    They are weights that stay gathered between passes, or the buffer in which all weights are gathered after a step.
+    Source: huggingface/nanotron, optim/gradient_accumulator.py (_accumulate_grad).
+    """
+    return narrow_gradients_of_a_pass * activation_precision * (gradient_precision > activation_precision)
 
-    Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups).
+
+@quantity("byte")
+def weight_copy_bytes_per_parameter(zero_stage, weights_stay_gathered, weight_precision, sharding_degree):
+    """The bytes of the whole weights that stay gathered beside an accelerator's shard, for one parameter; else 0.
+
+    The weights that are gathered after a step of ZeRO 1 or 2 are the weights themselves. A buffer for this gather is
+    bounded, and the activations are free at that time, so that it counts nothing.
+
+    Source: PyTorch, fully_shard (reshard_after_forward); DeepSpeed, runtime/utils.py (all_gather_dp_groups) and
+    runtime/zero/config.py (allgather_bucket_size: 500 million elements).
     """
     gathered = is_sharded("weight", zero_stage) * weights_stay_gathered
-    flat = is_sharded("optimizer_state", zero_stage) * ~is_sharded("weight", zero_stage) * flat_weight_gather
-    return (gathered + flat) * (sharding_degree > 1) * weight_precision
+    return gathered * (sharding_degree > 1) * weight_precision
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ HANDS_ON = (
     "communication_buffer_bytes",
     "logits_gradient_bytes",
     "recomputed_layer_bytes",
+    "rematerialized_layer_fraction",
     "working_gradient_bytes",
     "weight_buffer_bytes",
     "layer_working_bytes",

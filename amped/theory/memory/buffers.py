@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity
-from amped.theory.nouns.conditions import OFFLOADED
+from amped.theory.nouns.conditions import OFFLOADED, REMATERIALIZED
 from amped.theory.nouns.layer_kinds import DENSE, MIXTURE
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.records import latest, total
@@ -14,24 +14,29 @@ BUFFERED_LAYERS = 2
 
 @quantity("byte")
 def logits_gradient_bytes(
-    microbatch_tokens,
+    predicted_tokens,
     loss_vocabulary,
     activation_precision,
     logits_precision,
     cross_entropy_copies,
+    loss_parallel_copies,
+    tensor_parallel_rows,
+    gathered_logits,
     fused_cross_entropy,
 ):
     """The buffers of the loss for a micro-batch: the logits that the output head has written, and further tensors.
 
     The loss adds copies of the logits in its own precision, and later the gradient in the precision of activations. The
-    larger of these two is counted. A fused loss needs no buffers: it works in place on the logits that the output head
-    keeps.
+    larger of these two is counted. A loss on shares of the vocabulary may have more copies. A fused loss needs no
+    buffers: it works in place on the logits that the output head keeps.
 
-    Source: Megatron-LM, vocab_parallel_cross_entropy.
+    Source: Megatron-LM, vocab_parallel_cross_entropy; PyTorch, torch/distributed/tensor/parallel/loss.py.
     """
-    gradient = np.maximum(activation_precision, cross_entropy_copies * logits_precision)
+    works_on_shares = (tensor_parallel_rows > 1) & (gathered_logits == 0)
+    copies = cross_entropy_copies + loss_parallel_copies * works_on_shares
+    gradient = np.maximum(activation_precision, copies * logits_precision)
     logit_bytes = activation_precision + gradient
-    return microbatch_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
+    return predicted_tokens * loss_vocabulary * logit_bytes * (1 - fused_cross_entropy)
 
 
 @quantity("byte")
@@ -84,16 +89,20 @@ def communication_buffer_bytes(
     sequence_parallel,
     tensor_parallel_rows,
     pipeline_parallel_degree,
+    microbatches_per_flush,
+    receive_buffers_of_all_microbatches,
 ):
     """The communication buffers of a micro-batch.
 
     With sequence parallelism they hold the sequence that is gathered from its shares; with several stages also what a
-    stage sends and receives.
+    stage sends and receives, of one micro-batch or of all micro-batches of a run of the pipeline.
 
-    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication.
+    Source: arXiv 2205.05198, section 4.2.2; Megatron-LM, p2p_communication; PyTorch, distributed/pipelining/stage.py.
+    Differs: the first stage receives no activations, and the last stage no gradients.
     """
     gathered = microbatch_bytes * sequence_parallel * (tensor_parallel_rows > 1)
-    return gathered + 2 * residual_bytes * (pipeline_parallel_degree > 1)
+    buffers = 2 * np.where(receive_buffers_of_all_microbatches > 0, microbatches_per_flush, 1)
+    return gathered + buffers * residual_bytes * (pipeline_parallel_degree > 1)
 
 
 @family(named=("context_buffer_bytes",), KIND=OF_TOKENS)
@@ -256,3 +265,17 @@ def layer_working_bytes(
     buffers = total([communication_buffer_bytes, *KIND_buffer_bytes])
     buffers = buffers + grid_column_buffer_bytes + activation_staging_bytes
     return recomputed_layer_bytes + np.maximum(working_gradient_bytes, expert_working_bytes) + buffers
+
+
+@quantity("byte", **REMATERIALIZED)
+def rematerializable_bytes__rematerialization(
+    recomputed_layer_bytes, layer_working_bytes, output_head_activation_bytes, logits_gradient_bytes
+):
+    """The working memory that a compiler can save: the activations of the layer that is being recomputed.
+
+    On the stage with the output head it cannot save more than that by which a layer exceeds the loss.
+
+    Source: OpenXLA, hlo_rematerialization.cc.
+    """
+    above_loss = layer_working_bytes - output_head_activation_bytes - logits_gradient_bytes
+    return np.clip(above_loss, 0, recomputed_layer_bytes)

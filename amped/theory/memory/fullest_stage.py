@@ -3,6 +3,8 @@
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity
+from amped.theory.nouns.conditions import REMATERIALIZED
+from amped.theory.nouns.records import total
 
 
 @quantity("count")
@@ -77,13 +79,51 @@ def activation_bytes(fullest_stage_index, stage_activations):
     return value_of_stage(fullest_stage_index, [held.bytes for held in stage_activations])
 
 
+@quantity("byte", **REMATERIALIZED)
+def rematerialized_bytes__rematerialization(
+    fullest_stage_index,
+    stage_states,
+    stage_activations,
+    stage_working,
+    weight_buffer_bytes,
+    available_memory_bytes,
+    rematerializable_bytes,
+):
+    """The working memory of the fullest stage that a compiler saves so that the program fits, as far as it can.
+
+    Source: OpenXLA, hlo_rematerialization.cc. Differs: the compiler saves a billionth more here than it must, so that
+    rounding does not decide whether the program fits.
+    """
+    stages = (stage_states, stage_activations, stage_working)
+    needed = total(value_of_stage(fullest_stage_index, [held.bytes for held in part]) for part in stages)
+    lacking = np.maximum(needed + weight_buffer_bytes - available_memory_bytes, 0)
+    return np.minimum(lacking * (1 + 1e-9), rematerializable_bytes)
+
+
+@quantity("1", **REMATERIALIZED)
+def rematerialized_layer_fraction__rematerialization(
+    rematerialized_bytes, rematerializable_bytes, available_memory_bytes
+):
+    """The share of a layer's forward pass that a compiler computes once more to save working memory.
+
+    Values are assumed to cost as much time for each byte as the layer does on average.
+
+    Source: OpenXLA, hlo_rematerialization.cc.
+    """
+    # Where nothing can be saved, nothing is: any size above zero divides it.
+    return rematerialized_bytes / np.where(rematerializable_bytes > 0, rematerializable_bytes, available_memory_bytes)
+
+
 @quantity("byte")
-def temporary_bytes(stage_working, weight_buffer_bytes, fullest_stage_index):
+def temporary_bytes(stage_working, weight_buffer_bytes, rematerialized_bytes, fullest_stage_index):
     """The working memory of the fullest stage: a recomputed layer, gradients, buffers, gathered weights and logits.
+
+    What a compiler saves by computing values once more is left out.
 
     Source: arXiv 2205.05198, sections 4.3 and 5.
     """
-    return value_of_stage(fullest_stage_index, [working.bytes for working in stage_working]) + weight_buffer_bytes
+    working = value_of_stage(fullest_stage_index, [working.bytes for working in stage_working])
+    return working + weight_buffer_bytes - rematerialized_bytes
 
 
 @quantity("byte")
@@ -95,9 +135,12 @@ def memory_per_accelerator_bytes(
 
 
 @quantity("byte")
-def available_memory_bytes(memory_capacity, reserved_memory_bytes):
-    """The memory of an accelerator that is left for training. Source: definition."""
-    return memory_capacity - reserved_memory_bytes
+def available_memory_bytes(memory_capacity, reserved_memory_bytes, allocator_reserve_fraction):
+    """The memory of an accelerator that is left for tensors: without the gaps between them that the allocator keeps.
+
+    Source: PyTorch, CUDA caching allocator (what is reserved, and not what is allocated, has to fit).
+    """
+    return (memory_capacity - reserved_memory_bytes) / (1 + allocator_reserve_fraction)
 
 
 @quantity("boolean")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any
 
-from amped.theory.memory.stages import stage_activations, stage_states, stage_working
+from amped.theory.memory.stages import stage_activations, stage_passing_gradients, stage_states, stage_working
 from amped.theory.nouns.records import total
 from amped.theory.stages.parameters import stage_parameters
 
@@ -26,6 +26,7 @@ def bytes_with(values: Mapping[str, Any], place: int, kind: int | None) -> float
         "stage_microbatches_in_flight": values["stage_microbatches_in_flight"][place : place + 1],
     }
     values["stage_parameters"] = computed(stage_parameters, values)
+    values["stage_passing_gradients"] = computed(stage_passing_gradients, values)
     parts = [computed(formula, values)[0].bytes for formula in (stage_states, stage_activations, stage_working)]
     return float(total(parts) + values["weight_buffer_bytes"])
 

@@ -102,19 +102,47 @@ def stage_activations__of_layout(
 
 
 @records()
-def stage_working(pipeline_stages, layer_working_bytes, logits_gradient_bytes, output_head_activation_bytes):
+def stage_passing_gradients(
+    pipeline_stages, stage_parameters, parameter_classes, kind_activations, passing_gradient_bytes_per_parameter
+):
+    """The bytes by which the gradients that a backward pass collects exceed the activations that it frees, by stage.
+
+        bytes = max(0, gradients of the stage's weights − activations of one micro-batch in its layers)
+
+    While a pass goes on, its gradients take the place of the micro-batch's activations.
+
+    Source: huggingface/nanotron, optim/gradient_accumulator.py (FP32GradientAccumulator). Differs: with several chunks
+    for each stage, a pass is taken to go through all chunks.
+    """
+    stages = []
+    for s, parameters in zip(pipeline_stages, stage_parameters, strict=True):
+        trained = total(n * c.changes for n, c in zip(parameters.counts, parameter_classes, strict=True))
+        freed = on(s.kinds, (kind.bytes for kind in kind_activations))
+        stages.append(Held(s.name, np.maximum(trained * passing_gradient_bytes_per_parameter - freed, 0)))
+    return tuple(stages)
+
+
+@records()
+def stage_working(
+    pipeline_stages,
+    stage_passing_gradients,
+    layer_working_bytes,
+    logits_gradient_bytes,
+    output_head_activation_bytes,
+):
     """The working memory of each stage, besides the activations that it keeps for the backward pass.
 
         working = max(layer − kept for the loss, loss) with the output head, else layer
 
-    `layer` is the working memory of a layer's backward pass, and `loss` the working memory of the loss. When a layer
-    runs backward, the activations that one micro-batch has kept for the loss are already free.
+    `layer` is the working memory of a layer's backward pass, with the gradients that the pass has collected, and `loss`
+    the working memory of the loss. When a layer runs backward, the activations that one micro-batch has kept for the
+    loss are already free.
 
     Source: arXiv 2205.05198, section 4.3.
     """
     stages = []
-    for s in pipeline_stages:
-        layer = layer_working_bytes - had(s.has_output_head, output_head_activation_bytes)
+    for s, gradients in zip(pipeline_stages, stage_passing_gradients, strict=True):
+        layer = layer_working_bytes + gradients.bytes - had(s.has_output_head, output_head_activation_bytes)
         stages.append(Held(s.name, np.maximum(layer, had(s.has_output_head, logits_gradient_bytes))))
     return tuple(stages)
 
@@ -126,6 +154,7 @@ def largest_microbatch_size(
     stage_activations,
     stage_working,
     weight_buffer_bytes,
+    rematerializable_bytes,
     microbatch_size,
     minibatch_size,
 ):
@@ -139,7 +168,7 @@ def largest_microbatch_size(
     """
     sizes = []
     for states, activations, working in zip(stage_states, stage_activations, stage_working, strict=True):
-        microbatch_bytes = activations.bytes + working.bytes
+        microbatch_bytes = activations.bytes + working.bytes - rematerializable_bytes
         free_bytes = available_memory_bytes - states.bytes - weight_buffer_bytes
         sizes.append(free_bytes / (microbatch_bytes / microbatch_size))
     return np.maximum(np.minimum(np.floor(least(sizes)), minibatch_size), 0)

@@ -47,6 +47,37 @@ def gathered_gradient_layouts(gathered_entry_fraction, block_scaled):
 
 
 @records()
+def repeated_gather_collectives(
+    microbatch_bytes,
+    row_group,
+    sequence_parallel,
+    attentions_per_layer,
+    tensor_parallel_feedforwards_per_layer,
+    gathered_entry_fraction,
+    each_projection_gathers,
+    gated_mlp,
+):
+    """The all-gathers of an input that another projection of the same block has gathered already.
+
+    Queries, keys and values have three projections; a feed-forward network with a gate has two. In the backward pass,
+    each of these all-gathers is a reduce-scatter of the gradient.
+
+    Source: PyTorch, tensor/parallel/style.py (ColwiseParallel with input_layouts=Shard(1)).
+    """
+    (rows,), volume, repeats = row_group, microbatch_bytes * gathered_entry_fraction, 1.0 * sequence_parallel
+    repeats = repeats * each_projection_gathers
+    attention, network = 2 * attentions_per_layer, gated_mlp * tensor_parallel_feedforwards_per_layer
+    blocks = (
+        ("key_and_value_input", attention, NORMALIZED, ANY_PART),
+        ("gate_input", network, SUMMED, IN_SPLIT_NETWORK),
+    )
+    return tuple(
+        Collective(name, "all_gather", volume, group=rows, count=repeats * calls, after=after, part=part)
+        for name, calls, after, part in blocks
+    )
+
+
+@records()
 def tensor_collectives(
     microbatch_bytes,
     row_group,
@@ -54,6 +85,7 @@ def tensor_collectives(
     attentions_per_layer,
     tensor_parallel_feedforwards_per_layer,
     gathered_entry_fraction,
+    repeated_gather_collectives,
 ):
     """The tensor-parallel collectives of a forward pass of a layer: an all-reduce after each of its two blocks.
 
@@ -76,7 +108,7 @@ def tensor_collectives(
             IN_SPLIT_NETWORK,
         ),
     )
-    return tuple(
+    return repeated_gather_collectives + tuple(
         Collective(name, kind, volume, group=rows, count=calls * share, after=after, part=part)
         for inputs, outputs, calls, before_block, after_block, part in blocks
         for name, kind, volume, share, after in (

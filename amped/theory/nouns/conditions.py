@@ -16,6 +16,8 @@ MULTI_LATENT = {"choice": "attention_kind", "value": "multi_latent"}
 POST_NORMS = {"choice": "norm_position", "value": "post"}
 SUMMA = {"choice": "tensor_parallel_strategy", "value": "2d_summa"}
 SUMMA_SCORES = {"choice": "grid_attention", "value": "summa"}
+# A compiler that computes values once more if they do not fit into memory.
+REMATERIALIZED = {"choice": "memory_fitting", "value": "rematerialization"}
 GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 ZERO_BUBBLE_H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 ZERO_BUBBLE_V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}

@@ -22,6 +22,7 @@ class Traffic(NamedTuple):
         read, written: bytes that the kernel must read and write.
         functions: exponentials, roots and quotients that the kernel computes.
         drawn: random numbers that the kernel draws.
+        indexed: entries whose addresses the kernel computes one by one, as their tensors are not contiguous.
     """
 
     flops: Any = 0.0
@@ -29,6 +30,7 @@ class Traffic(NamedTuple):
     written: Any = 0.0
     functions: Any = 0.0
     drawn: Any = 0.0
+    indexed: Any = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:  # type: ignore[override]
         return Traffic(*map(add, self, other))
@@ -46,7 +48,8 @@ class Traffic(NamedTuple):
         """
         flops = self.flops * flop * entries
         moved = (part * precision * entries if part else 0.0 for part in (self.read, self.written))
-        return Traffic(flops, *moved, *(part * entries if part else 0.0 for part in (self.functions, self.drawn)))
+        counted = (part * entries if part else 0.0 for part in (self.functions, self.drawn, self.indexed))
+        return Traffic(flops, *moved, *counted)
 
 
 class Work(NamedTuple):
@@ -63,6 +66,11 @@ class Work(NamedTuple):
 
     def __add__(self, other: Work) -> Work:  # type: ignore[override]
         return Work(*map(add, self, other))
+
+    def __mul__(self, entries: Any) -> Work:
+        """The work for this many entries, if this record is the work for one."""
+        forward, backward = (None if work is None else work * entries for work in (self.forward, self.backward))
+        return Work(forward, backward, self.kept * entries)
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Work:
         """The work of a call on the given number of entries, if this record is the work for one entry of one byte.
@@ -148,6 +156,7 @@ class EntryCosts(Record):
         activation: bytes of an activation.
         operand: bytes of an entry that a product with a weight reads.
         gradient: bytes of an entry of a weight gradient.
+        added_to: bytes of an entry of a weight gradient that products in a narrow format add to; 0 for other products.
         frozen: the names of the classes of parameters that training does not change.
     """
 
@@ -156,6 +165,7 @@ class EntryCosts(Record):
     activation: Any
     operand: Any
     gradient: Any
+    added_to: Any = 0.0
     frozen: tuple[str, ...] = ()
 
     def of(self, work: Amount, entries: Any, precision: Any = None) -> Amount:
@@ -245,10 +255,11 @@ def contraction(
     calls: dict[str, Any] = {"count": count, "panels": panels, "part": part}
     after, is_frozen = (f"{gemm.name}_casts", *after), phase == "weight_gradient" and gemm.weights in cost.frozen
     kept_bytes = 0.0 * stash if is_frozen else stash
+    added_bytes = right * cost.added_to if kind in WEIGHTED else 0.0
     passes = (
         operator(gemm.name, kind, "forward", (m, n, k, batch), forward, stash=kept_bytes, after=after, **calls),
         operator(gemm.name, kind, "input_gradient", (m, k, n, batch), left_gradient, **calls),
-        operator(gemm.name, kind, phase, (k, n, m, batch), right_gradient, **calls),
+        operator(gemm.name, kind, phase, (k, n, m, batch), right_gradient, **calls).having(added_to=added_bytes),
     )
     return passes[:2] if is_frozen else passes
 

@@ -47,6 +47,28 @@ class LayerKernels(Record):
 
 
 @record
+class PassHost(Record):
+    """The seconds in which the host handles one pass of a layer.
+
+    Attributes:
+        every: all operators of the pass that it launches.
+        experts: those of the experts among them, which it launches last.
+    """
+
+    every: Any
+    experts: Any
+
+
+@record
+class LayerHost(Record):
+    """The seconds in which the host handles each pass of a layer."""
+
+    forward: PassHost
+    input_gradient: PassHost
+    weight_gradient: PassHost
+
+
+@record
 class LayerComputation(Record):
     """The seconds of each pass of a layer: of its kernels or of the host, which launches them, whichever is longer.
 

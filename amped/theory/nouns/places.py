@@ -6,12 +6,14 @@ another one, only the first needs to be listed.
 
 # After the first norm, and after the second norm. If norms are after the blocks (post), what is there instead.
 NORMALIZED = ("attention_norm", "norm_statistics all_reduce", "embedding_dropout")
-PROJECTION_INPUTS = (*NORMALIZED, "attention_input all_gather")
+PROJECTION_INPUTS = (*NORMALIZED, "attention_input all_gather", "key_and_value_input all_gather")
 SUMMED = ("feedforward_norm", "attention_residual")
-NETWORK_INPUTS = (*SUMMED, "feedforward_input all_gather")
+NETWORK_INPUTS = (*SUMMED, "feedforward_input all_gather", "gate_input all_gather")
+# All-gathers of an input that another projection of the same block has gathered already.
+REPEATED_GATHERS = ("key_and_value_input", "gate_input")
 # When the accelerator's own queries, keys and values are there, and when those of others have arrived too.
 PRODUCTS_DONE = ("query_key_value", "query_up", "key_value_up", "query_absorption", "projection_bias")
-PROJECTED = (*PRODUCTS_DONE, "query_key_norm", "rotary_positions")
+PROJECTED = (*PRODUCTS_DONE, "query_key_norm", "rotary_positions", "rotation_sum")
 COLUMNS_GATHERED = ("grid_column_keys_and_values all_gather", *PROJECTED)
 EXCHANGED = (*COLUMNS_GATHERED, "keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
 # When the scores are there, and their sums over the rows of a grid.
@@ -21,13 +23,17 @@ VALUES_WEIGHTED = ("attention_values", "fused_attention", "sink_scaling")
 ATTENDED = (*VALUES_WEIGHTED, "value_absorption")
 HEADS_EXCHANGED = (*ATTENDED, "attended_heads all_to_all")
 HEADS_JOINED = (*HEADS_EXCHANGED, "head_permutation")
-# When tokens have arrived at their experts; when the experts are done, and when all networks of a layer are done.
-DISPATCHED = ("expert_permutation", "expert_dispatch all_to_all", "expert_tensor all_gather")
+# When tokens have arrived at their experts; when the inputs of their activation function are there, when the experts
+# are done, and when all networks of a layer are done.
+ARRIVED = ("expert_dispatch all_to_all", "expert_dispatch all_gather")
+DISPATCHED = ("expert_permutation", *ARRIVED, "expert_tensor all_gather")
+COMBINED = ("expert_combine all_to_all", "expert_combine reduce_scatter")
+EXPERTS_UP_DONE = ("experts_up", "expert_up_bias", "expert_clamp")
 EXPERTS_DONE = ("experts_down", "expert_down_bias")
 NETWORKS_DONE = (
     "feedforward_down",
     *EXPERTS_DONE,
-    "expert_combine all_to_all",
+    *COMBINED,
     "expert_output all_gather",
     "shared_experts_down",
     "feedforward_down reduce_scatter",

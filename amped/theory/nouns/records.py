@@ -168,6 +168,8 @@ class Operator(Record):
         dropped: 1 if a fused attention has dropout, else 0.
         functions: exponentials, roots and quotients that a call computes.
         drawn: random numbers that a call draws.
+        indexed: entries whose addresses a call computes one by one.
+        added_to: bytes of a weight gradient that a product in a narrow format reads and writes to add to them; else 0.
         held: bytes that a shared cache holds from an earlier run of a benchmark, so that memory does not move them.
         after: what the operator waits for in the forward pass: names of operators, and of collectives with their kinds.
             If a network does not have one of them, the operator waits for what that one would wait for.
@@ -194,8 +196,10 @@ class Operator(Record):
     dropped: Any = 0.0
     functions: Any = 0.0
     drawn: Any = 0.0
+    indexed: Any = 0.0
     after: tuple[str, ...] = ()
     held: Any = 0.0
+    added_to: Any = 0.0
     part: Part = ANY_PART
 
     @property
@@ -398,6 +402,7 @@ class Streams(Record):
         vector_rate: flop/s of kernels that multiply no matrices.
         function_time: seconds of an exponential, a root or a quotient; 0 if special units are as fast as memory.
         drawing_time: seconds of a random number; 0 if special units are as fast as memory.
+        address_time: seconds to compute the address of an entry.
     """
 
     bandwidth: Any
@@ -408,6 +413,7 @@ class Streams(Record):
     vector_rate: Any
     function_time: Any
     drawing_time: Any
+    address_time: Any
 
 
 @record

@@ -54,6 +54,7 @@ HANDS_ON = (
     "attention_gemms",
     "attention_head_gemms",
     # attention/fused
+    "fused_attention_exists",
     "fused_backward_products",
     # feedforward/dense
     "feedforward_gemms",
@@ -74,6 +75,7 @@ HANDS_ON = (
     "adapter_gemms",
     # embedding_and_output_head
     "embedding_operators",
+    "predicted_tokens",
     "output_head_gemms",
     "loss_vocabulary",
     "output_head_operators",

@@ -42,11 +42,23 @@ def cross_entropy_kernels():
     return CROSS_ENTROPY.forward.flops
 
 
+@quantity("1")
+def predicted_token_fraction(predicted_tokens_per_sequence, context):
+    """The share of the tokens that the loss predicts. Source: arXiv 1810.04805, section 3.1 (masked tokens)."""
+    return predicted_tokens_per_sequence / context
+
+
+@quantity("count")
+def predicted_tokens(microbatch_tokens, predicted_token_fraction):
+    """The tokens of a micro-batch that the loss predicts. Source: arXiv 1810.04805, section 3.1 (masked tokens)."""
+    return microbatch_tokens * predicted_token_fraction
+
+
 @records()
-def output_head_gemms(microbatch_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
+def output_head_gemms(predicted_tokens, vocabulary_size, dimensionality, tensor_parallel_rows):
     """The matrix product of the output head for one micro-batch. Source: Megatron-LM, parallel output head."""
     logits = vocabulary_size / tensor_parallel_rows
-    return (Gemm("output_head", microbatch_tokens, logits, dimensionality, weights=EMBEDDINGS),)
+    return (Gemm("output_head", predicted_tokens, logits, dimensionality, weights=EMBEDDINGS),)
 
 
 @quantity("count")
@@ -63,7 +75,9 @@ def loss_vocabulary(vocabulary_size, tensor_parallel_rows, gathered_logits):
 def output_head_operators(
     final_norm_operators,
     output_head_gemms,
-    residual_bytes,
+    product_input_tokens,
+    dimensionality,
+    predicted_token_fraction,
     has_vocabulary,
     multi_token_prediction_layers,
     cross_entropy_operators,
@@ -76,11 +90,12 @@ def output_head_operators(
 
     Source: arXiv 2205.05198, section 4.3; NVIDIA Transformer Engine, fp8 (the output layer stays out).
     """
+    (cost,), (product,) = entry_costs, output_head_gemms
     head = contraction(
-        output_head_gemms[0],
-        entry_costs[0],
+        product,
+        cost,
         kind="output_head_contraction",
-        stash=residual_bytes,
+        stash=product_input_tokens * dimensionality * predicted_token_fraction * cost.activation,
         count=has_vocabulary * (1 + multi_token_prediction_layers),
         after=("final_norm",),
     )
@@ -104,7 +119,7 @@ def final_norm_operators(
 
 @records()
 def cross_entropy_operators(
-    microbatch_tokens,
+    predicted_tokens,
     loss_vocabulary,
     logits_precision,
     has_vocabulary,
@@ -121,7 +136,7 @@ def cross_entropy_operators(
     Source: Megatron-LM, vocab_parallel_cross_entropy.
     """
     (cost,), fused = entry_costs, fused_cross_entropy
-    logits, passes = microbatch_tokens * loss_vocabulary, cross_entropy_kernels
+    logits, passes = predicted_tokens * loss_vocabulary, cross_entropy_kernels
     narrow, wide = logits * cost.activation, logits * logits_precision * (1 - fused)
     functions, flops = CROSS_ENTROPY.forward.functions * logits, passes * logits * cost.flop
     forward = Traffic(flops, narrow + (passes - 2) * wide, (passes - 3) * wide, functions)
@@ -130,7 +145,7 @@ def cross_entropy_operators(
     work = Work(forward, backward, CROSS_ENTROPY.kept * (wide + fused * narrow))
     calls = has_vocabulary * (1 + multi_token_prediction_layers)
     return streamed(
-        "cross_entropy", "loss", microbatch_tokens, loss_vocabulary, work, count=calls, after=("output_head",)
+        "cross_entropy", "loss", predicted_tokens, loss_vocabulary, work, count=calls, after=("output_head",)
     )
 
 

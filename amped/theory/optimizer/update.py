@@ -14,6 +14,7 @@ def optimizer_operators(
     full_precision_copies,
     gradient_clipping,
     entry_costs,
+    update_scaling_operators,
     optimizer_products,
 ):
     """The kernels of an optimizer step in mixed precision, with the matrix products of an optimizer that has any.
@@ -40,7 +41,7 @@ def optimizer_operators(
         operator(name, "element_wise", "update", sides, work * device_updated_parameters, count=used * calls)
         for name, work, calls in parts
     )
-    return kernels + optimizer_products
+    return kernels + update_scaling_operators + optimizer_products
 
 
 @records()

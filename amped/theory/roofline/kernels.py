@@ -55,14 +55,15 @@ def product_time(operator, rates, multiply_accumulate_time, entry):
         time = powered(min over tiles [waves·(step·depth + panels·latency) + split] + store) + exposed traffic,
         step = ⁴√(multiply-accumulates⁴ + loads from the cache⁴),  depth = k / parts + panels·ramp_depth,
         split = split_time + parts·2·written / bandwidth, where k is cut (parts > 1), else 0,
-        store = exposed_store·written / bandwidth.
+        store = (exposed_store·(written − added) + 2·added) / bandwidth.
 
     The output is cut into tiles, which the cores compute in `waves`. In a `step` a tile advances by one along k. k
     arrives in `panels`, and the tile is started for each panel: this costs `latency` and as much as `ramp_depth` steps.
     k may be split into `parts` of at least 512; to add the parts up costs `split_time`. `written` are the bytes of the
-    output, and `exposed_store` is the share of the time to write them that no computation hides. `powered` adds what
-    the power limit costs, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is
-    the bytes of one entry of an operand; the loads from the cache and the power depend on it.
+    output, and `exposed_store` is the share of the time to write them that no computation hides. `added` are those of
+    them that a product in a narrow format reads, adds to, and writes: nothing hides this. `powered` adds what the power
+    limit costs, and `exposed traffic` is the time of bytes that caches do not keep. The argument `entry` is the bytes
+    of one entry of an operand; the loads from the cache and the power depend on it.
 
     Source: arXiv 2301.03598 (stream-K), section 3; CUTLASS, efficient GEMM; Low et al., ACM TOMS 43(2), 2016 (blocks of
     a processor). Differs: all tiles have one ramp depth.
@@ -74,7 +75,8 @@ def product_time(operator, rates, multiply_accumulate_time, entry):
     is_shallow = k < LEAST_DEPTH * PARTS * panels
     times = waves_of(operator, tiles) * (step * depth + panels * each_tile(tiles.latency)) + split
     fastest = np.min(times * (1 + TOO_SHALLOW * IS_CUT * is_shallow), axis=-1)
-    store = tiles.exposed_store * operator.written / rates.streams.bandwidth
+    exposed_bytes = tiles.exposed_store * (operator.written - operator.added_to) + 2 * operator.added_to
+    store = exposed_bytes / rates.streams.bandwidth
     return powered(fastest + store, delivered_bytes(operator, entry), tiles) + exposed_traffic_time(operator, rates)
 
 
@@ -185,12 +187,13 @@ def kernel_time(operator, rates):
 
 
 def work_time(operator, rates):
-    """The time to compute one call of an operator, with its exponentials, roots, quotients and random numbers.
+    """The time to compute one call of an operator: its operations, functions, random numbers and addresses.
 
     Source: the equations of `WORK`; the row of the accelerator in the table kernel_efficiencies.
     """
-    evaluated = operator.functions * rates.streams.function_time + operator.drawn * rates.streams.drawing_time
-    return WORK[operator.kind](operator, rates) + evaluated
+    streams = rates.streams
+    evaluated = operator.functions * streams.function_time + operator.drawn * streams.drawing_time
+    return WORK[operator.kind](operator, rates) + evaluated + operator.indexed * streams.address_time
 
 
 def traffic_time(operator, rates):

@@ -9,12 +9,12 @@ from amped.theory.roofline.kernels import kernel_time
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
-def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction, fp8_library_fraction):
+def sustained_matrix_fraction__fp8(fp8_gemm_sustained_fraction, fp8_scaling_fraction):
     """The share of the fp8 peak that the largest products sustain.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    return fp8_gemm_sustained_fraction * fp8_scaling_fraction * fp8_library_fraction
+    return fp8_gemm_sustained_fraction * fp8_scaling_fraction
 
 
 @quantity("1")
@@ -69,6 +69,18 @@ def exposed_softmax_time(exposed_softmax_fraction, vector_flop_rate, flops_per_e
     Source: arXiv 2410.00273, section 3 (logit-attend).
     """
     return exposed_softmax_fraction * SOFTMAX.forward.flops * flops_per_elementary_operation / vector_flop_rate
+
+
+@quantity("s")
+def address_time(flops_per_address, vector_flop_rate):
+    """The time in which a kernel computes the address of an entry, while its other units wait.
+
+    A kernel that reads or writes a tensor that is not contiguous, or repeats a row or a column, divides the number of
+    each entry by the lengths of the axes.
+
+    Source: PyTorch, aten/src/ATen/cuda/detail/OffsetCalculator.cuh.
+    """
+    return flops_per_address / vector_flop_rate
 
 
 @records()
@@ -249,6 +261,7 @@ def stream_rates(
     vector_flop_rate,
     elementary_function_time,
     random_number_time,
+    address_time,
 ):
     """All coefficients on which the time of a kernel without matrix products depends, besides its size, as one record.
 
@@ -264,6 +277,7 @@ def stream_rates(
         vector_rate=vector_flop_rate,
         function_time=elementary_function_time,
         drawing_time=random_number_time,
+        address_time=address_time,
     )
     return (streams,)
 

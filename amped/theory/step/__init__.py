@@ -21,6 +21,7 @@ HANDS_ON = (
     "compute_backward_time",
     "weight_update_time",
     "recomputation_time",
+    "host_wait_time",
     "weight_slicing_time",
     "optimizer_time",
     "exposed_tensor_communication_time",

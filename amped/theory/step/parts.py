@@ -56,10 +56,31 @@ def weight_update_time__operators(
 
 
 @quantity("s", **BY_OPERATORS)
-def recomputation_time__operators(layer_computation, bottleneck_layer_shares, bottleneck_stage_layer_passes):
-    """The time to recompute activations in a step, on the bottleneck stage. Source: arXiv 2205.05198, section 5."""
-    per_layer = bottleneck_layer_shares[0].mean([passes.recomputation for passes in layer_computation])
-    return bottleneck_stage_layer_passes * per_layer
+def recomputation_time__operators(
+    layer_computation, bottleneck_layer_shares, bottleneck_stage_layer_passes, rematerialized_layer_fraction
+):
+    """The time to recompute activations in a step, on the bottleneck stage.
+
+    It has a share of the forward pass more if the compiler computes values of a layer once more to fit into memory.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    shares = bottleneck_layer_shares[0]
+    recomputed, forward = (
+        shares.mean([getattr(passes, phase) for passes in layer_computation]) for phase in ("recomputation", "forward")
+    )
+    return bottleneck_stage_layer_passes * (recomputed + rematerialized_layer_fraction * forward)
+
+
+@quantity("s", **BY_OPERATORS)
+def host_wait_time__operators(layer_host_waits, bottleneck_layer_shares, bottleneck_stage_layer_passes):
+    """The time in a step in which the bottleneck stage waits for the host that launches its kernels.
+
+    It is contained in the computation time. Embedding and output head are left out.
+
+    Source: definition.
+    """
+    return bottleneck_stage_layer_passes * bottleneck_layer_shares[0].mean([wait.time for wait in layer_host_waits])
 
 
 @quantity("s")

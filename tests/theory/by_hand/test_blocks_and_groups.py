@@ -68,15 +68,68 @@ def test_a_graph_leaves_the_host_nothing_to_launch() -> None:
     assert forward("layer", MIXTURE, launches) == forward("step", MIXTURE, launches) < 1e-9
 
 
-def test_the_host_takes_its_time_for_each_local_expert() -> None:
-    eager = {"host_time_per_layer": 3, "host_time_per_expert": 2}
-    assert forward("none", MIXTURE, eager) == 3 + 4 * 2
-    assert forward("none", MIXTURE, eager, data_parallel_degree=2, batch_size=2, expert_parallel_degree=2) == 3 + 2 * 2
-    assert forward("router", MIXTURE, eager) == 4 * 2
-    # Of eleven kernels beside the experts the host handles eight: three of attention, its norm, two residuals, two permutations.
-    assert forward("router_alone", MIXTURE, eager) == pytest.approx(4 * 2 + 3 * 8 / 11)
-    assert forward("step", MIXTURE, eager) < 1e-9
-    assert forward("none", LAYER, eager) == 3
+# The host takes 3 s for the operators of a layer, and 2 s for each launch after the first one of an operator.
+EAGER = {"host_time_per_layer": 3, "host_time_per_launch": 2}
+ONE_BY_ONE = EAGER | {"expert_launches": "each"}
+FP8 = {"matrix_precision": "fp8", "bf16_peak_flop_rate": 1e30, "fp8_peak_flop_rate": 1e30}
+
+
+def test_the_host_launches_the_products_of_experts_together_or_one_by_one() -> None:
+    assert forward("none", MIXTURE, EAGER) == 3
+    assert forward("none", MIXTURE, ONE_BY_ONE) == 3 + 2 * 3 * 2  # two products, three experts after the first
+    halves = {"data_parallel_degree": 2, "batch_size": 2, "expert_parallel_degree": 2}
+    assert forward("none", MIXTURE, ONE_BY_ONE, **halves) == 3 + 2 * 1 * 2
+    assert forward("none", LAYER, ONE_BY_ONE) == 3
+
+
+def test_a_graph_takes_its_kernels_off_the_host() -> None:
+    """Of sixteen operators a graph up to the router leaves the five of the experts, and one of the router thirteen."""
+    assert forward("router", MIXTURE, ONE_BY_ONE) == pytest.approx(3 * 5 / 16 + 12)
+    assert forward("router_alone", MIXTURE, ONE_BY_ONE) == pytest.approx(3 * 13 / 16 + 12)
+    assert forward("step", MIXTURE, ONE_BY_ONE) < 1e-9
+
+
+def test_backward_the_host_launches_two_products_for_each_expert() -> None:
+    passes = computed(trained(MIXTURE, ONE_BY_ONE))
+    assert (passes.input_gradient, passes.weight_gradient) == (1.5 + 12, 1.5 + 12)
+
+
+def test_casts_of_experts_are_launched_one_by_one_too() -> None:
+    """Two casts of two kernels for each of four experts: 2 * (2 * 4 - 1) further launches, beside those of products."""
+    fp8 = ONE_BY_ONE | FP8
+    assert forward("none", MIXTURE, fp8) == 3 + 2 * (2 * 3) + 2 * (2 * 7)
+    assert forward("none", MIXTURE, fp8, kernels_per_cast=1) == 3 + 2 * (2 * 3) + 2 * (2 * 3)
+
+
+def test_between_casts_of_experts_the_accelerator_idles() -> None:
+    """Seven gaps of a second more than one cast has, for each of two casts."""
+    fp8 = FP8 | {"kernel_overhead_time": 1}
+    together, each = (forward("none", MIXTURE, fp8, expert_launches=way) for way in ("together", "each"))
+    assert each == pytest.approx(together + 2 * 7)
+
+
+def test_a_host_that_waits_for_a_dispatch_launches_the_experts_after_all_other_kernels() -> None:
+    """Kernels take a second each: seven of attention, of norms and of residuals, two of the router, two of permutations,
+    and five of the experts. The host takes 0.5 s for each further launch, and needs 0.5 * 6 = 3 s for the experts, which
+    their kernels hide, or 1.5 * 6 = 9 s, which they do not."""
+    slow = {"kernel_overhead_time": 1, "expert_launches": "each"}
+    kernels = forward("step", MIXTURE, slow)
+    waits = slow | {"host_waits_for_dispatch": True}
+    assert forward("none", MIXTURE, waits, host_time_per_launch=0.5) == kernels
+    assert forward("none", MIXTURE, waits, host_time_per_launch=1.5) == pytest.approx(kernels - 5 + 9)
+    assert forward("none", MIXTURE, slow, host_time_per_launch=1.5) == kernels
+    padded = {"expert_capacity_factor": 1}
+    assert forward("none", MIXTURE, waits, padded, host_time_per_launch=1.5) == kernels
+    backward = computed(trained(MIXTURE, waits, {"host_time_per_launch": 1.5}))
+    assert (
+        backward.input_gradient == computed(trained(MIXTURE, slow)).input_gradient
+    )  # a backward pass waits for nothing
+
+
+def test_a_wait_for_the_host_is_told() -> None:
+    told = trained(MIXTURE, ONE_BY_ONE)
+    assert told["host_wait_time"] == pytest.approx(3 + 12 + 3 + 24, rel=1e-9)
+    assert trained(MIXTURE, ONE_BY_ONE, {"cuda_graph_scope": "step"})["host_wait_time"] < 1e-9
 
 
 def test_a_host_that_waits_for_dispatches_does_not_run_ahead_of_overlapped_micro_batches() -> None:
@@ -92,8 +145,8 @@ def test_a_host_that_waits_for_dispatches_does_not_run_ahead_of_overlapped_micro
 
 
 def test_a_run_of_a_mixture_is_faster_with_graphs_where_the_host_is_slow() -> None:
-    run = {"model": "Mixtral 8x7B", "system": "DGX H100", "number_of_accelerators": 64, "expert_parallel_degree": 8,
-           "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "host_time_per_expert": "30 ms",
+    run = {"model": "Mixtral 8x7B", "system": "DGX H100", "number_of_accelerators": 64, "expert_parallel_degree": 2,
+           "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "host_time_per_launch": "10 ms", "expert_launches": "each",
            "context": 2048, "batch_size": 64, "microbatch_size": 1}  # fmt: skip
     times = [amped.estimate("default", **run, cuda_graph_scope=scope)["step_time"] for scope in ("none", "step")]
     assert times[1] < times[0]

@@ -3,6 +3,7 @@
 import pytest
 
 import amped
+from amped.theory.roofline.kernels import kernel_time
 from tests.helpers.layers import repeats, whole_bytes
 
 LAYER = {"model": "Llama 3 8B", "system": "DGX H100", "number_of_accelerators": 8, "tensor_parallel_degree": 1,
@@ -53,10 +54,33 @@ def test_a_stack_may_cast_weights_in_the_first_of_its_micro_batches_only():
     assert once["step_time"] < every["step_time"]
 
 
-def test_libraries_of_an_earlier_time_slow_products_in_fp8_down_and_no_others():
-    rates = [trained("fp8", fp8_library_fraction=share)["sustained_matrix_flop_rate"] for share in (1, 0.85)]
-    assert rates[1] == pytest.approx(0.85 * rates[0])
-    assert len({trained("bf16", fp8_library_fraction=share)["step_time"] for share in (1, 0.85)}) == 1
+def test_no_multiplication_hides_the_gradient_that_a_product_in_fp8_adds_to():
+    """An entry of an fp32 gradient is read and written: 8 bytes. Of these, 16 bits hide half of the writing, and more."""
+    settings = {
+        "gradient_precision": 32,
+        "exposed_store_fraction": 0.5,
+        "exposed_operand_fraction": 0,
+        "energy_of_operand_byte": 0,
+    }
+    wide, narrow = (trained(p, **settings) for p in ("bf16", "fp8"))
+    times = {}
+    for name, estimate in (("bf16", wide), ("fp8", narrow)):
+        product = operators(estimate, "contraction")["feedforward_up", "weight_gradient"]
+        (rates,) = estimate.results.records("kernel_rates")
+        without = product.having(added_to=0 * product.written)
+        times[name] = kernel_time(product, rates) - kernel_time(without, rates)
+        assert product.added_to == (product.written if name == "fp8" else 0)
+    (streams,) = narrow.results.records("stream_rates")
+    entries = product.m * product.n
+    assert times["bf16"] == 0
+    assert times["fp8"] == pytest.approx(1.5 * 4 * entries / streams.bandwidth, rel=1e-9)
+
+
+def test_a_gradient_that_a_separate_kernel_adds_up_is_not_counted_twice():
+    product = operators(trained("fp8", weight_gradient_accumulation="separate"), "contraction")
+    assert not any(o.added_to for o in product.values())
+    forward = operators(trained("fp8"), "contraction")
+    assert {phase for (_, phase), o in forward.items() if o.added_to} == {"weight_gradient"}
 
 
 def test_fp8_is_faster_but_not_twice_as_fast():

@@ -286,3 +286,76 @@ def test_tempo_saves_the_share_that_its_modules_save(w):
 def test_what_works_from_its_output_needs_it_kept(place, again):
     with pytest.raises(MappingError, match="not both"):
         with_policies(2, f"in_place_{place}", f"{again}_recomputation")
+
+
+# --- what stacks keep besides, and what a compiler saves ---------------------------------------------------------------
+
+SHARED = {"layers": 4, "dimensionality": 1024, "attention_heads": 8, "vocabulary_size": 51200, "context": 2048,
+          "tensor_parallel_degree": 4, "sequence_parallel": True, "flash_attention": True, "microbatch_size": 2}  # fmt: skip
+
+
+def test_gathered_inputs_that_stay_are_whole_sequences() -> None:
+    """Two products of a layer and the output head keep all tokens of the group instead of a quarter of them."""
+    stay, share = (
+        estimated(**SHARED, number_of_accelerators=4, batch_size=8, gathered_inputs_stay=on) for on in (True, False)
+    )
+    whole = 2 * 2048 * 1024 * 2
+    assert whole_bytes(stay) - whole_bytes(share) == 2 * whole * 3 / 4
+    assert stay["output_head_activation_bytes"] - share["output_head_activation_bytes"] == whole * 3 / 4
+
+
+def test_a_stage_of_pytorch_has_buffers_for_each_microbatch_of_a_run() -> None:
+    """Four micro-batches, each with a buffer for each direction, instead of one of each."""
+    staged = {**SHARED, "number_of_accelerators": 8, "pipeline_parallel_degree": 2, "batch_size": 8}
+    all_of_them, one = (estimated(**staged, receive_buffers_of_all_microbatches=on) for on in (True, False))
+    share = 2 * 2048 * 1024 * 2 / 4
+    more = all_of_them["communication_buffer_bytes"] - one["communication_buffer_bytes"]
+    assert more == 2 * (4 - 1) * share
+
+
+COMPILED = {
+    **SHARED, "tensor_parallel_degree": 1, "sequence_parallel": False, "number_of_accelerators": 1, "batch_size": 8,
+    "activation_recomputation": "full", "vocabulary_size": 512, "reserved_memory_bytes": 0,
+}  # fmt: skip
+
+
+class TestRematerialization:
+    """A compiler computes values of the recomputed layer once more instead of keeping them, if they do not fit."""
+
+    def run(self, capacity: float = 80e9, fitting: str = "rematerialization"):
+        return estimated(**COMPILED, memory_capacity=capacity, memory_fitting=fitting)
+
+    def test_it_saves_what_is_lacking(self) -> None:
+        roomy = self.run()
+        tight = self.run(roomy["memory_per_accelerator_bytes"] - 0.25 * roomy["rematerializable_bytes"])
+        assert roomy["rematerialized_layer_fraction"] == 0
+        assert tight["rematerialized_layer_fraction"] == pytest.approx(0.25)
+        assert tight["fits_in_memory"]
+        assert tight["memory_per_accelerator_bytes"] == pytest.approx(tight["available_memory_bytes"])
+
+    def test_the_largest_microbatch_counts_with_it(self) -> None:
+        capacity = self.run()["memory_per_accelerator_bytes"]
+        assert self.run(capacity)["largest_microbatch_size"] == 4
+        fits = [estimated(**COMPILED | {"microbatch_size": size}, memory_capacity=capacity, memory_fitting="rematerialization")
+                ["fits_in_memory"] for size in (4, 8)]  # fmt: skip
+        assert fits == [True, False]
+
+    def test_it_takes_that_share_of_the_forward_pass(self) -> None:
+        roomy = self.run()
+        tight = self.run(roomy["memory_per_accelerator_bytes"] - 0.25 * roomy["rematerializable_bytes"])
+        more = tight["recomputation_time"] - roomy["recomputation_time"]
+        assert more == pytest.approx(
+            0.25 * roomy["recomputation_time"], rel=0.02
+        )  # both are forward passes of all layers
+        assert tight["step_time"] > roomy["step_time"]
+
+    def test_what_layers_keep_stays(self) -> None:
+        roomy = self.run()
+        short = self.run(roomy["memory_per_accelerator_bytes"] - 1.01 * roomy["rematerializable_bytes"])
+        assert short["rematerialized_layer_fraction"] == 1
+        assert not short["fits_in_memory"]
+        assert short["activation_bytes"] == roomy["activation_bytes"]
+
+    def test_without_such_a_compiler_nothing_is_saved(self) -> None:
+        need = self.run()["memory_per_accelerator_bytes"]
+        assert not self.run(0.999 * need, "none")["fits_in_memory"]

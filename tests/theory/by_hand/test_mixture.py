@@ -8,6 +8,7 @@ Source: arXiv 2006.16668 (GShard), sections 2.2 and 3.
 import pytest
 
 import amped
+from amped.base.errors import MappingError
 from tests.helpers.layers import computed, whole_bytes
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
@@ -79,6 +80,16 @@ def test_a_dispatch_that_reorders_as_it_sends_spares_the_order_of_own_visits() -
     assert plain[0] - once[0] == 4 * VISIT
 
 
+def test_rows_in_the_order_of_an_index_may_move_at_half_the_rate() -> None:
+    """Own visits and those that came, in order and back, of 2 · 256 bytes each. Masks move rows of a capacity at the full rate."""
+    halved = {"indexed_row_bandwidth_fraction": 0.5}
+    plain, slow = passes(ONE_BYTE_A_SECOND), passes(ONE_BYTE_A_SECOND, halved)
+    assert [b - a for a, b in zip(plain, slow, strict=True)] == [8 * VISIT, 8 * VISIT, 0]
+    assert passes(ONE_BYTE_A_SECOND, halved, expert_capacity_factor=1) == passes(
+        ONE_BYTE_A_SECOND, expert_capacity_factor=1
+    )
+
+
 def test_what_a_mixture_keeps_and_works_with() -> None:
     """Kept: inputs of two norms and of the router, probabilities, visits, gate and up, hidden units.
 
@@ -88,6 +99,35 @@ def test_what_a_mixture_keeps_and_works_with() -> None:
     e, once = trained(MIXTURE), trained(MIXTURE, deduplicated_dispatch=True)
     assert whole_bytes(e) == 3 * STREAM + PROBABILITIES + VISIT + BOTH + HIDDEN
     assert (e["layer_working_bytes"], once["layer_working_bytes"]) == (4 * VISIT, 2 * BOTH)
+
+
+def test_a_dispatcher_that_gathers_all_tokens_sends_them_to_every_accelerator() -> None:
+    """16 tokens of 16 bytes and their 4 probabilities of 4 bytes, of which half are there already, over 2 B/s; results
+    go back without probabilities. Forward and backward. Source: Megatron-Core, MoEAllGatherTokenDispatcher."""
+    links = {"inter_accelerator_bandwidth": "2 B/s", "inter_accelerator_latency": 3, "dispatcher": "allgather"}
+    assert trained(MIXTURE, links)["exposed_expert_communication_time"] == 2 * (64 + 64 + 3) + 2 * (64 + 3)
+    # It sends as much however many experts a token visits.
+    one = trained(MIXTURE, links, experts_per_token=1)
+    assert one["exposed_expert_communication_time"] == 2 * (64 + 64 + 3) + 2 * (64 + 3)
+
+
+def test_a_dispatcher_that_gathers_all_tokens_orders_none_before_it_sends() -> None:
+    plain, gathered = passes(ONE_BYTE_A_SECOND), passes(ONE_BYTE_A_SECOND, dispatcher="allgather")
+    assert plain[0] - gathered[0] == 4 * VISIT
+    worked = trained(MIXTURE, dispatcher="allgather")["expert_working_bytes"]
+    assert worked == 2 * VISIT + 2 * 2 * STREAM
+
+
+@pytest.mark.parametrize("dispatcher", ["deepep", "hybridep"])
+def test_some_dispatchers_send_a_token_once_to_an_accelerator(dispatcher: str) -> None:
+    named, once = (trained(MIXTURE, ONE_BYTE_A_SECOND, way) for way in (
+        {"dispatcher": dispatcher}, {"deduplicated_dispatch": True}))  # fmt: skip
+    assert named["step_time"] == once["step_time"]
+
+
+def test_what_is_gathered_is_not_deduplicated() -> None:
+    with pytest.raises(MappingError, match="all-gather"):
+        trained(MIXTURE, dispatcher="allgather", deduplicated_dispatch=True)
 
 
 def test_half_of_the_visits_leave_four_times() -> None:

@@ -40,3 +40,13 @@ def test_an_optimizer_waits_for_its_own_products_and_messages(tmp_path: Path) ->
     assert e["optimizer_time"] == pytest.approx(plain["optimizer_time"] + more, rel=1e-12)
     assert e["step_time"] == pytest.approx(plain["step_time"] + more, rel=1e-9)
     assert min(float(product.time), float(message.time)) > 0
+
+
+def test_lamb_reads_weights_and_updates_for_their_norms_and_once_more_to_scale() -> None:
+    """Five values of full precision for each parameter (arXiv 1904.00962, algorithm 2); what it keeps is what Adam keeps."""
+    adam, lamb = (amped.estimate("default", optimizer=name) for name in ("adam", "lamb"))
+    bytes_ = [sum(float(o.bytes * o.count) for o in e.results.records("optimizer_operators")) for e in (adam, lamb)]
+    more = 5 * adam["optimizer_state_precision"] * adam["device_updated_parameters"]
+    assert bytes_[1] - bytes_[0] == pytest.approx(more, rel=1e-9)
+    assert lamb["optimizer_state_bytes"] == adam["optimizer_state_bytes"]
+    assert lamb["optimizer_time"] > adam["optimizer_time"]

@@ -70,3 +70,18 @@ def test_layers_taken_from_the_last_stage_make_room():
     """What a layout is for: the last stage has the head and the modules, so it gets fewer layers."""
     even, uneven = trained(2), trained(2, pipeline_layout="21*2,20,18")
     assert uneven["step_time"] < even["step_time"]
+
+
+def test_a_head_computes_the_logits_of_predicted_tokens_only() -> None:
+    """Masked tokens (arXiv 1810.04805): a quarter of the rows of the product, of the loss, and of what both keep."""
+    whole = amped.estimate("minimal")
+    masked = amped.estimate("minimal", predicted_tokens_per_sequence=whole["context"] / 4)
+    heads = [
+        {(o.name, o.phase): (float(o.flops), float(o.stash)) for o in e.results.records("output_head_operators")}
+        for e in (whole, masked)
+    ]
+    for name in ("output_head", "cross_entropy"):
+        (flops, kept), (fewer_flops, fewer_kept) = (head[name, "forward"] for head in heads)
+        assert (fewer_flops, fewer_kept) == (flops / 4, kept / 4)
+    assert masked["model_flops_per_accelerator"] < whole["model_flops_per_accelerator"]
+    assert masked["step_time"] < whole["step_time"]

@@ -33,6 +33,13 @@ def test_sequence_parallelism_sends_the_halves_and_gathers_inputs_once_more() ->
     assert times(SEQUENCE, activation_recomputation="full") == (14 * 32, 0)
 
 
+def test_each_projection_may_gather_the_input_again() -> None:
+    """Keys and values gather once more each, forward, and scatter the gradients; a gate would too (PyTorch, ColwiseParallel)."""
+    assert times(SEQUENCE, each_projection_gathers=True) == (10 * 32 + 2 * 2 * 32, 0)
+    assert times(SEQUENCE, each_projection_gathers=True, gated_mlp=True) == (10 * 32 + 2 * 3 * 32, 0)
+    assert times(each_projection_gathers=True) == times()
+
+
 # One product a second. Half of the layer's products on each share: weights 3072/2, attention's core 256/2 forward and twice
 # that backward. So gradients of inputs take 1536 + 256, those of weights 1536.
 

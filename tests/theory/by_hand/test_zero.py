@@ -88,12 +88,33 @@ def test_weights_that_stay_gathered_are_gathered_once_and_kept_beside_their_shar
     assert e["exposed_data_communication_time"] == MICROBATCHES * GRADIENTS + WEIGHTS
 
 
+def test_a_pipeline_of_pytorch_keeps_states_whole_until_the_last_microbatch() -> None:
+    """Gathered once, added up whole, scattered once: as if both were asked for. Without stages nothing changes."""
+    two = {"pipeline_parallel_degree": 2, "pipelined_weight_sharding": True, "zero_stage": 3}
+    asked = {"weights_stay_gathered": True, "whole_gradient_accumulation": True}
+    kept, told, plain = (trained(FOUR, two, more) for more in ({"pipelines_keep_states_whole": True}, asked, {}))
+    for name in ("weight_bytes", "gradient_bytes", "step_time", "memory_per_accelerator_bytes"):
+        assert kept[name] == told[name]
+        assert kept[name] != plain[name]
+    alone = [trained(FOUR, zero_stage=3, pipelines_keep_states_whole=on)["gradient_bytes"] for on in (True, False)]
+    assert alone[0] == alone[1]
+
+
+def test_gradients_of_a_backward_pass_take_the_place_of_activations() -> None:
+    """nanotron: 2 bytes of each parameter at the end of a pass, when the activations of its micro-batch are free."""
+    one, plain = (trained(FOUR, narrow_gradients_of_a_pass=on) for on in (True, False))
+    freed = 2 * plain["kept_activation_bytes_per_layer"]
+    more = one["memory_per_accelerator_bytes"] - plain["memory_per_accelerator_bytes"]
+    assert more == max(PARAMETERS * 2 - freed, 0)
+    assert one["gradient_bytes"] == plain["gradient_bytes"]
+
+
 def test_copies_that_a_stack_keeps() -> None:
-    """DeepSpeed's bf16 optimizer: gradients of 2 bytes beside those of 4, and weights gathered in a flat buffer."""
+    """DeepSpeed's bf16 optimizer: gradients of 2 bytes beside those of 4. Its weights have no second copy."""
     plain = trained(FOUR, zero_stage=1)
-    beside = trained(FOUR, zero_stage=1, narrow_gradients_stay=True, flat_weight_gather=True)
+    beside = trained(FOUR, zero_stage=1, narrow_gradients_stay=True)
     assert beside["gradient_bytes"] - plain["gradient_bytes"] == PARAMETERS * 2
-    assert beside["weight_bytes"] - plain["weight_bytes"] == PARAMETERS * 2
+    assert beside["weight_bytes"] == plain["weight_bytes"]
     narrow = trained(FOUR, zero_stage=1, gradient_precision=16, narrow_gradients_stay=True)
     assert narrow["gradient_bytes"] == PARAMETERS * 2  # the gradients of the backward pass are the ones that are kept
 

@@ -4,15 +4,39 @@ The backward pass is the operator with the phase `input_gradient`. The time of b
 `roofline/kernels.py`.
 """
 
+import numpy as np
+
 from amped.theory.language.quantity import parameter, quantity, records
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
 from amped.theory.nouns.places import EXCHANGED
 
+# Fused attentions with keys and values of unequal widths, which came with a version of cuDNN: the compute capabilities
+# (from, and below), the width that keys exceed, and the versions that brought the forward and the backward pass.
+# Source: NVIDIA Transformer Engine, fused_attn.cpp (nvte_get_fused_attn_backend), pull requests 1504 and 1797.
+LATE_KERNELS = ((9.0, 10.0, 128, 90100, 90500), (10.0, 12.0, 128, 90900, 91100))
+
 
 @quantity("1")
-def fused_attentions_per_layer(attentions_per_layer, flash_attention):
+def fused_attention_exists(cudnn_version, compute_capability, query_key_width, value_width):
+    """Whether the library has a fused attention for the widths of keys and values on this accelerator: 1, or 0.
+
+    `LATE_KERNELS` is the table; both passes must exist. All that it does not list exists: FlashAttention-2 has every
+    width up to 256 if keys and values are equally wide.
+
+    Source: NVIDIA Transformer Engine, fused_attn.cpp (nvte_get_fused_attn_backend).
+    """
+    missing = False
+    for lowest, below, width, forward, backward in LATE_KERNELS:
+        is_here = (compute_capability >= lowest) & (compute_capability < below)
+        is_wide = (query_key_width > width) & (query_key_width != value_width)
+        missing = missing | (is_here & is_wide & (cudnn_version < np.maximum(forward, backward)))
+    return 1.0 - missing
+
+
+@quantity("1")
+def fused_attentions_per_layer(attentions_per_layer, flash_attention, fused_attention_exists):
     """The number of attentions of a layer that run as one fused kernel. Source: arXiv 2205.14135, section 3.1."""
-    return attentions_per_layer * flash_attention
+    return attentions_per_layer * flash_attention * fused_attention_exists
 
 
 @parameter("1", at_least=1)
@@ -86,8 +110,8 @@ def sink_operators__flex(
     """
     (scores, values), (cost,), wide = attention_gemms, entry_costs, softmax_statistic_precision
     narrow, entries = cost.activation, query_bytes / cost.activation * values.n / scores.k
-    scaled = Traffic(flops=cost.flop / 2, read=(narrow + wide) / 2, written=(narrow + wide) / 2)
-    gradient = Traffic(flops=3 * cost.flop / 2, read=narrow + 2 * wide, written=(narrow + 3 * wide) / 2)
+    scaled = Traffic(flops=cost.flop / 2, read=(narrow + wide) / 2, written=(narrow + wide) / 2, indexed=1 / 2)
+    gradient = Traffic(3 * cost.flop / 2, narrow + 2 * wide, (narrow + 3 * wide) / 2, indexed=1 / 2)
     # the two calls together keep the output without sinks
     work = Work(scaled * entries, gradient * entries, entries * narrow / 2)
     return streamed(

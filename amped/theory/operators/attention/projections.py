@@ -163,9 +163,10 @@ def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parall
 
 
 @records(choice="positions", value="rope")
-def rotary_operators__rope(microbatch_tokens, rotary_width, attentions_per_layer, entry_costs):
+def rotary_operators__rope(microbatch_tokens, rotary_width, scaled_rotation, attentions_per_layer, entry_costs):
     """The rotation of queries and keys by their position. Source: arXiv 2104.09864, eq. 34."""
-    turned = entry_costs[0].of(ROTATION, microbatch_tokens * rotary_width)
+    (cost,), entries = entry_costs, microbatch_tokens * rotary_width
+    turned = cost.of(ROTATION, entries) + Traffic(flops=scaled_rotation * entries * cost.flop)
     return streamed(
         "rotary_positions",
         "element_wise",
@@ -174,6 +175,32 @@ def rotary_operators__rope(microbatch_tokens, rotary_width, attentions_per_layer
         Work(turned, turned),
         count=attentions_per_layer,
         after=("query_key_norm",),
+    )
+
+
+@records(choice="scaled_rotation_kernels", value="separate")
+def scaled_rotation_operators__separate(
+    microbatch_tokens, rotary_width, scaled_rotation, attentions_per_layer, entry_costs
+):
+    """The kernels of a rotation by parts, beside the traffic that a rotation in one kernel has too.
+
+    Forward there are six kernels: a change of sign of one half, a join of the halves, products with the cosines and
+    the sines, their sum, and a join with the entries that are not rotated. Backward there are seven. The products
+    repeat the cosines for each head, and a half is not contiguous, so that these kernels compute the address of each
+    entry. The traffic of the sums and joins is counted as one call.
+
+    Source: Megatron-Core, models/common/embeddings/rope_utils.py (_apply_rotary_pos_emb_bshd), and autograd of it.
+    """
+    (cost,), entries, calls = entry_costs, microbatch_tokens * rotary_width, scaled_rotation * attentions_per_layer
+    size, shape = entries * cost.activation, ("single_kernel", microbatch_tokens, rotary_width)
+    product = Traffic(entries * cost.flop, size, size, indexed=entries)
+    signed, added = product * (1 / 2), Traffic(entries * cost.flop, 3 * size, 2 * size)
+    added_gradients = Traffic(2 * entries * cost.flop, 4 * size, 3 * size)
+    after = ("query_key_norm",)
+    return (
+        *streamed("rotation_sign", *shape, Work(signed, signed), count=calls, after=after),
+        *streamed("rotation_product", *shape, Work(product, product), count=2 * calls, after=("rotation_sign",)),
+        *streamed("rotation_sum", *shape, Work(added, added_gradients), count=calls, after=("rotation_product",)),
     )
 
 
@@ -192,6 +219,7 @@ def attention_operators(
     projection_bias_operators,
     query_key_norm_operators,
     rotary_operators,
+    scaled_rotation_operators,
     attention_core_operators,
     sink_operators,
     attention_head_permutation_operators,
@@ -199,5 +227,6 @@ def attention_operators(
 ):
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     earlier_operators = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
+    earlier_operators = earlier_operators + scaled_rotation_operators
     later_operators = sink_operators + attention_head_permutation_operators + attention_output_operators
     return tuple(o.within(block=ATTENTION) for o in earlier_operators + attention_core_operators + later_operators)

@@ -7,9 +7,9 @@ from amped.theory.nouns.records import Gemm
 
 
 @quantity("1")
-def unfused_attentions_per_layer(attentions_per_layer, flash_attention):
+def unfused_attentions_per_layer(attentions_per_layer, fused_attentions_per_layer):
     """The number of attentions of a layer that write their scores to memory. Source: arXiv 2205.14135, section 2.2."""
-    return attentions_per_layer * (1 - flash_attention)
+    return attentions_per_layer - fused_attentions_per_layer
 
 
 @records()
@@ -72,6 +72,7 @@ def unfused_attention_operators(
     calls = {"kind": "batched_contraction", "count": unfused_attentions_per_layer}
     before_values = (
         "attention_dropout",
+        "probabilities_conversion",
         "softmax",
         "attention_values_inputs broadcast",
         "attention_values_weights broadcast",
@@ -84,8 +85,43 @@ def unfused_attention_operators(
     )
 
 
+@records(choice="softmax_kernels", value="separate")
+def softmax_conversion_operators__separate(
+    attention_gemms, softmax_precision, unfused_attentions_per_layer, entry_costs
+):
+    """The kernels that convert scores to full precision before a softmax, and its result back; and their gradients'.
+
+    The result is kept in both precisions: the softmax keeps it in full precision, and the product with the values keeps
+    it as converted.
+
+    Source: NVIDIA Transformer Engine, FusedScaleMaskSoftmax.forward_torch_softmax, and PyTorch's autograd of it.
+    """
+    (scores, _), (cost,), wide = attention_gemms, entry_costs, softmax_precision
+    rows, narrow = scores.m * scores.batch, cost.activation
+    precisions = ((narrow, wide), (wide, narrow))
+    widened, narrowed = (Traffic(cost.flop, read, written) * (rows * scores.n) for read, written in precisions)
+    kernels = (
+        ("scores_conversion", Work(widened, narrowed), SCORED),
+        ("probabilities_conversion", Work(narrowed, widened, rows * scores.n * narrow), ("softmax",)),
+    )
+    return tuple(
+        operator
+        for name, work, after in kernels
+        for operator in streamed(
+            name, "single_kernel", rows, scores.n, work, count=unfused_attentions_per_layer, after=after
+        )
+    )
+
+
 @records()
-def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused_attentions_per_layer, entry_costs):
+def causal_mask_operators(
+    attention_gemms,
+    causal,
+    causal_mask_kernels,
+    softmax_precision,
+    unfused_attentions_per_layer,
+    entry_costs,
+):
     """The kernel that masks the scores of later tokens, and the kernel that masks the gradients of these scores.
 
     Source: PyTorch, masked_fill: one kernel forward and one backward, each of which reads and writes all entries.
@@ -97,16 +133,18 @@ def causal_mask_operators(attention_gemms, causal, separate_causal_mask, unfused
         "single_kernel",
         rows,
         scores.n,
-        cost.of(MASKING, rows * scores.n),
-        count=unfused_attentions_per_layer * causal * separate_causal_mask,
-        after=SCORED,
+        cost.of(MASKING, rows * scores.n, softmax_precision),
+        count=unfused_attentions_per_layer * causal * causal_mask_kernels,
+        after=("scores_conversion", *SCORED),
     )
 
 
 @records()
 def softmax_operators(
     attention_gemms,
+    softmax_conversion_operators,
     causal_mask_operators,
+    softmax_precision,
     dropout,
     dropout_mask_bytes,
     dropout_recomputation,
@@ -128,11 +166,11 @@ def softmax_operators(
         mask + size - recomputed_bytes,
     )
     dropped, shape = cost.of(DROPOUT, entries) + mask_work, (rows, scores.n)
-    probabilities = cost.of(SOFTMAX, entries)
+    probabilities, after = cost.of(SOFTMAX, entries, softmax_precision), ("causal_mask", "scores_conversion", *SCORED)
+    drawn, converted = calls * (dropout > 0), ("probabilities_conversion", "softmax")
     return (
+        *softmax_conversion_operators,
         *causal_mask_operators,
-        *streamed("softmax", "normalization", *shape, probabilities, count=calls, after=("causal_mask", *SCORED)),
-        *streamed(
-            "attention_dropout", "element_wise", *shape, dropped, count=calls * (dropout > 0), after=("softmax",)
-        ),
+        *streamed("softmax", "normalization", *shape, probabilities, count=calls, after=after),
+        *streamed("attention_dropout", "element_wise", *shape, dropped, count=drawn, after=converted),
     )

@@ -40,24 +40,33 @@ def expert_bias_operators__separate_output(expert_gemms, routing_precision, expe
 def expert_bias_operators__separate(expert_gemms, routing_precision, expert_bias, MoE_fraction, entry_costs):
     """The kernels that add the biases to the rows of each expert, and then join the rows of all experts.
 
-    The up projection has two kernels forward (a sum and a join) and two backward (the sum for the gradient of the bias,
-    and a join). The records count 2 calls for each pass; the bytes and flops are divided equally among the calls.
+    The up projection has a sum for each expert and a join forward, and as many kernels backward. The sum repeats the
+    bias for each row, so that it computes the address of each entry.
 
     Source: NVIDIA NeMo AutoModel, moe/experts.py (_apply_bias), and PyTorch's autograd of it.
     """
-    (_, up, down, *_), (cost,) = expert_gemms, entry_costs
-    flop, narrow, calls = cost.flop, cost.activation, expert_bias * MoE_fraction
-    forward, backward = Traffic(flop / 2, narrow, narrow), Traffic(flop / 2, narrow, narrow / 2)
-    added = added_bias("expert_up_bias", up, forward, backward, 2 * calls, "experts_up")
-    return added + output_bias_operators(down, cost, routing_precision, calls)
+    (_, up, down, *_), (cost,), calls = expert_gemms, entry_costs, expert_bias * MoE_fraction
+    flop, narrow = cost.flop, cost.activation
+    added, copied = (
+        Work(Traffic(flop, narrow, narrow, indexed=1), Traffic(flop, narrow)),
+        Traffic(0 * flop, narrow, narrow),
+    )
+    joined = Work(copied, copied)
+    one, whole = (up.m, up.n), (up.m * up.batch, up.n)
+    return (
+        *rowwise_operators("expert_up_bias_sum", one, added, calls * up.batch, ("experts_up",)),
+        *rowwise_operators("expert_up_bias", whole, joined, calls, ("expert_up_bias_sum",)),
+        *output_bias_operators(down, cost, routing_precision, calls),
+    )
 
 
 def output_bias_operators(down, cost, routing_precision, calls):
     """The kernels that add the biases of the down projection, multiplied with the routing probability in fp32.
 
-    There are four kernels forward (a product, a sum, a join, a cast) and seven backward: two casts, a join, and a
-    product and a sum for each of two gradients, those of the bias and of the probability. The records count 4 calls
-    for each pass; the bytes and flops of all kernels are divided equally among the calls.
+    Forward each expert has a product and a sum, and all experts together a join and a cast. Backward each expert has a
+    cast, and a product and a sum for each of two gradients, those of the bias and of the probability; all experts
+    together have a cast and a join. The products repeat a row or a column, so that they compute the address of each
+    entry. Kernels of one record have equal shares of its bytes and flops.
 
     Args:
         down: the grouped product of the down projections.
@@ -65,26 +74,62 @@ def output_bias_operators(down, cost, routing_precision, calls):
         routing_precision: the bytes of a routing probability.
         calls: the number of times that a layer adds these biases.
     """
-    flop, narrow = cost.flop, cost.activation
-    forward = Traffic(flop / 2, (narrow + 3 * routing_precision) / 4, (narrow + 3 * routing_precision) / 4)
-    backward = Traffic(flop, (2 * narrow + 5 * routing_precision) / 4, (2 * narrow + 3 * routing_precision) / 4)
-    return added_bias("expert_down_bias", down, forward, backward, 4 * calls, "experts_down")
+    flop, narrow, wide, experts = cost.flop, cost.activation, routing_precision, calls * down.batch
+    product, gradient = Traffic(flop, written=wide, indexed=1), Traffic(flop, wide, wide, indexed=1)
+    added, reduced = Traffic(flop, narrow + wide, wide), Traffic(2 * flop / 3, wide, narrow / 3)
+    joined = Work(*(Traffic(0 * flop, read, (wide + narrow) / 2) for read in (wide, narrow)))
+    one, whole, name = (down.m, down.n), (down.m * down.batch, down.n), "expert_down_bias"
+    return (
+        *rowwise_operators(f"{name}_product", one, Work(product), experts, ("experts_down",)),
+        *rowwise_operators(f"{name}_product", one, Work(backward=gradient), 2 * experts),
+        *rowwise_operators(f"{name}_sum", one, Work(added), experts, ("experts_down", f"{name}_product")),
+        *rowwise_operators(f"{name}_sum", one, Work(backward=reduced), 3 * experts),
+        *rowwise_operators(name, whole, joined, 2 * calls, (f"{name}_sum",)),
+    )
 
 
-def added_bias(name, gemm, forward, backward, calls, after):
-    """The operators of a bias that kernels of their own add to the rows that a grouped product writes.
+def rowwise_operators(name, sides, work, calls, after=()):
+    """The operators of kernels of their own for the rows that come to experts.
 
     Args:
         name: the name of the operators.
-        gemm: the grouped product.
-        forward: the work of one call for an entry in the forward pass.
-        backward: the work of one call for an entry in the backward pass.
+        sides: the number of rows, and the number of entries in a row.
+        work: the work of one call for an entry.
         calls: the number of calls in a layer.
-        after: the name of the operator for which the forward pass waits.
+        after: the names of the operators for which the forward pass waits.
     """
-    rows = gemm.m * gemm.batch
-    work = Work(forward * (rows * gemm.n), backward * (rows * gemm.n))
-    return streamed(name, "single_kernel", rows, gemm.n, work, count=calls, after=(after,), part=IN_EXPERTS)
+    rows, width = sides
+    entries = rows * width
+    return streamed(name, "single_kernel", rows, width, work * entries, count=calls, after=after, part=IN_EXPERTS)
+
+
+@records(choice="activation_clamping", value="separate")
+def clamp_operators__separate(expert_gemms, clamped_activation, expert_activation_policy, MoE_fraction, entry_costs):
+    """The kernels that limit the inputs of the activation function of the experts, where no other kernel does it.
+
+    Forward there are three kernels: one for each half of the inputs, which are not contiguous, and a join. The gate has
+    an upper limit, the other half has two limits. Backward there is a comparison with each limit, a kernel that joins
+    two masks, a choice for each half, and a join of the halves. A mask has half the bytes of an activation. If the
+    activation function is recomputed, so is what limits its inputs; else they are kept twice. Kernels of one record
+    have equal shares of its bytes and flops.
+
+    Source: Megatron-Core, fusions/fused_bias_geglu.py (weighted_bias_quick_geglu_impl), and PyTorch's autograd of it.
+    """
+    (_, up, *_), (cost,), again = expert_gemms, entry_costs, expert_activation_policy[0].recomputed
+    flop, size, sides = cost.flop, cost.activation, (up.m * up.batch, up.n)
+    halves, joins = "expert_clamp_halves", "expert_clamp"
+    half, joined = Traffic(flop / 2, size / 2, size / 2, indexed=1 / 2), Traffic(0 * flop, size, size)
+    chosen = Traffic(flop / 2, 3 * size / 5, 7 * size / 20, indexed=1 / 2)
+    masked = Traffic(flop / 4, 3 * size / 4, 5 * size / 8)
+    calls, inputs = clamped_activation * MoE_fraction, ("experts_up", "expert_up_bias")
+    return (
+        *rowwise_operators(halves, sides, Work(half, kept=size * (1 - again) / 2), 2 * calls, inputs),
+        *rowwise_operators(halves, sides, Work(backward=half), 2 * again * calls),
+        *rowwise_operators(halves, sides, Work(backward=chosen), 5 * calls),
+        *rowwise_operators(joins, sides, Work(joined), calls, (halves,)),
+        *rowwise_operators(joins, sides, Work(backward=joined), again * calls),
+        *rowwise_operators(joins, sides, Work(backward=masked), 2 * calls),
+    )
 
 
 @records(choice="expert_weighting", value="separate")
@@ -98,13 +143,15 @@ def expert_weighting_operators__separate(expert_gemms, routing_precision, MoE_fr
     Source: Megatron-Core, MLP.activation_func_with_probs, and PyTorch's autograd of it.
     """
     (_, _, down, *_), (cost,), wide = expert_gemms, entry_costs, routing_precision
-    rows, flop, narrow = down.m * down.batch, cost.flop, cost.activation
-    forward = Traffic(flop / 2, (narrow + wide) / 2, (wide + narrow) / 2) * (rows * down.k)
-    backward = Traffic(3 * flop / 5, (2 * narrow + 4 * wide) / 5, (3 * wide + narrow) / 5) * (rows * down.k)
-    shape, work = ("expert_weighting", "single_kernel", rows, down.k), Work(forward, kept=rows * down.k * narrow / 2)
+    flop, narrow, name, sides = cost.flop, cost.activation, "expert_weighting", (down.m * down.batch, down.k)
+    product, cast = Traffic(flop, narrow, wide, indexed=1), Traffic(0 * flop, wide, narrow)
+    repeated = Traffic(flop, wide, wide, indexed=1)
+    gradients = Traffic(2 * flop, 2 * narrow + 3 * wide, 2 * wide + narrow) * (1 / 4)
+    weighted, after = f"{name}_product", ("expert_activation",)
     return (
-        *streamed(*shape, work, count=2 * MoE_fraction, after=("expert_activation",), part=IN_EXPERTS),
-        *streamed(*shape, Work(backward=backward), count=5 * MoE_fraction, part=IN_EXPERTS),
+        *rowwise_operators(weighted, sides, Work(product, repeated, narrow), MoE_fraction, after),
+        *rowwise_operators(name, sides, Work(cast), MoE_fraction, (weighted,)),
+        *rowwise_operators(name, sides, Work(backward=gradients), 4 * MoE_fraction),
     )
 
 

@@ -8,10 +8,10 @@ tokens to their experts. A group of `expert_parallel_degree` accelerators holds 
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.kernel_work import MOVE, ROUTING, Work, activation_work, contraction, streamed
+from amped.theory.nouns.kernel_work import MOVE, ROUTING, Traffic, Work, activation_work, contraction, streamed
 from amped.theory.nouns.layer_kinds import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
 from amped.theory.nouns.parameter_classes import EXPERTS
-from amped.theory.nouns.places import DISPATCHED, NETWORK_INPUTS
+from amped.theory.nouns.places import DISPATCHED, EXPERTS_UP_DONE, NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
 
@@ -82,6 +82,7 @@ def expert_gemms(
 def expert_operators__mixture(
     routing_operators,
     routed_expert_operators,
+    clamp_operators,
     expert_weighting_operators,
     expert_bias_operators,
     shared_expert_operators,
@@ -90,7 +91,7 @@ def expert_operators__mixture(
 
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066, section 3.
     """
-    routed = routed_expert_operators + expert_weighting_operators + expert_bias_operators
+    routed = routed_expert_operators + clamp_operators + expert_weighting_operators + expert_bias_operators
     return routing_operators + routed + shared_expert_operators
 
 
@@ -110,37 +111,65 @@ def routing_operators(expert_gemms, linear_input_bytes, routing_precision, MoE_f
     )
 
 
+@quantity("1")
+def row_move_factor(indexed_row_bandwidth_fraction, expert_capacity_factor):
+    """The bytes of a move of rows in the order of an index, as a multiple of the bytes of rows in their own order.
+
+    It tells how much longer such a move takes. It is 1 with a capacity, as products with masks then move the rows.
+
+    Source: arXiv 2006.16668 (GShard), section 2.2 (masks); the row of the accelerator in the table kernel_efficiencies.
+    Differs: the products with masks are not counted.
+    """
+    return np.where(expert_capacity_factor > 0, 1.0, 1 / indexed_row_bandwidth_fraction)
+
+
 @records()
-def routed_expert_operators(
+def row_move_operators(
     expert_gemms,
     routed_tokens,
     experts_per_token,
-    expert_activation_policy,
     MoE_fraction,
-    deduplicated_dispatch,
+    permuted_dispatch_fraction,
+    row_move_factor,
     entry_costs,
+):
+    """The kernels that sort tokens by expert before the experts, and sort them back behind the experts.
+
+    Source: arXiv 2211.15841, section 5.
+    """
+    up, (cost,), copies, kind = expert_gemms[1], entry_costs, 2 * MoE_fraction, "element_wise"
+    rows, moved = up.m * up.batch, MOVE._replace(read=row_move_factor, written=row_move_factor)
+    sending, sorting = (cost.of(moved, entries * up.k) for entries in (routed_tokens * experts_per_token, rows))
+    to_send = {"count": copies * permuted_dispatch_fraction, "after": ("expert_choice",), "part": IN_MIXTURE}
+    to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
+    return (
+        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
+        *streamed("expert_sorting", kind, rows, up.k, Work(sorting, sorting), **to_sort),
+    )
+
+
+@records()
+def routed_expert_operators(
+    expert_gemms, row_move_operators, expert_activation_policy, clamped_activation, MoE_fraction, entry_costs
 ):
     """The routed experts: tokens are sorted by expert, pass through the experts, and are sorted back.
 
-    The products of all experts run together, as grouped products.
+    The products of all experts run together, as grouped products. A clamped activation function compares each of its
+    inputs with a limit.
 
     Source: arXiv 2101.03961, section 2; arXiv 2211.15841, section 5 (grouped products).
     """
     (_, up, down, *_), (cost,), (policy,) = expert_gemms, entry_costs, expert_activation_policy
-    rows, copies, calls = up.m * up.batch, 2 * MoE_fraction, {"count": MoE_fraction, "part": IN_EXPERTS}
-    inputs, hidden, products = rows * up.k, rows * down.k, {"kind": "grouped_contraction", **calls}
-    sending = cost.of(MOVE, routed_tokens * experts_per_token * up.k)
-    sorted_rows, activated = cost.of(MOVE, inputs), activation_work(up, hidden, cost, policy)
-    to_send = {"count": copies * (1 - deduplicated_dispatch), "after": ("expert_choice",), "part": IN_MIXTURE}
-    to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
-    before_activation, before_down = ("experts_up", "expert_up_bias"), ("expert_activation", "expert_weighting")
-    stash, kind = hidden * cost.operand * (1 - policy.recomputed), "element_wise"
+    rows, calls = up.m * up.batch, {"count": MoE_fraction, "part": IN_EXPERTS}
+    hidden, products = rows * down.k, {"kind": "grouped_contraction", **calls}
+    compared = Traffic(flops=clamped_activation * rows * up.n * cost.flop)
+    activated = activation_work(up, hidden, cost, policy) + Work(compared, compared)
+    stash, function = hidden * cost.operand * (1 - policy.recomputed), ("expert_activation", "element_wise")
     return (
-        *streamed("expert_permutation", kind, routed_tokens, up.k, Work(sending, sending), **to_send),
-        *streamed("expert_sorting", kind, rows, up.k, Work(sorted_rows, sorted_rows), **to_sort),
-        *contraction(up, cost, stash=inputs * cost.operand, after=("expert_sorting",), **products),
-        *streamed("expert_activation", kind, rows, down.k, activated, after=before_activation, **calls),
-        *contraction(down, cost, stash=stash, after=before_down, **products),
+        *row_move_operators,
+        *contraction(up, cost, stash=rows * up.k * cost.operand, after=("expert_sorting",), **products),
+        *streamed(*function, rows, down.k, activated, after=EXPERTS_UP_DONE, **calls),
+        *contraction(down, cost, stash=stash, after=("expert_activation", "expert_weighting"), **products),
     )
 
 
@@ -163,17 +192,47 @@ def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, share
     )
 
 
-@quantity("byte", choice="feedforward_kind", value="mixture")
-def expert_working_bytes__mixture(
-    dispatched_tokens, dimensionality, activation_precision, deduplicated_dispatch, expert_weighting_bytes, MoE_fraction
-):
-    """The working memory of a mixture of experts: four buffers of tokens, or the buffers of a separate weighting.
+@quantity("1")
+def permuted_dispatch_fraction(deduplicated_dispatch):
+    """The share of the visits that a kernel of its own puts into the order for sending: all, or none.
 
-    The larger of these two is counted. The four buffers hold the tokens as they arrive, as the experts have computed
-    them, in the order for sending, and after the exchange. Two of these buffers are not needed if
-    the kernels that send tokens also reorder them (`deduplicated_dispatch`).
+    Kernels that send a token once to an accelerator also reorder the tokens. Source: DeepEP, README.
+    """
+    return 1 - deduplicated_dispatch
+
+
+@quantity("byte")
+def dispatch_buffer_bytes(dispatched_tokens, dimensionality, activation_precision, permuted_dispatch_fraction):
+    """The buffers of tokens around the experts of an accelerator: four, or two.
+
+    The four buffers hold the tokens as they arrive, as the experts have computed them, in the order for sending, and
+    after the exchange. The last two are not needed if the kernels that send tokens also reorder them.
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP.
     """
-    visits = dispatched_tokens * dimensionality * activation_precision * (MoE_fraction > 0)
-    return np.maximum((4 - 2 * deduplicated_dispatch) * visits, expert_weighting_bytes)
+    return (2 + 2 * permuted_dispatch_fraction) * dispatched_tokens * dimensionality * activation_precision
+
+
+@quantity("byte", choice="dispatcher", value="allgather")
+def dispatch_buffer_bytes__allgather(
+    dispatched_tokens, routed_tokens, expert_parallel_degree, dimensionality, activation_precision
+):
+    """The buffers of tokens around the experts of an accelerator, if every accelerator gathers all tokens.
+
+    Two buffers hold the visits of its own experts, before and after them, and two hold all tokens: as they were
+    gathered, and as sums over the visits before the reduce-scatter.
+
+    Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).
+    """
+    return 2 * (dispatched_tokens + routed_tokens * expert_parallel_degree) * dimensionality * activation_precision
+
+
+@quantity("byte", choice="feedforward_kind", value="mixture")
+def expert_working_bytes__mixture(dispatch_buffer_bytes, expert_weighting_bytes, MoE_fraction):
+    """The working memory of a mixture of experts: buffers of tokens, or the buffers of a separate weighting.
+
+    The larger of these two is counted.
+
+    Source: definition.
+    """
+    return np.maximum(dispatch_buffer_bytes * (MoE_fraction > 0), expert_weighting_bytes)

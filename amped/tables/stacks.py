@@ -1,0 +1,55 @@
+"""A software stack that no row describes: the middle of all known stacks, which the row `default` stands for.
+
+Each rate is the mean of those of the known stacks, and each switch is what most of them do. The row has none of its own, so that it
+follows the others.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from amped.base.units import parse
+from amped.tables.table_files import SOFTWARE
+from amped.tables.tables import Row, Tables
+from amped.theory.language.catalogue import catalogue
+
+# The row that stands for a stack that nobody knows, and the one whose columns are the defaults of all parameters.
+UNKNOWN_STACK, ALL_FUSED = "default", "all fused"
+# Rows that are no stacks that train networks.
+NO_STACKS = (UNKNOWN_STACK, ALL_FUSED, "Megatron-Core layers")
+# The units of rates, which have a mean; all else is a switch, a choice or a count.
+OF_RATES = ("1", "s")
+
+
+def middle(tables: Tables, row: Row) -> Row:
+    """A row for an unknown stack, with the middle of the known stacks where the row says nothing itself."""
+    if row.table != SOFTWARE or row.name != UNKNOWN_STACK:
+        return row
+    columns = _middle_columns(tuple(_stacks(tables)), tables.row(SOFTWARE, ALL_FUSED))
+    return replace(row, columns={**columns, **row.columns}, inherited=frozenset(columns.keys() - row.columns.keys()))
+
+
+def _stacks(tables: Tables) -> Iterator[Row]:
+    """The rows of all known stacks."""
+    yield from (tables.row(SOFTWARE, name) for name in tables.names(SOFTWARE) if name not in NO_STACKS)
+
+
+def _middle_columns(stacks: tuple[Row, ...], fused: Row) -> dict[str, object]:
+    """For each column about how well a stack does, the mean of the stacks' rates, or what most of them have."""
+    known = catalogue()
+    columns: dict[str, object] = {}
+    for column, default in fused.columns.items():
+        if column in known:
+            cells = [row.columns.get(column, default) for row in stacks]
+            mark = known[column].mark
+            is_rate = mark.unit in OF_RATES
+            columns[column] = statistics.fmean(parse(cell, mark.unit) for cell in cells) if is_rate else _most(cells)
+    return columns
+
+
+def _most(cells: list[object]) -> object:
+    """The cell that occurs most often; of equally frequent ones the first."""
+    return Counter(cells).most_common(1)[0][0]
