@@ -156,8 +156,8 @@ class EntryCosts(Record):
         activation: bytes of an activation.
         operand: bytes of an entry that a product with a weight reads.
         gradient: bytes of an entry of a weight gradient.
-        added_to: bytes of an entry of a weight gradient that products in a narrow format add to; 0 for other products.
         frozen: the names of the classes of parameters that training does not change.
+        added_to: bytes of an entry of a weight gradient that products in a narrow format add to; 0 for other products.
     """
 
     product: Any
@@ -165,8 +165,8 @@ class EntryCosts(Record):
     activation: Any
     operand: Any
     gradient: Any
-    added_to: Any = 0.0
     frozen: tuple[str, ...] = ()
+    added_to: Any = 0.0
 
     def of(self, work: Amount, entries: Any, precision: Any = None) -> Amount:
         """The work of a call on the given number of entries.
