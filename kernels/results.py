@@ -54,9 +54,11 @@ def refuse_malformed(content: Mapping[str, Any], file: str) -> None:
 
 
 def write_result(path: Path, result: Result) -> Path:
-    """Writes a result file as a whole, over its earlier version."""
+    """Writes a result file as a whole, over its earlier version: the head, then each record in a line of its own."""
     result["id"] = identity(result["records"])
-    return write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n", overwrite=True)
+    head = json.dumps(result | {"records": []}, indent=1, allow_nan=False)
+    lines = ",\n".join(json.dumps(record, allow_nan=False, separators=(",", ":")) for record in result["records"])
+    return write_atomically(path, head.replace('"records": []', f'"records": [\n{lines}\n ]') + "\n", overwrite=True)
 
 
 def identity(records: Sequence[Record]) -> str:

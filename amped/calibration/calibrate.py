@@ -16,7 +16,7 @@ from amped.calibration.fitting import NOISE, Task, Tell, fitted, rounded
 from amped.calibration.observations import Observation, observed
 from amped.engine.evaluate import Array
 from amped.estimation.own_runs import own_run, own_size
-from amped.estimation.validated import Ground, Validated
+from amped.estimation.validated import Ground, Left, Validated
 from amped.tables.table_files import ACCELERATORS, SYSTEMS, LookupTables
 from amped.tables.tables import Row, Tables, user_tables
 from amped.validation.measurements import Measurement, read_measurements
@@ -101,7 +101,7 @@ class Calibration:
     @property
     def own_error_fraction(self) -> float | None:
         """The relative error that four of five runs like these stay below; None if the runs are kernels."""
-        return math.expm1(own_size([r.size_without_source for r in self.validated])) if self.validated else None
+        return math.expm1(own_size([r.size(Left.SOURCE) for r in self.validated])) if self.validated else None
 
     @property
     def loss(self) -> float | None:

@@ -119,7 +119,7 @@ class Frozen:
         Args:
             settings: the values of the numbers, a row for each setting.
         """
-        return np.stack(self._errors([settings] * len(self.steps)), axis=1)
+        return np.stack(self.errors_each([settings] * len(self.steps)), axis=1)
 
     def linearized(self, settings: Array) -> tuple[Array, Array]:
         """The errors of the steps, and their slopes by each number, by finite differences.
@@ -134,7 +134,7 @@ class Frozen:
         """
         signs = np.where(settings + DIFFERENCE * self.drawn.widths > self.drawn.high, -1.0, 1.0)
         moves = DIFFERENCE * self.drawn.widths * signs
-        nearby_errors = self._errors([_nearby(settings, moves, numbers) for numbers in self.touched])
+        nearby_errors = self.errors_each([_nearby(settings, moves, numbers) for numbers in self.touched])
         length = len(settings)
         errors = np.stack([step_errors[:length] for step_errors in nearby_errors], axis=1)
         slopes = np.zeros((*errors.shape, len(self.numbers)))
@@ -143,8 +143,8 @@ class Frozen:
             slopes[:, place, numbers] = ((moved[1:] - moved[0]) / moves[:, numbers].T).T
         return errors, slopes
 
-    def _errors(self, settings: Sequence[Array]) -> list[Array]:
-        """The errors of each step, each for its own settings.
+    def errors_each(self, settings: Sequence[Array]) -> list[Array]:
+        """Logarithms of predicted over measured times, of each step for its own settings.
 
         Args:
             settings: for each step, the values of the numbers, a row for each setting.

@@ -115,6 +115,20 @@ def fitted_steps(frozen: Frozen, start: Array, weight: Array, most_steps: int, t
     return values
 
 
+def refitted_steps(frozen: Frozen, start: Array, weight: Array) -> Array:
+    """The values of the numbers for many fits that start from one, each with other weights.
+
+    One step of Gauss and Newton for all of them together, whose slopes are those at the start.
+
+    Args:
+        frozen: the steps as functions of the numbers.
+        start: the values of the numbers where each fit starts.
+        weight: the weights of the steps in each fit, a row for each fit.
+    """
+    errors, slopes = (part[0] for part in frozen.linearized(start[None]))
+    return np.stack([linear_fit(errors, slopes, each, frozen.drawn, start) for each in weight])
+
+
 def _best_points(frozen: Frozen, values: Array, aims: Array, errors: Array, weight: Array) -> tuple[Array, Array]:
     """For each fit, the point of least cost among its values, its aim and two points between; and that cost.
 

@@ -33,8 +33,7 @@ class Behind:
         rows, groups: how many rows, and how many different configurations, depend on the number.
         error_fraction: the mean absolute error of these rows with the fitted numbers.
         error_fraction_without: their mean absolute error with `parent` in place of this number.
-        without_source, without_accelerator: the value in the fit without each of the sources, and without each of the
-            accelerators, whose rows depend on the number.
+        without_source: the value in the fit without each of the sources whose rows depend on the number.
     """
 
     table: str
@@ -48,7 +47,6 @@ class Behind:
     error_fraction: float
     error_fraction_without: float
     without_source: Mapping[str, float] = field(default_factory=dict)
-    without_accelerator: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -56,13 +54,12 @@ class Behind:
         return tuple(self.without_source)
 
 
-def behind(fit: AllRows, without_source: Mapping[str, Array], without_accelerator: Mapping[str, Array]) -> list[Behind]:
+def behind(fit: AllRows, without_source: Mapping[tuple[str, ...], Array]) -> list[Behind]:
     """For each fitted number, how many rows depend on it, and their errors with it and without it.
 
     Args:
         fit: the fit to all rows.
-        without_source: the values of the numbers in the fit without each source.
-        without_accelerator: the values of the numbers in the fit without each accelerator.
+        without_source: the values of the numbers in the fit without each source, by the source alone.
     """
     frozen, values = fit.frozen, fit.values
     is_moved_by, parents = is_moved(frozen, values), frozen.drawn.parents(values)
@@ -79,14 +76,13 @@ def behind(fit: AllRows, without_source: Mapping[str, Array], without_accelerato
             **asdict(number.key), value=number.value, fitted=float(values[i]), parent=float(parents[i]), rows=len(rows),
             groups=round(weight.sum()), error_fraction=with_it, error_fraction_without=without_it,
             without_source=_values_without(without_source, {r.measurement.source for r in rows}, i),
-            without_accelerator=_values_without(without_accelerator, {r.accelerator for r in rows}, i),
         ))  # fmt: skip
     return numbers
 
 
-def _values_without(refitted: Mapping[str, Array], names: set[str], place: int) -> dict[str, float]:
+def _values_without(refitted: Mapping[tuple[str, ...], Array], names: set[str], place: int) -> dict[str, float]:
     """The value of one number in each fit that left out one of these names, by the name."""
-    return {name: float(values[place]) for name, values in refitted.items() if name in names}
+    return {name: float(values[place]) for (name,), values in refitted.items() if name in names}
 
 
 def as_csv(numbers: Sequence[Behind]) -> str:

@@ -69,9 +69,9 @@ def columns_written(values: Mapping[str, float]) -> dict[str, float | str]:
     return {name: as_written(name, value) for name, value in values.items()}
 
 
-def as_text(rows: Mapping[str, Any]) -> str:
-    """Rows as the text of a file of lookup tables."""
-    return json.dumps(rows, indent=1) + "\n"
+def as_text(rows: Mapping[str, Any], ascii_only: bool = True) -> str:
+    """Rows as the text of a file of lookup tables; other letters than those of ASCII are escaped if `ascii_only`."""
+    return json.dumps(rows, indent=1, ensure_ascii=ascii_only) + "\n"
 
 
 @contextmanager

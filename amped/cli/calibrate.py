@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amped.base.errors import ConfigError
 from amped.base.files import is_folder
 from amped.cli import options
 from amped.cli.fit_to_all_rows import NAME as ALL
@@ -34,6 +35,7 @@ class Fit:
         --anchor FILE: Fit to one layer of `amped bench anchor`.
         --output -o FILE: New file of the rows, or its folder.
         --dry-run: Fit and print, but write nothing.
+        --write: With --all: into the tables of this checkout.
         as_json --json: Print what was found as JSON, SI units.
     """
 
@@ -44,6 +46,7 @@ class Fit:
     anchor: Path | None = None
     output: Path = USUAL
     dry_run: bool = False
+    write: bool = False
     as_json: bool = False
     lookup_tables: options.Folders = None
 
@@ -58,13 +61,28 @@ class Fit:
         is_anchor = self.anchor is not None
         others = {"accelerator": self.accelerator, "kernels": self.kernels} if self.anchor or self.all_rows else {}
         given = {name: value is not None for name, value in others.items()}
+        if self.write:
+            self.refuse_to_write()
         options.only(anchor=is_anchor, all=self.all_rows, **given, table=is_anchor and self.table is not None)
         if not is_anchor:
             optimizer()
 
+    def refuse_to_write(self) -> None:
+        """Refuses --write without --all, and beside options by which the fit would not be that of the tables or not theirs.
+
+        Raises:
+            ConfigError: for such options.
+        """
+        if not self.all_rows:
+            raise ConfigError("--write needs --all", "the tables that come with amped are fitted to all rows at once")
+        options.only(write=True, table=self.table is not None)
+        options.only(write=True, output=self.output != USUAL)
+        options.only(write=True, **{"dry-run": self.dry_run})
+        options.only(write=True, **{"lookup-tables": bool(self.lookup_tables)})
+
     def free(self) -> Path | None:
-        """The new file for the rows, named by the kind of fit unless the user names one; None for a dry run."""
-        if self.dry_run:
+        """The new file for the rows, named by the kind of fit unless the user names one; None for a dry run and for --write."""
+        if self.dry_run or self.write:
             return None
         name = ANCHORED if self.anchor else ALL if self.all_rows else NAME
         usual = self.output.with_name(name) if self.output == USUAL else self.output
@@ -83,6 +101,7 @@ def calibrate(asked: Fit) -> None:
 
     With --all, all numbers that are fitted to steps are fitted to all rows at once, each drawn to the number of the row
     that it extends or to the mean of its kin. The numbers, with what is behind each, are also written as CSV.
+    --write puts them into the tables of a checkout, and makes the tables of numbers and of errors behind bands again.
     With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
     the fit sees four shapes of five, and the error of the fifth is printed.
     With --anchor, one measured layer (amped bench anchor) gives rates and traffic of its accelerator and its software.
@@ -97,7 +116,7 @@ def calibrate(asked: Fit) -> None:
     elif asked.kernels is not None:
         _fit_kernels(asked.kernels, asked, path)
     elif asked.all_rows:
-        fit_to_all_rows(asked.table, path, asked.as_json, asked.lookup_tables)
+        fit_to_all_rows(asked.table, path, asked.as_json, asked.lookup_tables, writes=asked.write)
     else:
         _fit_each(asked, path)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+import typer
+
 from amped.cli import options
 from amped.tables.table_files import SYSTEMS, LookupTables
 from amped.theory.language.catalogue import catalogue
@@ -19,6 +21,7 @@ What = Literal[
     "parameters",
     "configs",
     "measurements",
+    "measurement-columns",
     "topologies",
 ]
 # The kinds of networks; for each, the parameters that set it, and what it changes.
@@ -68,7 +71,13 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def listing(what: What, filter_text: str = "", lookup_tables: options.Folders = None, as_json: bool = False) -> None:
+def listing(
+    what: What,
+    filter_text: str = "",
+    lookup_tables: options.Folders = None,
+    as_json: bool = False,
+    as_csv: bool = False,
+) -> None:
     """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
 
     Example: amped list models --filter llama
@@ -77,12 +86,18 @@ def listing(what: What, filter_text: str = "", lookup_tables: options.Folders = 
         what WHAT: What to list.
         filter_text --filter -f TEXT: Only lines with this text.
         as_json --json: Print a JSON list.
+        as_csv --csv: Print comma-separated values; of measurements, the whole table.
     """
-    lines = [
-        line for line in _lines(what, lookup_tables) if filter_text.casefold() in " ".join(line.values()).casefold()
-    ]
-    if as_json:
+    form = options.only(json=as_json, csv=as_csv)
+    every = _table() if what == "measurements" and form == "csv" else _lines(what, lookup_tables)
+    lines = [line for line in every if filter_text.casefold() in " ".join(line.values()).casefold()]
+    if form == "json":
         options.show_json(lines)
+        return
+    if form == "csv":
+        from amped.report.rows_formats import as_csv as written
+
+        typer.echo(written([*lines[0]] if lines else ["name"], lines), nl=False)
         return
     if not lines:
         options.tell(f"nothing in {what} has {filter_text!r}")
@@ -105,6 +120,8 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
             yield {"name": quantity.name, "unit": unit, "meaning": quantity.summary}
     elif what == "measurements":
         yield from _measurements()
+    elif what == "measurement-columns":
+        yield from _measurement_columns()
     elif what == "topologies":
         yield from _topologies(lookup_tables)
     else:
@@ -147,10 +164,46 @@ def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
 
 def _measurements() -> Iterator[dict[str, str]]:
     """A line for each measured run or layer that comes with amped."""
-    from amped.validation.table import read_table
+    for cells in _table():
+        machine = f"{cells['number_of_accelerators']} x {cells['accelerator']}"
+        tokens = cells["measured_tokens_per_second_per_accelerator"]
+        time = (
+            f"{cells['measured_step_time']} s"
+            if cells["measured_step_time"]
+            else f"{tokens} tokens/s"
+            if tokens
+            else "-"
+        )
+        run = f"{cells['network']} on {machine}, {cells['software']}"
+        yield {
+            "id": cells["id"],
+            "source": cells["source"],
+            "run": run,
+            "step, or rate of one": time,
+            "inputs": cells["confidence"],
+        }
 
-    for row in read_table(None, catalogue()):
-        machine = f"{row.settings['number_of_accelerators']} x {row.settings['accelerator']}"
-        time = f"{row.measured['step_time']:.4g} s" if "step_time" in row.measured else "-"
-        run = f"{row.texts['network']} on {machine}, {row.settings['software']}"
-        yield {"id": row.texts["id"], "run": run, "step": time, "inputs": row.texts["confidence"]}
+
+def _measurement_columns() -> Iterator[dict[str, str]]:
+    """A line for each column of the table of measurements: its name, its unit, in how many rows it is filled, and its meaning."""
+    from amped.base.files import shipped_json
+    from amped.validation.facts import FACTS
+
+    own, rows = shipped_json("validation", "columns.json"), list(_table())
+    for column in rows[0]:
+        if column in own:
+            unit, meaning = own[column].get("unit", ""), own[column]["meaning"]
+        elif column in FACTS:
+            unit, meaning = "", f"a fact of the run: {FACTS[column]}"
+        else:
+            quantity = catalogue()[column]
+            unit, meaning = quantity.mark.bare or quantity.mark.unit, quantity.summary
+        filled = sum(bool(cells[column]) for cells in rows)
+        yield {"column": column, "unit": unit, "rows": str(filled), "meaning": meaning}
+
+
+def _table() -> Iterator[dict[str, str]]:
+    """Each row of the table of measurements that comes with amped: its cells, as they are written."""
+    from amped.validation.table import shipped_cells
+
+    yield from shipped_cells(blank=True)

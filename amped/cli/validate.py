@@ -35,6 +35,8 @@ class Comparison:
         as_residuals --residuals: Print the errors behind bands, as CSV.
         --template: Print a table to fill with your own runs.
         --kernels PATH: Compare kernels: a table or a folder of them.
+        --bands: How wide error bands are, and whether they hold.
+        --order: Tell which of two alike runs is faster.
         --leave-out: Predict each by a fit to all others.
         --plot: Draw both as points, validation.png.
         --output FILE: Write there; as CSV if it ends so.
@@ -50,7 +52,9 @@ class Comparison:
     as_residuals: bool = False
     template: bool = False
     kernels: Path | None = None
-    leave_out: Literal["source", "accelerator", "stack"] | None = None
+    bands: bool = False
+    order: bool = False
+    leave_out: Literal["source", "accelerator", "stack", "all"] | None = None
     plot: bool = False
     output: Path | None = None
     output_dir: Path | None = None
@@ -78,7 +82,11 @@ def validate(asked: Comparison) -> None:
     predicted not to fit. A row that cannot be modeled is counted with the reason. A column of your own table is a parameter,
     a row of a lookup table, or what was measured (see --template); a blank cell is what `amped estimate` takes.
 
-    --leave-out fits the numbers that are fitted to steps anew, without each source, accelerator or software stack.
+    --leave-out fits the numbers that are fitted to steps anew, without each source; with `accelerator` also without all runs on
+    its accelerator, with `stack` without all runs of its software, with `all` without both. Below: the bands of each class.
+    --bands shows for each class of what may be new (source, accelerator, stack) how wide its bands are, and how many runs they hold,
+    by the errors that come with amped.
+    --order takes pairs of runs that are alike, and tells in how many amped puts them in the measured order.
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to. With --leave-out
     accelerator, each accelerator's kernels are predicted from its datasheet and from the kernels of its kin alone.
 
@@ -91,6 +99,8 @@ def validate(asked: Comparison) -> None:
         from amped.validation.table import FOLDER, TEMPLATE
 
         typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
+    elif asked.bands:
+        _show_bands(asked)
     elif asked.kernels is not None:
         _print_kernels(asked.kernels, asked)
     elif asked.leave_out is not None:
@@ -98,11 +108,42 @@ def validate(asked: Comparison) -> None:
     else:
         options.refuse_existing(asked.output, "--output")
         rows = residuals(asked.table, asked.lookup_tables)
+        if asked.order:
+            _put_order(rows, form, asked)
+            return
         options.put(form, lambda: _table(rows, asked), lambda form: _text(rows, form, asked), asked.output)
         if asked.plot:
             from amped.report.scatter import scatter_plot
 
             options.write_and_tell(asked.output_dir, ("validation.png", scatter_plot(rows)))
+
+
+def _show_bands(asked: Comparison) -> None:
+    """Prints how wide the bands of each class are, and how many runs they hold."""
+    from amped.calibration.leave_out import bands_checked
+    from amped.estimation.uncertainty import ERROR_LAWS
+    from amped.estimation.validated import validated
+    from amped.report.bands import bands, plain
+
+    if asked.as_json:
+        options.show_json({law.quantity: plain(bands_checked(validated(), law)) for law in ERROR_LAWS}, allow_nan=False)
+    else:
+        options.show(bands(validated()))
+
+
+def _put_order(rows: Sequence[Residual], form: str, asked: Comparison) -> None:
+    """Prints or writes which pairs of runs are in the measured order."""
+    from amped.report import order
+    from amped.validation.order import pairs
+
+    if form in ("markdown", "residuals"):
+        raise ConfigError(f"--order has no form for --{form}", "--json or --csv")
+    found = pairs(rows)
+    forms = {
+        "json": lambda: options.as_json(order.as_json(found), allow_nan=False) + "\n",
+        "csv": lambda: order.as_csv(found),
+    }
+    options.put(form, lambda: order.order(found, asked.list_rows), lambda form: forms[form](), asked.output)
 
 
 def _print_kernels(measured: Path, asked: Comparison) -> None:
@@ -153,10 +194,8 @@ def _text(rows: Sequence[Residual], form: str, asked: Comparison) -> str:
     if form == "json":
         return options.as_json(as_json(rows, By(asked.by or "source")), allow_nan=False) + "\n"
     if form == "residuals":
-        from amped.calibration.leave_out import Left, errors_without
-        from amped.estimation.validated import as_file
+        from amped.estimation.validated import as_file, shipped_shifts
         from amped.validation.residuals import validated_runs
 
-        without = (errors_without(rows, by) for by in (Left.SOURCE, Left.ACCELERATOR))
-        return as_file(validated_runs(rows, *without))
+        return as_file(validated_runs(rows, shipped_shifts()))
     return as_csv(rows) if form == "csv" else as_markdown(rows) + "\n"

@@ -12,8 +12,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from amped.estimation.uncertainty import TIME_LAW, WIDENED, ErrorBand, conformal_quantile, error_band
-from amped.estimation.validated import Ground, Validated, ground_from
+from amped.estimation.uncertainty import TIME_LAW, WIDENED, Bands, ErrorBand, conformal_quantile
+from amped.estimation.validated import Ground, Left, Validated, ground_from
 from amped.tables.tables import Row
 
 COLUMN = "own_runs"
@@ -23,6 +23,8 @@ SCATTER = 0.03
 # With as many degrees of freedom as there are runs, from one on: what the error of four future runs of five stays below, in
 # root mean squares of the errors. Source: Student's t, the quantile of 0.9 (NIST/SEMATECH e-Handbook, section 1.3.6.7.2).
 STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383)
+# From so many runs on, the quantile is not the largest error.
+FEWEST = 9
 # One's own runs are of one source, which the fit has seen.
 OWN_LAW = replace(TIME_LAW, one_source="")
 ALIKE = "your own runs"
@@ -51,7 +53,7 @@ def own_size(sizes: Sequence[float]) -> float:
     """
     student = STUDENT[min(len(sizes), len(STUDENT)) - 1]
     usual = math.sqrt(float(np.mean(np.square(sizes))))
-    quantile = conformal_quantile(sizes) if len(sizes) >= TIME_LAW.fewest else None
+    quantile = conformal_quantile(sizes) if len(sizes) >= FEWEST else None
     return max(student * SCATTER, student * usual if quantile is None else quantile)
 
 
@@ -61,8 +63,8 @@ def own_band(ground: Ground, runs: Sequence[Validated], of_others: ErrorBand) ->
     If the configuration has a property that none of them has, the band is at least as wide as `of_others`, the band from
     the validated runs of others.
     """
-    beyond = error_band(ground, runs, OWN_LAW).beyond
-    size = own_size([run.size_without_source for run in runs])
+    beyond = tuple(Bands(runs, OWN_LAW).beyond(ground))
+    size = own_size([run.size(Left.SOURCE) for run in runs])
     fraction = math.expm1(size * WIDENED ** len(beyond))
     fraction = max(fraction, of_others.error_fraction) if beyond else fraction
     return ErrorBand(fraction, runs=len(runs), alike=ALIKE, beyond=beyond)

@@ -1,16 +1,16 @@
 """How far an estimate may be off: the errors of validated runs like it, and in which respects it is unlike all of them.
 
 The quantities are the step's time and memory; a record for each, an `ErrorLaw`, says what its band comes from.
-The error of a step is the one without its source: the numbers that are fitted to steps are those of the fit that left
-the source out, because nobody's own run was in the fit. For an accelerator without runs, it is the one without its
-accelerator. No number of memory is fitted.
-The band is that of split conformal prediction: of n errors in ascending order, the ceil(0.8 (n + 1))-th. It holds 80 %
-of future runs if these are like the validated ones. If a class has too few runs, the next wider class is used. Runs on
-one accelerator are alike, so that for a new accelerator each accelerator counts once. The band is wider for an
-accelerator without runs, and for each property that no run has.
-Less knowledge never makes a band narrower. Where an accelerator or a software has fewer runs than a class needs, the band
-is at least the one of the class without this property, and for the step's time at least the widest one of accelerators
-that have enough. Runs whose inputs are known badly are heard there, too; they may widen a band, and never make it narrower.
+What is new in an estimate decides which errors count: its source is always new, as nobody's own run was in the fit; its
+accelerator, its software or both may be new, too. The errors are those of fits that left the same out of each run: its
+source; with it all runs on its accelerator; all runs with its software; both. No number of memory is fitted.
+The band is that of split conformal prediction for groups: each source weighs the same, however many runs it has, because
+the runs of a source err alike. It holds 80 % of the runs of a further source if this one is like the validated ones. If a
+class has too few runs or sources, the next wider class is used. Readings of memory have few sources, so that there each
+configuration weighs the same.
+Less knowledge never makes a band narrower. Where no class with the accelerator or with the software has enough runs, the band
+is at least the one of each other accelerator, or software, that has enough, and each property that no run has widens it.
+Runs whose inputs are known badly are heard there, too; they may widen a band, and never make it narrower.
 Source: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005), section 2.2; Lei et al., J. Am. Stat.
 Assoc. 113 (2018), section 2 (split conformal); Lee, Barber and Willett, arXiv 2306.06342, section 3 (errors in groups).
 """
@@ -18,27 +18,27 @@ Assoc. 113 (2018), section 2 (split conformal); Lee, Barber and Willett, arXiv 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from operator import attrgetter
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from amped.base.record import dataclass
-from amped.estimation.validated import STEP_TIME, Ground, Validated, error_size, validated, well_known
+from amped.estimation.validated import STEP_TIME, Ground, Left, Validated, error_size, validated, well_known
 
 COVERED = 0.8
-# The factor by which each property that no validated run has widens the band. With it, if each source is left out in
-# turn, 0.8 of its runs lie within the band that the other sources give.
+# The factor by which each property that no validated run has widens the band.
 WIDENED = 1.1
 # The sum of weights may be off by rounding.
 ROUNDING = 1e-9
-# Classes of runs, from the nearest to the widest, each by the properties that its runs share.
-NEAREST = (
-    ("accelerator", "software", "experts"), ("accelerator", "software"), ("accelerator", "experts"), ("accelerator",),
-    ("generation", "software", "experts"), ("generation", "experts"), ("generation",), ("experts",), (),
-)  # fmt: skip
-# The properties of a class that are the network's, and not the machine's.
-NETWORK = ("experts",)
+# The properties that may be new in an estimate, beside its source, and what is new if one or both are.
+MAY_BE_NEW = ("accelerator", "software")
+NEWNESS = {
+    (False, False): Left.SOURCE,
+    (True, False): Left.ACCELERATOR,
+    (False, True): Left.STACK,
+    (True, True): Left.ALL,
+}
 
 
 @dataclass(frozen=True)
@@ -47,36 +47,45 @@ class ErrorLaw:
 
     Attributes:
         quantity: the quantity whose errors are compared.
-        classes: classes of runs, from the nearest to the widest, each by the properties that its runs share.
-        kin: the property that the error depends on most.
-        of_new_kin: classes of runs for a new kin. Those of one generation are too few to tell about it.
-        fewest: the fewest runs that a class needs. From nine on, the quantile is not the largest error.
-        unknown: the properties of which each needs as many runs, or the band is not narrower than without it; for each,
-            what is said where no run has it.
+        classes: for what is new, classes of runs, from the nearest to the widest, each by the properties that its runs share.
+            Those of one generation are too few to tell about a new accelerator.
+        fewest_groups, fewest_sources: the fewest configurations and sources that a class needs. From nine sources on, the
+            quantile is not the largest error.
+        kin: the property that the error depends on most: other properties are compared with runs that share it.
+        unknown: what is said where no run has an accelerator or a software.
         one_source: what is said where all runs of the kin are of one source, so that without it the kin is unknown to a
             fit; empty if nothing is fitted to the quantity.
-        least_of_few: whether the band of a kin with fewer runs is no narrower than that of each kin with enough, and the
-            band of a kin without runs wider.
+        by_source: whether each source weighs the same; else each configuration does.
+        rivals: the properties without which the band is at least that of each other value that is known better.
     """
 
     quantity: str
-    classes: tuple[tuple[str, ...], ...]
+    classes: Mapping[Left, tuple[tuple[str, ...], ...]]
+    fewest_groups: int
+    fewest_sources: int
     kin: str
-    of_new_kin: tuple[tuple[str, ...], ...]
-    fewest: int
     unknown: Mapping[str, str]
     one_source: str = ""
-    least_of_few: bool = False
+    by_source: bool = True
+    rivals: tuple[str, ...] = MAY_BE_NEW
 
 
 TIME_LAW = ErrorLaw(
-    quantity=STEP_TIME, classes=NEAREST, kin="accelerator", of_new_kin=(("experts",), ()), fewest=9,
-    unknown={"accelerator": "no run on {} was validated"}, one_source="all validated runs on {} are of one source",
-    least_of_few=True,
+    quantity=STEP_TIME, kin="accelerator", fewest_groups=15, fewest_sources=9,
+    classes={
+        Left.SOURCE: (("accelerator", "software", "experts"), ("accelerator", "experts"), ("generation", "software", "experts"),
+                      ("software", "experts"), ("generation", "experts"), ("experts",), ()),
+        Left.ACCELERATOR: (("software", "experts"), ("experts",), ()),
+        Left.STACK: (("accelerator", "experts"), ("generation", "experts"), ("experts",), ()),
+        Left.ALL: (("experts",), ()),
+    },
+    unknown={"accelerator": "no run on {} was validated", "software": "no run with {} was validated"},
+    one_source="all validated runs on {} are of one source",
 )  # fmt: skip
 # What is held in memory depends on what the software keeps, and hardly on the accelerator.
 MEMORY_LAW = ErrorLaw(
-    quantity="memory_per_accelerator_bytes", classes=(("software",), ()), kin="software", of_new_kin=((),), fewest=5,
+    quantity="memory_per_accelerator_bytes", kin="software", fewest_groups=5, fewest_sources=1, by_source=False, rivals=(),
+    classes={Left.SOURCE: (("software",), ()), Left.ACCELERATOR: ((),), Left.STACK: ((),), Left.ALL: ((),)},
     unknown={"software": "no memory was read with {}", "accelerator": "no memory was read on {}"},
 )  # fmt: skip
 ERROR_LAWS = (TIME_LAW, MEMORY_LAW)
@@ -91,16 +100,36 @@ class ErrorBand:
         runs: the number of validated runs that the band comes from.
         alike: what these runs have in common; they are the nearest class with enough runs.
         beyond: in which respects the configuration is outside of what was validated.
+        newness: what no validated run has: always the source, and perhaps the accelerator, the software, or both.
     """
 
     error_fraction: float
     runs: int
     alike: str
     beyond: tuple[str, ...]
+    newness: Left = Left.SOURCE
+
+    def holds(self, size: float) -> bool:
+        """Whether an error of this size, a logarithm, lies in the band."""
+        return size <= math.log1p(self.error_fraction)
+
+
+class _Kind(NamedTuple):
+    """The properties of a configuration on which its class depends."""
+
+    accelerator: str
+    software: str
+    generation: str
+    experts: str
+
+
+def _kind(ground: Ground) -> _Kind:
+    """The properties of a configuration on which its class depends."""
+    return _Kind(ground.accelerator, ground.software, ground.generation, ground.experts)
 
 
 class _Class(NamedTuple):
-    """A class that has enough runs for an error band.
+    """A class of runs.
 
     Attributes:
         names: the properties that its runs share with the configuration.
@@ -113,7 +142,220 @@ class _Class(NamedTuple):
     size: float
 
 
-Most = Callable[[Sequence[Validated]], float | None]
+class Bands:
+    """The error bands that some validated runs give.
+
+    Attributes:
+        law: the quantity, and the rules for its band.
+        runs, doubtful: the runs with an error of the quantity: those with well-known inputs, and those with badly known ones.
+    """
+
+    def __init__(self, runs: Sequence[Validated], law: ErrorLaw) -> None:
+        """Takes the runs, and the law of the quantity."""
+        self.law, self.runs = law, well_known(runs, law.quantity)
+        self.doubtful = [run for run in runs if run.quantity == law.quantity and run.confidence == "low"]
+        self._runs_alike: dict[tuple[str, ...], dict[tuple[Any, ...], list[Validated]]] = {}
+        self._told_runs: dict[Hashable, list[Validated]] = {}
+        self._sizes: dict[Hashable, float | None] = {}
+        self._nearest: dict[_Kind, _Class] = {}
+        self._bounded: dict[_Kind, float] = {}
+
+    def band(self, ground: Ground) -> ErrorBand:
+        """The error band of one configuration; its fraction is NaN if there are no runs at all."""
+        new, beyond = self.newness(ground), tuple(self.beyond(ground))
+        if not self.runs:
+            return ErrorBand(math.nan, runs=0, alike="no validated run", beyond=beyond, newness=new)
+        nearest = self.nearest(ground)
+        size = self._bounded_size(_kind(ground)) * WIDENED ** self._times_widened(ground)
+        in_common = ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
+        band = ErrorBand(math.expm1(size), runs=len(nearest.runs), alike=in_common, beyond=beyond, newness=new)
+        return max((band, *self._doubted(ground, band)), key=lambda each: each.error_fraction)
+
+    def newness(self, ground: _Kind | Ground) -> Left:
+        """What no run has of a configuration; software without a name is new."""
+        accelerator, software = (not self._like(ground, (name,)) for name in MAY_BE_NEW)
+        return NEWNESS[accelerator, software]
+
+    def _times_widened(self, ground: Ground) -> int:
+        """How often a band is widened: for each respect in which the configuration goes beyond its kin.
+
+        A new accelerator or software is in the errors that count, if a fit left them out; nothing of memory is fitted, so that
+        they widen its band, too.
+        """
+        number_new = {Left.SOURCE: 0, Left.ALL: 2}.get(self.newness(ground), 1)
+        return len([*self._beyond_kin(ground)]) + (0 if self.law.one_source else number_new)
+
+    def nearest(self, ground: Ground) -> _Class:
+        """The nearest class with enough runs; if none has, all runs with their largest error."""
+        return self._nearest_class(_kind(ground))
+
+    def _nearest_class(self, kind: _Kind) -> _Class:
+        """The nearest class with enough runs; if none has, all runs with their largest error."""
+        if kind not in self._nearest:
+            left = self.newness(kind)
+            sizes = ((names, self._size(kind, names, left)) for names in self.law.classes[left])
+            found = next(((names, size) for names, size in sizes if size is not None), None)
+            names, size = found or ((), max(run.size(left) for run in self.runs))
+            self._nearest[kind] = _Class(names, self._told(kind, names, left) or self.runs, size)
+        return self._nearest[kind]
+
+    def _bounded_size(self, kind: _Kind) -> float:
+        """The size of error of the nearest class or, if that is larger, of the same configuration with a property known better.
+
+        If no run has the accelerator, or the software, these are all others; if some have, but too few for a class that shares
+        it, those that have enough.
+        """
+        if kind not in self._bounded:
+            nearest = self._nearest_class(kind)
+            lacking = [name for name in self.law.rivals if name not in nearest.names]
+            rivals = [self._bounded_size(other) for name in lacking for other in self._rivals(kind, name)]
+            self._bounded[kind] = max([nearest.size, *rivals])
+        return self._bounded[kind]
+
+    def _rivals(self, kind: _Kind, name: str) -> Iterator[_Kind]:
+        """The configuration with each other value of a property that is known better."""
+        is_new = not self._like(kind, (name,))
+        for (value,), runs in self._by((name,)).items():
+            generation = {"generation": runs[0].ground.generation} if name == "accelerator" else {}
+            other = kind._replace(**{name: value}, **generation)
+            if is_new or name in self._nearest_class(other).names:
+                yield other
+
+    def _size(self, kind: _Kind | Ground, names: tuple[str, ...], left: Left) -> float | None:
+        """The size of error below which most future runs of a class stay; None if its runs or sources are too few."""
+        key = (left, names, *(getattr(kind, name) for name in names))
+        if key not in self._sizes:
+            sources = _by_source(self._told(kind, names, left), left)
+            groups = [size for sizes in sources for size in sizes]
+            enough = len(groups) >= self.law.fewest_groups and len(sources) >= self.law.fewest_sources
+            weighed = sources if self.law.by_source else [[size] for size in groups]
+            self._sizes[key] = quantile_of_groups(weighed) if enough else None
+        return self._sizes[key]
+
+    def _told(self, kind: _Kind | Ground, names: tuple[str, ...], left: Left) -> Sequence[Validated]:
+        """The runs of a class whose errors are those of such newness.
+
+        Where only the source is new, these are not the runs whose accelerator or software has one source: without it, a fit
+        does not know these.
+        """
+        if left is not Left.SOURCE or not self.law.one_source:
+            return self._like(kind, names)
+        key = (names, *(getattr(kind, name) for name in names))
+        if key not in self._told_runs:
+            self._told_runs[key] = [
+                run
+                for run in self._like(kind, names)
+                if not any(self._is_of_one_source(run.ground, name) for name in MAY_BE_NEW)
+            ]
+        return self._told_runs[key]
+
+    def _is_of_one_source(self, kind: _Kind | Ground, name: str) -> bool:
+        """Whether all runs that share a property with a configuration are of one source."""
+        return getattr(kind, name) in self._of_one_source[name]
+
+    @cached_property
+    def _of_one_source(self) -> dict[str, set[str]]:
+        """The values of accelerator and software whose runs are all of one source."""
+        return {
+            name: {value for (value,), runs in self._by((name,)).items() if len({run.source for run in runs}) == 1}
+            for name in MAY_BE_NEW
+        }
+
+    def _like(self, ground: _Kind | Ground, names: tuple[str, ...]) -> Sequence[Validated]:
+        """The runs that share the properties `names` with a configuration."""
+        return self._by(names).get(tuple(getattr(ground, name) for name in names), ())
+
+    def _by(self, names: tuple[str, ...]) -> dict[tuple[Any, ...], list[Validated]]:
+        """The runs by the values of some properties."""
+        if names not in self._runs_alike:
+            runs_alike = self._runs_alike[names] = {}
+            for run in self.runs:
+                runs_alike.setdefault(tuple(getattr(run.ground, name) for name in names), []).append(run)
+        return self._runs_alike[names]
+
+    def _doubted(self, ground: Ground, band: ErrorBand) -> Iterator[ErrorBand]:
+        """For each property that too few runs have, the band of the runs with badly known inputs that have it, if any.
+
+        The current fit has not seen these runs, so that their errors in it are used.
+        """
+        for name in self.law.unknown:
+            if len(_groups(self._like(ground, (name,)))) >= self.law.fewest_groups:
+                continue
+            sizes = [
+                error_size(run.error_fraction)
+                for run in self.doubtful
+                if getattr(run.ground, name) == getattr(ground, name)
+            ]
+            if sizes:
+                fraction = math.expm1(conformal_quantile(sizes) or max(sizes))
+                in_common = f"{getattr(ground, name)}, inputs known badly"
+                yield replace(band, error_fraction=fraction, runs=len(sizes), alike=in_common)
+
+    def beyond(self, ground: Ground) -> Iterator[str]:
+        """In words, the properties of a configuration that no validated run has.
+
+        Compared are the runs of its kin (on the same accelerator, for the step's time); if there are none, all runs.
+        """
+        like, law = self._like(ground, (self.law.kin,)), self.law
+        if law.one_source and self._is_of_one_source(ground, law.kin):
+            yield law.one_source.format(getattr(ground, law.kin))
+        for name, sentence in law.unknown.items():
+            if not self._like(ground, (name,)):
+                yield sentence.format(getattr(ground, name) or f"this {name}")
+        if (
+            like
+            and self._like(ground, ("software",))
+            and not self._like(ground, ("accelerator", "software"))
+            and law.one_source
+        ):
+            yield f"no run with {ground.software} on {ground.accelerator} was validated"
+        yield from self._beyond_kin(ground)
+
+    def _beyond_kin(self, ground: Ground) -> Iterator[str]:
+        """In words, in which respects the network, the precision and the sizes of a configuration go beyond those of its kin."""
+        kin = [run.ground for run in self._like(ground, (self.law.kin,)) or self.runs]
+        return _beyond(ground, kin)
+
+
+def _beyond(ground: Ground, kin: Sequence[Ground]) -> Iterator[str]:
+    """In words, in which respects the network, the precision and the sizes of a configuration go beyond those of others."""
+    for name, noun in (("experts", "network"), ("precision", "precision")):
+        value = getattr(ground, name)
+        if value and value not in {getattr(g, name) for g in kin}:
+            yield f"no {noun} like this one ({value})"
+    for name in ("number_of_accelerators", "number_of_parameters", "context"):
+        most = max((getattr(g, name) for g in kin), default=0.0)
+        if getattr(ground, name) > most:
+            yield f"{name} {getattr(ground, name):,.0f}, validated up to {most:,.0f}"
+
+
+def _groups(runs: Sequence[Validated]) -> set[str]:
+    """The configurations of some runs."""
+    return {run.group or run.id for run in runs}
+
+
+def _by_source(runs: Sequence[Validated], left: Left) -> list[list[float]]:
+    """For each source, the sizes of the errors of its configurations; repeats of one configuration have their mean."""
+    sources: dict[str, dict[str, list[float]]] = {}
+    for run in runs:
+        sources.setdefault(run.source, {}).setdefault(run.group or run.id, []).append(run.size(left))
+    return [[sum(sizes) / len(sizes) for sizes in groups.values()] for groups in sources.values()]
+
+
+@lru_cache(maxsize=len(ERROR_LAWS))
+def _shipped(quantity: str) -> Bands:
+    """The bands that the runs give which come with amped."""
+    return Bands(validated(), next(law for law in ERROR_LAWS if law.quantity == quantity))
+
+
+def bands(runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> Bands:
+    """The bands that validated runs give.
+
+    Args:
+        runs: the runs; None for those that come with amped.
+        law: the quantity, and the rules for its band.
+    """
+    return _shipped(law.quantity) if runs is None else Bands(runs, law)
 
 
 def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> ErrorBand:
@@ -127,62 +369,13 @@ def error_band(ground: Ground, runs: Sequence[Validated] | None = None, law: Err
         runs: the validated runs; None for those that come with amped.
         law: the quantity, and the rules for its band.
     """
-    runs, doubtful = _by_confidence(runs, law)
-    beyond = tuple(_beyond(ground, runs, law))
-    is_new = not _like(ground, runs, (law.kin,))
-    nearest = (_nearest_of_new_kin if is_new else _nearest)(ground, runs, law)
-    if nearest is None:
-        return ErrorBand(math.nan, runs=0, alike="no validated run", beyond=beyond)
-    size = max(nearest.size, _least_without(ground, runs, law)) * WIDENED ** len(beyond)
-    least = _least_of_few(ground, runs, nearest, law)
-    in_common = ", ".join(getattr(ground, name) for name in nearest.names if getattr(ground, name)) or "all of them"
-    band = ErrorBand(math.expm1(max(size, least)), runs=len(nearest.runs), alike=in_common, beyond=beyond)
-    return max((band, *_doubted(ground, runs, doubtful, law, beyond)), key=lambda other: other.error_fraction)
-
-
-def _least_without(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> float:
-    """The size of error of all runs together, if too few runs have one of the properties that the band needs; else 0.0."""
-    return (_most_of_runs(law, runs) or 0.0) if any(_rarely_known(ground, runs, law)) else 0.0
-
-
-def _rarely_known(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
-    """The properties that a band needs and that fewer runs than `law.fewest` share with the configuration."""
-    yield from (name for name in law.unknown if len(_like(ground, runs, (name,))) < law.fewest)
-
-
-def _least_of_few(ground: Ground, runs: Sequence[Validated], nearest: _Class, law: ErrorLaw) -> float:
-    """The widest size of error of any kin with enough runs; 0.0 if the nearest class is of the configuration's own kin."""
-    if not law.least_of_few or law.kin in nearest.names:
-        return 0.0
-    of_network = tuple(name for name in nearest.names if name in NETWORK)
-    return _widest_of_kin(_like(ground, _of_several_sources(runs, law), of_network), law)
-
-
-def _doubted(
-    ground: Ground, runs: Sequence[Validated], doubtful: Sequence[Validated], law: ErrorLaw, beyond: tuple[str, ...]
-) -> Iterator[ErrorBand]:
-    """For each property that too few runs have, the band of the runs with badly known inputs that have it, if any.
-
-    The current fit has not seen these runs, so that their errors in it are used.
-    """
-    for name in _rarely_known(ground, runs, law):
-        doubts = _like(ground, doubtful, (name,))
-        if doubts:
-            sizes = [error_size(run.error_fraction) for run in doubts]
-            fraction = math.expm1(conformal_quantile(sizes) or max(sizes))
-            in_common = f"{getattr(ground, name)}, inputs known badly"
-            yield ErrorBand(fraction, runs=len(doubts), alike=in_common, beyond=beyond)
+    return bands(runs, law).band(ground)
 
 
 def alike(ground: Ground, runs: Sequence[Validated] | None = None, law: ErrorLaw = TIME_LAW) -> Sequence[Validated]:
     """The runs of the nearest class that has enough of them for an error band."""
-    nearest = _nearest_class(ground, _by_confidence(runs, law)[0], law.classes, partial(_most_of_runs, law))
-    return nearest.runs if nearest else ()
-
-
-def holds(band: ErrorBand, run: Validated) -> bool:
-    """Whether the error of a run, in the fit that left its source out, lies in a band."""
-    return run.size_without_source <= math.log(1 + band.error_fraction)
+    found = bands(runs, law)
+    return found.nearest(ground).runs if found.runs else ()
 
 
 def conformal_quantile(sizes: Sequence[float], covered: float = COVERED) -> float | None:
@@ -207,113 +400,3 @@ def quantile_of_groups(groups: Sequence[Sequence[float]], covered: float = COVER
         if weight >= needed - ROUNDING:
             return size
     return None
-
-
-def _by_confidence(runs: Sequence[Validated] | None, law: ErrorLaw) -> tuple[list[Validated], list[Validated]]:
-    """The runs with an error of the law's quantity: those with well-known inputs, and those with badly known inputs."""
-    runs = validated() if runs is None else runs
-    doubtful = [run for run in runs if run.quantity == law.quantity and run.confidence == "low"]
-    return well_known(runs, law.quantity), doubtful
-
-
-def _nearest(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
-    """The nearest class with enough runs, for a configuration whose kin was validated; None if there is none."""
-    return _nearest_class(ground, _of_several_sources(runs, law) or runs, law.classes, partial(_most_of_runs, law))
-
-
-def _nearest_of_new_kin(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> _Class | None:
-    """The nearest class for a configuration whose kin has no run, from the errors of other kin when each was left out.
-
-    Its size of error is at least that of runs with the same software and, for the step's time, that of each other kin.
-    Errors of a kin that was left out already contain its being new; as `error_band` widens by that, it is divided out here.
-    """
-    left_out = _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_kin, law))
-    nearest = left_out or _nearest_class(ground, runs, law.of_new_kin, partial(_most_of_runs, law))
-    if nearest is None:
-        return None
-    several = _of_several_sources(runs, law)
-    same_software = _most_of_runs(law, _like(ground, several, (*nearest.names, "software"))) or 0.0
-    least = _widest_of_kin(_like(ground, several, nearest.names), law) if law.least_of_few else 0.0
-    size = nearest.size / WIDENED if left_out else nearest.size
-    return nearest._replace(size=max(size, same_software / WIDENED, least))
-
-
-def _widest_of_kin(like: Sequence[Validated], law: ErrorLaw) -> float:
-    """The largest size of error among all kin (accelerators, for the step's time) with enough runs; 0.0 if none has."""
-    return max((_most_of_runs(law, runs) or 0.0 for runs in _by_kin(like, law).values()), default=0.0)
-
-
-def _nearest_class(
-    ground: Ground, runs: Sequence[Validated], classes: Sequence[tuple[str, ...]], most: Most
-) -> _Class | None:
-    """The nearest class of a configuration that has enough runs; None if none has.
-
-    Args:
-        ground: the properties of the configuration.
-        runs: the runs to choose from.
-        classes: the properties that each class shares, the nearest class first.
-        most: gives the size of error below which most future runs of a class stay; None if its runs are too few.
-    """
-    for names in classes:
-        like = _like(ground, runs, names)
-        size = most(like)
-        if size is not None:
-            return _Class(names, like, size)
-    return None
-
-
-def _like(ground: Ground, runs: Sequence[Validated], names: Sequence[str]) -> list[Validated]:
-    """The runs that share the properties `names` with a configuration."""
-    properties = attrgetter(*names) if names else lambda _: None
-    return [run for run in runs if properties(run.ground) == properties(ground)]
-
-
-def _most_of_runs(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
-    """The size of error below which most future runs like these stay; None if these are too few."""
-    return conformal_quantile([run.size_without_source for run in like]) if len(like) >= law.fewest else None
-
-
-def _most_of_kin(law: ErrorLaw, like: Sequence[Validated]) -> float | None:
-    """The size of error below which most runs of a new kin stay; None if there are too few kin."""
-    return quantile_of_groups([[run.size_without_accelerator for run in runs] for runs in _by_kin(like, law).values()])
-
-
-def _of_several_sources(runs: Sequence[Validated], law: ErrorLaw) -> list[Validated]:
-    """The runs of each kin that has runs from several sources: without one source, the fit still knows the kin."""
-    kin = _by_kin(runs, law).values()
-    return [run for of_kin in kin if not _is_of_one_source(of_kin, law) for run in of_kin]
-
-
-def _is_of_one_source(runs: Sequence[Validated], law: ErrorLaw) -> bool:
-    """Whether these runs are all of one source, so that a fit without it has seen none; false if nothing is fitted."""
-    return bool(law.one_source) and len({run.source for run in runs}) == 1
-
-
-def _by_kin(runs: Sequence[Validated], law: ErrorLaw) -> dict[str, list[Validated]]:
-    """The runs of each kin, by the value of the property `law.kin`."""
-    by_kin: dict[str, list[Validated]] = {}
-    for run in runs:
-        by_kin.setdefault(getattr(run.ground, law.kin), []).append(run)
-    return by_kin
-
-
-def _beyond(ground: Ground, runs: Sequence[Validated], law: ErrorLaw) -> Iterator[str]:
-    """In words, the properties of a configuration that no validated run has.
-
-    Compared are the runs of its kin (on the same accelerator, for the step's time); if there are none, all runs.
-    """
-    like = _like(ground, runs, (law.kin,))
-    if _is_of_one_source(like, law):
-        yield law.one_source.format(getattr(ground, law.kin))
-    for name, sentence in law.unknown.items():
-        if not _like(ground, runs, (name,)):
-            yield sentence.format(getattr(ground, name) or f"this {name}")
-    kin = [run.ground for run in like or runs]
-    for name, noun in (("experts", "network"), ("precision", "precision"), ("software", "software")):
-        value = getattr(ground, name)
-        if name not in law.unknown and value and value not in {getattr(g, name) for g in kin}:
-            yield f"no {noun} like this one ({value})"
-    for name in ("number_of_accelerators", "number_of_parameters", "context"):
-        most = max((getattr(g, name) for g in kin), default=0.0)
-        if getattr(ground, name) > most:
-            yield f"{name} {getattr(ground, name):,.0f}, validated up to {most:,.0f}"

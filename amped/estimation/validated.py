@@ -6,6 +6,7 @@ They are in `validation_residuals.csv`, which `amped validate --residuals` write
 from __future__ import annotations
 
 import csv
+import enum
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +28,31 @@ SIZES = ("number_of_experts", "number_of_nodes", "number_of_accelerators", "numb
 # The utilization by which runs are compared: whatever an attention kernel leaves out, no score counts that nobody needs.
 CAUSAL_UTILIZATION = "model_flops_utilization_counting_causal_scores"
 # What a run has in words; and its errors in fits that have not seen something.
-TEXTS = ("id", "source", "quantity", "confidence")
-WITHOUT = ("without_source", "without_accelerator")
-ERRORS = ("error_fraction", *WITHOUT)
+TEXTS = ("id", "group", "source", "quantity", "confidence")
+
+
+class Left(enum.StrEnum):
+    """What a fit leaves out together, because it would be new: the source of a run, with its accelerator, its stack, or both."""
+
+    SOURCE = "source"
+    ACCELERATOR = "accelerator"
+    STACK = "stack"
+    ALL = "all"
+
+    @property
+    def column(self) -> str:
+        """The name of the error in a fit that leaves this out."""
+        return f"without_{self.value}"
+
+    def names(self, source: str, accelerator: str, stack: str) -> tuple[str, ...]:
+        """The names of what is left out with a run: its source, and perhaps its accelerator and its software."""
+        return {
+            Left.SOURCE: (source,), Left.ACCELERATOR: (source, accelerator), Left.STACK: (source, stack),
+            Left.ALL: (source, accelerator, stack),
+        }[self]  # fmt: skip
+
+
+ERRORS = ("error_fraction", *(left.column for left in Left))
 
 
 @dataclass(frozen=True)
@@ -68,10 +91,12 @@ class Validated:
 
     Attributes:
         source: who published it.
+        group: the name that all repeats of one configuration share; empty if it has none.
         confidence: how well its inputs are known.
         error_fraction: the error of the quantity, predicted / measured - 1.
-        without_source, without_accelerator: the same error where its source, or all runs on its accelerator, were left out
-            of the fit; None if that moves nothing.
+        without_source: the same error where all runs of its source were left out of the fit; None if that moves nothing.
+        without_accelerator, without_stack, without_all: the same where all runs of its source were left out, and with them all
+            runs on its accelerator, all runs with its software, and both.
         utilization: the measured share of the peak that FLOPs of the model take, where causal scores count; zero where no
             time was measured.
     """
@@ -82,19 +107,21 @@ class Validated:
     error_fraction: float
     ground: Ground
     quantity: str = STEP_TIME
+    group: str = ""
     without_source: float | None = None
     without_accelerator: float | None = None
+    without_stack: float | None = None
+    without_all: float | None = None
     utilization: float = 0.0
 
-    @property
-    def size_without_source(self) -> float:
-        """The size of the error in the fit that left out the run's source."""
-        return error_size(self.error_fraction if self.without_source is None else self.without_source)
+    def error(self, left: Left) -> float:
+        """The error in the fit that left this out."""
+        error: float | None = getattr(self, left.column)
+        return self.error_fraction if error is None else error
 
-    @property
-    def size_without_accelerator(self) -> float:
-        """The size of the error in the fit that left out all runs on the accelerator."""
-        return error_size(self.error_fraction if self.without_accelerator is None else self.without_accelerator)
+    def size(self, left: Left) -> float:
+        """The size of the error in the fit that left this out."""
+        return error_size(self.error(left))
 
 
 def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float]) -> Ground:
@@ -156,6 +183,18 @@ def validated() -> tuple[Validated, ...]:
     """The validated runs that come with amped."""
     head, *lines = csv.reader(io.StringIO(shipped_text("lookup_tables", FILE)))
     return tuple(_run(dict(zip(head, line, strict=True))) for line in lines)
+
+
+def shipped_shifts() -> dict[Left, dict[str, float]]:
+    """What predicted times are multiplied by in fits that leave something out, as in the errors that come with amped."""
+    return {
+        left: {
+            run.id: (1 + error) / (1 + run.error_fraction)
+            for run in validated()
+            if (error := getattr(run, left.column)) is not None
+        }
+        for left in Left
+    }
 
 
 def _run(line: dict[str, str]) -> Validated:

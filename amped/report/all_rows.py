@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from amped.calibration.all_rows import GROUPS_OF_A_NUMBER, AllRows
-from amped.calibration.leave_out import Left, LeftOut
+from amped.calibration.leave_out import Checked, LeftOut, traits
 from amped.calibration.step_table import Behind
-from amped.estimation.uncertainty import COVERED
+from amped.estimation.validated import Left
 from amped.report import human
+from amped.report.bands import INSIDE, NEW, bands_table, plain
 from amped.report.fitted_numbers import under_their_rows, with_unit
 from amped.report.tables import Part, drawn, table
-from amped.validation.accuracy import Accuracy, accuracy, by_network
+from amped.validation.accuracy import Accuracy, accuracy, by_network, split
 from amped.validation.residuals import Residual
 
+BETWEEN = ", "
 ERRORS = ("rows", "mean", "median", "dense", "mixtures")
 LEGEND = (
     "error, without it: mean absolute error of the step's time over its rows, with all numbers fitted, and with the value "
@@ -57,29 +61,46 @@ def _cells(number: Behind) -> list[str]:
 
 
 @drawn
-def left_out(fit: AllRows, parts: Sequence[LeftOut], by: Left) -> Iterator[Part]:
-    """The errors of each source, accelerator or stack if the fit has not seen the part, and of all parts together."""
-    lines = ([part.name or "unnamed", *errors(part.rows), _share_inside([part])] for part in parts)
-    yield table((f"{by.value} left out", *ERRORS, "in the band"), lines)
+def left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> Iterator[Part]:
+    """The errors of rows that a fit has not seen, by what was left out; and of each class of what may be new, its bands."""
+    fit, rows = found.fit, found.rows(left)
+    parts = split(rows, lambda row: NAMED_BY[left](row) or "unnamed")
+    yield table((LEFT_OUT[left], *ERRORS), ([name, *errors(part)] for name, part in parts.items()))
     yield ""
-    seen = ([name, *errors(rows), ""] for name, rows in before_and_after(fit).items())
-    rows = [row for part in parts for row in part.rows]
-    together = [f"each {by.value} left out", *errors(rows), _share_inside(parts)]
-    yield table(("absolute error", *ERRORS, "in the band"), (*seen, together))
-    yield (f"\nin the band: the share of steps whose error lies in the {human.percent(COVERED, 0)} band that the "
-               f"other rows give. For the errors, repeats of one configuration weigh as one row. {ONLY}", "dim")  # fmt: skip
+    seen = ([name, *errors(part)] for name, part in before_and_after(fit).items())
+    without = ([f"without {NEW[other]}", *errors(found.rows(other))] for other in Left)
+    yield table(("absolute error", *ERRORS), (*seen, *without))
+    yield f"\nRepeats of one configuration weigh as one row. {ONLY}\n", "dim"
+    yield bands_table(checked, "80 % bands; new is")
+    yield f"\n{INSIDE}", "dim"
 
 
-def _share_inside(parts: Sequence[LeftOut]) -> str:
-    """The share of the rows whose error lies in the band, as text; a dash without such rows."""
-    share = share_inside(parts)
-    return "-" if share is None else human.percent(share, 0)
+# What is left out, in words, over the names of its rows.
+LEFT_OUT = {
+    Left.SOURCE: "source left out", Left.ACCELERATOR: "accelerator left out", Left.STACK: "stack left out",
+    Left.ALL: "source left out with all",
+}  # fmt: skip
+NAMED_BY: Mapping[Left, Callable[[Residual], str]] = {
+    left: lambda row, left=left: traits(row, left)[0 if left is Left.ALL else -1]  # type: ignore[misc]
+    for left in Left
+}
 
 
-def share_inside(parts: Sequence[LeftOut]) -> float | None:
-    """The share of the rows whose error lies in the band; None without such rows."""
-    inside = [is_inside for part in parts for is_inside in part.inside]
-    return sum(inside) / len(inside) if inside else None
+def plain_left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> dict[str, Any]:
+    """What `left_out` prints, and the numbers of each fit, as plain data for JSON."""
+    keys, rows = [number.key for number in found.fit.numbers], found.rows(left)
+    parts = split(rows, lambda row: BETWEEN.join(traits(row, left)))
+    values = {BETWEEN.join(names): each for names, each in found.refitted[left].items()}
+    return {
+        "left_out": [
+            {"without": name, "errors": plain_errors(part),
+             "numbers": [{**asdict(key), "value": value} for key, value in zip(keys, values[name].tolist(), strict=True)]}
+            for name, part in parts.items()
+        ],
+        "errors_without_steps": plain_errors(found.fit.unfitted), "errors_before": plain_errors(found.fit.before),
+        "errors_of_the_fit": plain_errors(found.fit.after), "errors": plain_errors(rows),
+        "bands": plain(checked),
+    }  # fmt: skip
 
 
 def by_kind(rows: Sequence[Residual]) -> dict[str, Accuracy]:

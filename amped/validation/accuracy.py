@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from amped.estimation.uncertainty import ERROR_LAWS, error_band, holds
-from amped.estimation.validated import DENSE, MIXTURE, validated
+from amped.estimation.uncertainty import ERROR_LAWS, Bands
+from amped.estimation.validated import DENSE, MIXTURE, Left, shipped_shifts, validated
 from amped.validation.measurements import MEMORY
 from amped.validation.residuals import FITS, Residual, validated_runs
 
@@ -142,14 +142,14 @@ def within_bands(rows: Sequence[Residual]) -> dict[str, tuple[int, int]]:
     The band of a row comes from the shipped errors without those of its own source, so that no row confirms itself. Its
     prediction does so too, if a fit without its source is known.
     """
-    errors_without_source = {run.id: run.without_source for run in validated() if run.without_source is not None}
-    counts, runs = {}, [run for run in validated_runs(rows, errors_without_source) if run.confidence != "low"]
-    other_runs = {
-        source: [run for run in validated() if run.source != source] for source in {run.source for run in runs}
-    }
+    counts, runs = {}, [run for run in validated_runs(rows, shipped_shifts()) if run.confidence != "low"]
     for law in ERROR_LAWS:
         law_runs = [run for run in runs if run.quantity == law.quantity]
-        inside = sum(holds(error_band(run.ground, other_runs[run.source], law), run) for run in law_runs)
+        other_bands = {
+            source: Bands([run for run in validated() if run.source != source], law)
+            for source in {run.source for run in law_runs}
+        }
+        inside = sum(other_bands[run.source].band(run.ground).holds(run.size(Left.SOURCE)) for run in law_runs)
         counts[law.quantity] = (inside, len(law_runs))
     return counts
 
@@ -184,7 +184,7 @@ def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
     their numbers of experts are equal. All repeats of one configuration together are one run. Networks are weighted by runs.
     """
     correlations, numbers_of_runs = [], []
-    for rows_of_network in split((r for r in rows if r.times), _network_label).values():
+    for rows_of_network in split((r for r in rows if r.times), network_label).values():
         # Tokens per second and accelerator, measured and predicted.
         runs = split(rows_of_network, lambda r: r.measurement.group).values()
         rates = np.array([np.mean([r.tokens / np.array(r.times) for r in repeats], axis=0) for repeats in runs]).T
@@ -194,7 +194,7 @@ def _rank_correlation_within_networks(rows: Sequence[Residual]) -> float | None:
     return float(np.average(correlations, weights=numbers_of_runs)) if correlations else None
 
 
-def _network_label(r: Residual) -> str:
+def network_label(r: Residual) -> str:
     """A label of a row's network: its numbers of parameters and experts, or its name if they are not known."""
     return f"{r.ground.number_of_parameters:.2g} {r.ground.number_of_experts:g}" if r.ground else NAMES[By.MODEL](r)
 

@@ -20,7 +20,7 @@ from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
 from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.own_runs import own_runs
-from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, Validated
+from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, Left, Validated
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
 from amped.theory.language.catalogue import catalogue
 from amped.validation.measurements import (
@@ -48,6 +48,8 @@ CONVENTION = "attention_flop_convention"
 NOTHING = "nothing was measured"
 # A process of its own for fewer rows takes longer to start than it saves.
 FEWEST_ROWS = 32
+# A fit that moves a time by less has not moved it.
+NOT_MOVED = 1e-6
 # How far times and rates of one run may differ, as logs round them.
 ROUNDED = 0.02
 ENDED, RAN = "ran out of memory, and is predicted to fit", "ran, and is predicted not to fit in memory"
@@ -161,27 +163,28 @@ def _rows_for_processes(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def validated_runs(
-    rows: Sequence[Residual],
-    without_source: Mapping[str, float] = MappingProxyType({}),
-    without_accelerator: Mapping[str, float] = MappingProxyType({}),
+    rows: Sequence[Residual], shifts: Mapping[Left, Mapping[str, float]] = MappingProxyType({})
 ) -> list[Validated]:
     """The errors of step times and of memory, with what they depend on. Error bands of estimates are made from them.
 
     Args:
         rows: the compared quantities.
-        without_source: by id of a row, the error of the step's time if its source is left out of the fit.
-        without_accelerator: by id of a row, the error of the step's time if its accelerator is left out of the fit.
+        shifts: for what a fit leaves out, what the predicted time of a step is multiplied by in that fit, by the id of its row.
     """
     return [
         Validated(
-            id=r.measurement.id, source=r.measurement.source, confidence=r.measurement.confidence, error_fraction=error, ground=r.ground,
+            id=r.measurement.id, source=r.measurement.source, group=r.measurement.group, confidence=r.measurement.confidence, error_fraction=error, ground=r.ground,
             quantity=TIME if r.of_time else MEMORY, utilization=r.utilization * (1 + error) if r.of_time else 0.0,
-            without_source=without_source.get(r.measurement.id) if r.of_time else None,
-            without_accelerator=without_accelerator.get(r.measurement.id) if r.of_time else None,
+            **{left.column: _shifted(error, of_left.get(r.measurement.id)) for left, of_left in shifts.items() if r.of_time},
         )
         for r in rows
         if r.measurement.kind == STEP and r.ground and (error := r.aligned_error) is not None
     ]  # fmt: skip
+
+
+def _shifted(error: float, shift: float | None) -> float | None:
+    """The error of a time that is multiplied by a shift; None without one, or if it moves nothing."""
+    return None if shift is None or abs(shift - 1) < NOT_MOVED else (1 + error) * shift - 1
 
 
 def residuals_of(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Residual]:

@@ -175,10 +175,10 @@ def _lines(text: str, label: str) -> list[tuple[int, list[str]]]:
     return [(line, cells) for line, cells in lines if cells]
 
 
-def shipped_cells() -> Iterator[dict[str, str]]:
-    """The cells of each row of amped's own table, as they are written, by column; without empty cells."""
+def shipped_cells(blank: bool = False) -> Iterator[dict[str, str]]:
+    """The cells of each row of amped's own table, as they are written, by column; without empty cells, unless `blank`."""
     for cells in csv.DictReader(io.StringIO(shipped_text(FOLDER, SHIPPED), newline="")):
-        yield {column: cell for column, cell in cells.items() if cell}
+        yield {column: cell for column, cell in cells.items() if cell or blank}
 
 
 @lru_cache(maxsize=1)

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from amped.calibration.leave_out import bands_checked
 from amped.estimation.uncertainty import (
     COVERED,
     MEMORY_LAW,
-    NEAREST,
     TIME_LAW,
-    alike,
+    Bands,
     conformal_quantile,
     error_band,
-    holds,
     quantile_of_groups,
 )
-from amped.estimation.validated import Ground, Validated, as_file, validated
+from amped.estimation.validated import Ground, Left, Validated, as_file, validated
 from amped.library import estimate
+from amped.report.bands import plain
 from amped.tables.table_files import ACCELERATORS
 from amped.tables.tables import Tables
 from amped.validation.accuracy import of_memory
@@ -32,9 +32,13 @@ def run(error, number=0, confidence="high", source="first", **other):
     return Validated(f"run {number}", source, confidence, error, replace(HERE, **other))
 
 
-def runs(errors, sources=("first", "second"), **other):
-    """Runs whose sources take turns."""
-    return [run(error, i, source=sources[i % len(sources)], **other) for i, error in enumerate(errors)]
+NINE = tuple(f"source {i}" for i in range(9))
+
+
+def runs(errors, sources=NINE, **other):
+    """Runs whose sources take turns: as few as a class needs are 18, two of each of nine sources."""
+    named = "".join(str(value) for value in other.values())
+    return [run(error, f"{named} {i}", source=sources[i % len(sources)], **other) for i, error in enumerate(errors)]
 
 
 def readings(errors, **other):
@@ -68,37 +72,43 @@ def test_the_band_holds_what_it_promises():
 
 def test_too_fast_and_too_slow_count_alike():
     """Half the time and twice the time are as far off: the band goes from step_time / 2 to step_time * 2."""
-    assert error_band(HERE, runs([-0.5] * 9)).error_fraction == pytest.approx(1.0)
-    assert error_band(HERE, runs([1.0] * 9)).error_fraction == pytest.approx(1.0)
+    assert error_band(HERE, runs([-0.5] * 18)).error_fraction == pytest.approx(1.0)
+    assert error_band(HERE, runs([1.0] * 18)).error_fraction == pytest.approx(1.0)
 
 
-def test_the_nearest_class_with_enough_runs_speaks():
-    """Nine runs are enough: the eighth of them, not the largest, is the band."""
-    near, chip = runs([*[0.01] * 8, 0.9]), runs([0.1] * 8, software="eager")
-    other = runs([0.3] * 20, accelerator="other")
-    assert error_band(HERE, near + chip + other).error_fraction == pytest.approx(0.01)
-    found = error_band(HERE, near[:3] + chip + other)
-    assert (found.runs, found.error_fraction, found.alike) == (11, pytest.approx(0.1), "chip, dense")
-    found = error_band(HERE, near[:2] + other)
-    assert (found.runs, found.alike, found.error_fraction) == (22, "generation, stack, dense", pytest.approx(0.3))
+def test_the_nearest_class_with_enough_runs_and_sources_speaks():
+    """Nine sources and fifteen configurations are enough."""
+    near, chip, other = runs([0.01] * 18), runs([0.1] * 18, software="eager"), runs([0.3] * 18, accelerator="other")
+    found = error_band(HERE, near + chip + other)
+    assert (found.runs, found.error_fraction, found.alike) == (18, pytest.approx(0.01), "chip, stack, dense")
+    found = error_band(HERE, near[:14] + chip + other)
+    assert (found.runs, found.alike, found.error_fraction) == (32, "chip, dense", pytest.approx(0.1))
+    found = error_band(HERE, runs([0.01] * 40, sources=NINE[:8]) + chip + other)
+    assert (found.runs, found.alike) == (58, "chip, dense")
 
 
-def test_another_software_stack_is_another_class():
-    mine, others = runs([0.02] * 9), runs([0.4] * 9, software="eager")
-    assert error_band(HERE, mine + others).error_fraction == pytest.approx(0.02)
-    assert error_band(replace(HERE, software="eager"), mine + others).error_fraction == pytest.approx(0.4)
-    unknown = error_band(replace(HERE, software="new"), mine + others)
-    assert unknown.alike == "chip, dense"
-    assert unknown.beyond == ("no software like this one (new)",)
+def test_each_source_counts_once_however_many_runs_it_has():
+    """Eight of nine sources are below the band, and the ninth with its hundred runs is not."""
+    known = [*runs([0.02] * 16, sources=NINE[:8]), *runs([0.5] * 100, sources=NINE[8:])]
+    assert error_band(HERE, known).error_fraction == pytest.approx(0.02)
+    known = [*runs([0.5] * 16, sources=NINE[:8]), *runs([0.02] * 100, sources=NINE[8:])]
+    assert error_band(HERE, known).error_fraction == pytest.approx(0.5)
+
+
+def test_repeats_of_a_configuration_count_once():
+    repeats = [replace(each, group="the same") for each in runs([0.1] * 30)]
+    assert error_band(HERE, [*repeats, *runs([0.3] * 18, software="eager")]).alike == "chip, dense"
 
 
 def test_runs_whose_inputs_are_known_badly_say_nothing():
-    assert error_band(HERE, runs([0.01] * 9) + runs([0.9] * 40, confidence="low")).runs == 9
+    assert error_band(HERE, runs([0.01] * 18) + runs([0.9] * 40, confidence="low")).runs == 18
 
 
 def test_classes_widen_from_the_nearest_to_all():
-    assert NEAREST[-1] == ()
-    assert NEAREST[0] == ("accelerator", "software", "experts")
+    for classes in TIME_LAW.classes.values():
+        assert classes[-1] == ()
+        assert all(len(near) >= len(wide) for near, wide in zip(classes, classes[2:], strict=False))
+    assert TIME_LAW.classes[Left.SOURCE][0] == ("accelerator", "software", "experts")
 
 
 def test_without_any_run_nothing_is_known():
@@ -107,27 +117,32 @@ def test_without_any_run_nothing_is_known():
     assert found.runs == 0
 
 
+def test_with_few_runs_the_largest_error_speaks():
+    assert error_band(HERE, runs([0.1, 0.2])).error_fraction == pytest.approx(0.2)
+
+
 def test_memory_is_judged_by_its_software_from_five_readings_on():
     """Of five errors the largest holds 80 %; of nine, the eighth."""
     mine, others = readings([0.01, -0.02, 0.03, 0.02, 0.04]), readings([0.3] * 4, software="eager")
     found = error_band(HERE, mine + others, MEMORY_LAW)
     assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.04), 5, "stack")
-    found = error_band(HERE, mine[:4] + others + readings([0.3], software="eager"), MEMORY_LAW)
+    found = error_band(HERE, mine[:4] + others + readings([0.3], software="eager", context=1.0), MEMORY_LAW)
     assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.3), 9, "all of them")
 
 
 def test_times_say_nothing_of_memory_and_the_other_way_round():
-    both = [*runs([0.2] * 9), *readings([0.01] * 9)]
+    both = [*runs([0.2] * 18), *readings([0.01] * 9)]
     assert [error_band(HERE, both, law).error_fraction for law in (TIME_LAW, MEMORY_LAW)] == pytest.approx([0.2, 0.01])
 
 
-def test_memory_of_software_that_was_never_read_is_less_well_known():
-    found = error_band(replace(HERE, software="new"), readings([0.1] * 9), MEMORY_LAW)
-    assert found.beyond == ("no memory was read with new",)
+def test_memory_of_software_that_was_never_read_is_no_better_known_than_any_other():
+    known = [*readings([0.01] * 9), *readings([0.1] * 9, software="eager"), *readings([0.05] * 9, software="other")]
+    found = error_band(replace(HERE, software="new"), known, MEMORY_LAW)
+    assert (found.beyond, found.newness) == (("no memory was read with new",), Left.STACK)
     assert found.error_fraction == pytest.approx(1.1**1.1 - 1)
-    assert error_band(HERE, readings([0.1] * 9), MEMORY_LAW).beyond == ()
-    new = error_band(replace(HERE, accelerator="new"), readings([0.1] * 9), MEMORY_LAW)
-    assert (new.beyond, new.error_fraction) == (("no memory was read on new",), pytest.approx(1.1**1.1 - 1))
+    assert error_band(HERE, known, MEMORY_LAW).beyond == ()
+    new = error_band(replace(HERE, accelerator="new"), known, MEMORY_LAW)
+    assert (new.beyond, new.newness) == (("no memory was read on new",), Left.ACCELERATOR)
 
 
 # --- a new accelerator ------------------------------------------------------------------------------------------------
@@ -168,38 +183,44 @@ def test_a_new_group_is_held_as_often_as_promised():
     assert sum(pooled) / len(pooled) < COVERED - 0.05
 
 
-def chips(errors, **other):
-    """Two runs of two sources on each of some accelerators, whose errors without their accelerator are given."""
-    return [
-        replace(each, without_accelerator=error)
-        for i, error in enumerate(errors)
-        for each in runs([0.01, 0.01], accelerator=f"chip {i}", **other)
-    ]
+# --- what is new ------------------------------------------------------------------------------------------------------
+
+NEW = {
+    Left.SOURCE: {}, Left.ACCELERATOR: {"accelerator": "new"}, Left.STACK: {"software": "new"},
+    Left.ALL: {"accelerator": "new", "software": "new"},
+}  # fmt: skip
 
 
-def test_a_new_accelerator_is_told_by_others_where_each_was_new():
-    found = error_band(replace(HERE, accelerator="new"), chips([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]))
-    assert (found.error_fraction, found.runs, found.alike) == (pytest.approx(0.8), 18, "dense")
-    assert found.beyond == ("no run on new was validated",)
+def test_what_is_new_decides_which_errors_count():
+    """Each run has an error in a fit without each of the four; software without a name is new."""
+    errors = {left.column: 0.1 * (place + 1) for place, left in enumerate(Left)}
+    known = [replace(each, **errors) for each in runs([0.01] * 18)]
+    for left, other in NEW.items():
+        band = error_band(replace(HERE, **other), known)
+        assert (band.newness, band.error_fraction) == (left, pytest.approx(errors[left.column]))
+    assert error_band(replace(HERE, software=""), known).newness is Left.STACK
+
+
+def test_what_is_left_out_has_names():
+    assert Left.ALL.names("mine", "chip", "stack") == ("mine", "chip", "stack")
+    assert Left.STACK.names("mine", "chip", "stack") == ("mine", "stack")
 
 
 def test_one_generation_is_too_small_to_tell_about_a_new_accelerator():
     """Else a new one of a known generation could be less certain than one of which nothing is known."""
-    known = chips([0.1] * 9) + chips([0.5] * 4, generation="new")
+    known = runs([0.1] * 18) + runs([0.5] * 18, generation="new", accelerator="one")
     for generation in ("generation", "new", "another"):
-        found = error_band(replace(HERE, accelerator="none", generation=generation), known)
+        found = error_band(replace(HERE, accelerator="none", generation=generation, software="none"), known)
         assert found.alike == "dense"
 
 
 def test_runs_of_one_source_do_not_vouch_for_an_accelerator():
     """A fit without their source does not know the accelerator: their errors without it are those of a new one."""
-    others = runs([0.05] * 9, accelerator="well known")
-    own = [replace(each, without_source=0.9) for each in runs([0.01] * 9, sources=("one",))]
+    others = runs([0.05] * 18, accelerator="well known")
+    own = [replace(each, without_source=0.9) for each in runs([0.01] * 18, sources=("one",))]
     found = error_band(HERE, own + others)
     assert found.beyond == ("all validated runs on chip are of one source",)
-    assert found.error_fraction == pytest.approx(1.05**1.1 - 1)
-    assert error_band(HERE, own + others + [run(0.01, source="another")]).error_fraction == pytest.approx(0.9)
-    assert {each.ground.accelerator for each in alike(HERE, own + others)} == {"chip"}
+    assert found.error_fraction == pytest.approx(0.05)
 
 
 # --- beyond -----------------------------------------------------------------------------------------------------------
@@ -218,7 +239,7 @@ def test_runs_of_one_source_do_not_vouch_for_an_accelerator():
     ],
 )
 def test_what_no_validated_run_has_is_told(other, told):
-    assert error_band(replace(HERE, **other), runs([0.1] * 9)).beyond == told
+    assert error_band(replace(HERE, **other), runs([0.1] * 18)).beyond == told
 
 
 # --- the shipped errors -----------------------------------------------------------------------------------------------
@@ -240,7 +261,10 @@ def test_every_reading_of_memory_is_there():
 def test_the_file_reads_back_as_it_was_written(monkeypatch):
     from amped.estimation import validated as module
 
-    kept = [*runs([0.1, -0.2]), replace(run(0.3), without_source=0.25, without_accelerator=-0.5)]
+    kept = [
+        *runs([0.1, -0.2]),
+        replace(run(0.3), group="a", without_source=0.25, without_accelerator=-0.5, without_all=0.7),
+    ]
     text = as_file(kept)
     monkeypatch.setattr(module, "shipped_text", lambda *_: text)
     assert list(validated.__wrapped__()) == kept
@@ -248,7 +272,7 @@ def test_the_file_reads_back_as_it_was_written(monkeypatch):
 
 @pytest.mark.thorough
 def test_the_shipped_errors_are_those_that_validate_gives_now(tmp_path, monkeypatch):
-    """Else: amped validate --residuals > errors.csv && mv errors.csv lookup_tables/validation_residuals.csv"""
+    """Else: amped calibrate --all --write, or, if only predictions moved, amped validate --residuals > errors.csv and move that."""
     from amped.estimation import validated as module
 
     printed = validate("--residuals", folder=tmp_path)
@@ -257,8 +281,8 @@ def test_the_shipped_errors_are_those_that_validate_gives_now(tmp_path, monkeypa
     assert [(r.id, r.quantity, r.confidence) for r in validated()] == [(r.id, r.quantity, r.confidence) for r in now]
     for kept, run_now in zip(validated(), now, strict=True):
         assert kept.error_fraction == pytest.approx(run_now.error_fraction, abs=1.1e-5)
-        assert kept.without_source == pytest.approx(run_now.without_source, abs=1.1e-5)
-        assert kept.without_accelerator == pytest.approx(run_now.without_accelerator, abs=1.1e-5)
+        for left in Left:
+            assert getattr(kept, left.column) == pytest.approx(getattr(run_now, left.column), abs=1e-4)
         assert (kept.source, kept.ground) == (run_now.source, run_now.ground)
 
 
@@ -278,8 +302,7 @@ def test_an_estimate_has_its_band_in_seconds():
     assert told["number_of_validated_runs"] == band.runs >= 4
     assert told["training_time_error_fraction"] == told["cost_error_fraction"] == band.error_fraction
     assert told["memory_error_fraction"] == e.memory_band.error_fraction > 0
-    assert told["validated_class"].startswith("A100 SXM 80GB")
-    assert told["beyond_validated_runs"] == ""
+    assert "dense" in told["validated_class"]
 
 
 @pytest.mark.parametrize("name", [n for n in Tables().names(ACCELERATORS) if n.startswith(("A100", "B200", "MI300X"))])
@@ -352,33 +375,41 @@ def test_no_estimate_waits_for_the_errors_to_be_found_again(monkeypatch):
 
 def test_the_band_never_shrinks_with_ignorance():
     """An accelerator without a run has a band no narrower than each of those with some, and what no run has widens it."""
-    known = [*runs([0.02] * 9, accelerator="well known"), *runs([0.3] * 9, accelerator="hardly known")]
+    known = [*runs([0.02] * 18, accelerator="well known"), *runs([0.3] * 18, accelerator="hardly known")]
     bands = [error_band(replace(HERE, accelerator=name), known) for name in ("well known", "hardly known", "unknown")]
     assert [b.error_fraction for b in bands[:2]] == pytest.approx([0.02, 0.3])
-    assert bands[2].error_fraction > bands[1].error_fraction
+    assert bands[2].error_fraction >= bands[1].error_fraction
     larger = error_band(replace(HERE, accelerator="well known", context=1e6), known)
     assert larger.error_fraction > bands[0].error_fraction
 
 
+def test_the_less_is_known_the_wider_the_band():
+    """Of one accelerator and stack with large errors and others with small ones: new in one property, or in both."""
+    known = [
+        *runs([0.02] * 36), *runs([0.3] * 18, accelerator="hard", software="odd"), *runs([0.1] * 18, software="odd"),
+    ]  # fmt: skip
+    for name in ("chip", "hard"):
+        for stack in ("stack", "odd"):
+            ground = replace(HERE, accelerator=name, software=stack)
+            plain, accelerator, software, both = (
+                error_band(replace(ground, **other), known).error_fraction for other in NEW.values()
+            )
+            assert plain <= min(accelerator, software)
+            assert max(accelerator, software) <= both
+
+
 def test_an_accelerator_with_few_runs_has_no_narrower_band_than_those_with_many():
     """The one run on it is exact, and says less than the many runs on the others."""
-    known = [*runs([0.02] * 40, accelerator="well known"), *runs([0.3] * 9, accelerator="hardly known")]
-    few = runs([0.0], accelerator="measured once", sources=("first",))
+    known = [*runs([0.02] * 40, accelerator="well known"), *runs([0.3] * 18, accelerator="hardly known")]
+    few = [run(0.0, accelerator="measured once")]
     band = error_band(replace(HERE, accelerator="measured once"), known + few)
-    assert band.error_fraction == pytest.approx(0.3)
-    assert error_band(replace(HERE, accelerator="never measured"), known + few).error_fraction > band.error_fraction
-
-
-def test_memory_on_an_accelerator_with_few_readings_is_no_better_known_than_all_memory():
-    known = [*readings([0.01] * 9, software="precise"), *readings([0.2] * 20, software="rough")]
-    new = replace(HERE, software="precise", accelerator="new")
-    assert error_band(replace(new, accelerator="chip"), known, MEMORY_LAW).error_fraction == pytest.approx(0.01)
-    assert error_band(new, known, MEMORY_LAW).error_fraction == pytest.approx(1.2**1.1 - 1)
+    assert band.error_fraction >= 0.3
+    assert error_band(replace(HERE, accelerator="never measured"), known + few).error_fraction >= band.error_fraction
 
 
 @pytest.mark.parametrize("law", [TIME_LAW, MEMORY_LAW])
 def test_badly_known_inputs_widen_a_band_and_never_make_it_narrower(law):
-    known, new = [*runs([0.1] * 20), *readings([0.1] * 20)], replace(HERE, accelerator="new")
+    known, new = [*runs([0.1] * 18), *readings([0.1] * 20)], replace(HERE, accelerator="new")
     without = error_band(new, known, law)
     for error in (0.001, 0.9):
         doubts = [
@@ -399,43 +430,52 @@ def test_bands_of_machines_hardly_known_are_no_narrower_than_those_of_the_best_k
     assert one.memory_band.error_fraction >= other.memory_band.error_fraction
 
 
-def known_machines():
-    """A run on each accelerator that was validated and of which no run has badly known inputs."""
-    doubtful = {run.ground.accelerator for run in of(TIME_LAW) if run.confidence == "low"}
-    return {n: run.ground for run in of(TIME_LAW) if (n := run.ground.accelerator) not in doubtful}
-
-
 @pytest.mark.thorough
-def test_an_accelerator_without_a_run_has_a_wider_band_than_each_with_some():
-    """Of the same kind of network; and what is known of a software is not forgotten on a new accelerator."""
-    for run in [run for run in of(TIME_LAW) if run.confidence != "low"]:
-        new = error_band(replace(run.ground, accelerator="none of these"))
-        for ground in known_machines().values():
-            own = replace(run.ground, software="", accelerator=ground.accelerator, generation=ground.generation)
-            plain = replace(own, precision="", context=1.0, number_of_parameters=1.0, number_of_accelerators=1.0)
-            assert new.error_fraction > error_band(plain).error_fraction
-        band = error_band(run.ground)
-        assert new.error_fraction >= band.error_fraction or "known badly" in band.alike
-
-
-def test_bands_of_other_sources_hold_on_each_accelerator():
-    """Without its source, each accelerator with ten runs or more has 60 to 95 % of them in its bands; all have 75 to 88 %."""
+def test_an_accelerator_or_a_stack_without_a_run_has_no_narrower_band_than_each_with_some():
+    """Of the same kind of network, with everything else as it was validated."""
     known = [run for run in of(TIME_LAW) if run.confidence != "low"]
+    few = [name for name, runs in by_accelerator(known).items() if len(runs) < 15]
+    for ground in {
+        replace(run.ground, context=1.0, number_of_parameters=1.0, number_of_accelerators=1.0) for run in known
+    }:
+        plain, accelerator, software, both = (error_band(replace(ground, **other)) for other in NEW.values())
+        if ground.accelerator not in few and "known badly" not in plain.alike + software.alike:
+            assert plain.error_fraction <= accelerator.error_fraction + 1e-9
+            assert software.error_fraction <= both.error_fraction + 1e-9
+
+
+def by_accelerator(known):
+    return {
+        run.ground.accelerator: [r for r in known if r.ground.accelerator == run.ground.accelerator] for run in known
+    }
+
+
+LEAST_INSIDE = 0.55
+
+
+def test_bands_of_other_sources_hold():
+    """Of all runs 75 to 88 %, and most of those on each accelerator with ten runs of several sources."""
+    known = [run for run in of(TIME_LAW) if run.confidence != "low"]
+    bands = {
+        source: Bands([run for run in known if run.source != source], TIME_LAW)
+        for source in {run.source for run in known}
+    }
     held = {run.ground.accelerator: [] for run in known}
     for run in known:
-        others = [other for other in known if other.source != run.source]
-        held[run.ground.accelerator].append(holds(error_band(run.ground, others), run))
+        held[run.ground.accelerator].append(bands[run.source].band(run.ground).holds(run.size(Left.SOURCE)))
     every = [inside for own in held.values() for inside in own]
     assert 0.75 <= sum(every) / len(every) <= 0.88
-    many = {name: sum(own) / len(own) for name, own in held.items() if len(own) >= 10}
-    assert len(many) >= 5
-    assert all(0.6 <= share <= 0.95 for share in many.values()), many
+    sources = {name: {run.source for run in runs} for name, runs in by_accelerator(known).items()}
+    many = {name: sum(own) / len(own) for name, own in held.items() if len(own) >= 10 and len(sources[name]) > 1}
+    assert len(many) >= 4
+    assert min(many.values()) >= LEAST_INSIDE, {name: share for name, share in many.items() if share < LEAST_INSIDE}
 
 
-def test_bands_without_each_accelerator_hold():
-    """As if nobody had measured it: the errors without it, and the bands that the others give."""
-    known, held = [run for run in of(TIME_LAW) if run.confidence != "low"], []
-    for run in known:
-        others = [other for other in known if other.ground.accelerator != run.ground.accelerator]
-        held.append(run.size_without_accelerator <= math.log1p(error_band(run.ground, others).error_fraction))
-    assert 0.75 <= sum(held) / len(held) <= 0.9
+def test_bands_of_each_class_hold():
+    """As if nobody had measured the source, its accelerator, its stack: about 80 % of what was left out is inside.
+
+    The aim is 75 to 88 %; of as few as sixty configurations, a share is known to 5 %.
+    """
+    runs_known = [run for run in of(TIME_LAW) if run.confidence != "low"]
+    shares = {name: part["share_inside"] for name, part in plain(bands_checked(runs_known)).items()}
+    assert all(0.7 <= share <= 0.91 for share in shares.values()), shares

@@ -1,6 +1,7 @@
 """The default configs of the model classes of transformers 5.23.0, with the parameters of their models.
 
-`tests/data/transformers_5_23_0.jsonl` has a line for each: the class's own `to_dict()` without nulls and names of labels
+`tests/data/transformers_5_23_0.jsonl` has the values that most of them share in its first line, where a
+null says that a class lacks one, and a line for each: the class's own `to_dict()` without nulls and names of labels
 ("given": what differs from the defaults), and the parameters of the model that it makes on torch's device `meta`: the causal
 one; of an encoder, and of an encoder with a decoder, the network without a head. Made from
 the wheel of transformers 5.23.0, which is under the Apache License 2.0 (Copyright The Hugging Face team).
@@ -44,8 +45,12 @@ class Real(NamedTuple):
 @cache
 def real_configs() -> tuple[Real, ...]:
     lines = (ROOT / "tests" / "data" / "transformers_5_23_0.jsonl").read_text("utf-8").splitlines()
-    read = [json.loads(line) for line in lines]
-    return tuple(Real(each["model_type"], each["parameters"], each["config"]) for each in read)
+    common, *classes = (json.loads(line) for line in lines)
+    configs = [common["common"] | each["config"] for each in classes]
+    return tuple(
+        Real(each["model_type"], each["parameters"], {key: value for key, value in config.items() if value is not None})
+        for each, config in zip(classes, configs, strict=True)
+    )
 
 
 def default_of(model_type: str) -> dict[str, Any]:

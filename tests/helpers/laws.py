@@ -128,6 +128,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "fp8": ("llama-3-70b", {"matrix_precision": "fp8"}),
     "fp8, gradients added up apart": ("llama-3-70b", {
         "matrix_precision": "fp8", "weight_gradient_accumulation": "separate", "flash_attention": True, "attention_kernel": "flash_2"}),
+    "attention that is not fused, nor its softmax": ("default", {"flash_attention": False, "softmax_kernels": "separate"}),
     "an old accelerator without 16 bit": ("default", {"accelerator": "P4"}),
     "a half-precision accelerator": ("default", {"accelerator": "V100"}),
     "context parallel": ("default", {"context_parallel_degree": 4}),

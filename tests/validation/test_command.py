@@ -53,9 +53,9 @@ def test_every_row_is_modeled_and_every_number_finite(printed):
     compared = [entry for entry in printed["rows"] if entry["quantity"] != "fits_in_memory"]
     numbers = [entry[name] for entry in compared for name in ("measured", "predicted") if entry[name] is not None]
     assert all(math.isfinite(number) and number > 0 for number in numbers)
-    assert len({entry["id"] for entry in printed["rows"]}) == 402
+    assert len({entry["id"] for entry in printed["rows"]}) == 866
     told = printed["summary"]
-    assert (told["rows"], told["groups"], told["modeled"], told["missed"]) == (402, 346, 378, 24)
+    assert (told["rows"], told["groups"], told["modeled"], told["missed"]) == (866, 758, 827, 39)
     assert told["reasons"].keys() == {entry["id"] for entry in printed["rows"] if entry["predicted"] is None}
 
 
@@ -163,7 +163,7 @@ def test_one_screen_says_how_good_amped_is(tmp_path):
     told = validate(folder=tmp_path).splitlines()
     assert len(told) <= 40
     assert max(map(len, told)) <= 100
-    assert told[0].startswith("402 rows, 378 modeled and 24 missed, in 346 groups")
+    assert told[0].startswith("866 rows, 827 modeled and 39 missed, in 758 groups")
     found = {line.split("  ")[0]: line.split()[-11:] for line in told}
     trusted, low = by_confidence(of_time(shipped())).values()
     for name, rows in (("step time, confidence high or medium", trusted), ("step time, confidence low", low)):

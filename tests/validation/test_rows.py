@@ -1,11 +1,13 @@
 """The table of published measurements: every row is read by the reader, and modeled, or says which fact is missing."""
 
 import ast
+import json
 from collections import Counter
 from functools import cache
 
 import pytest
 
+from amped.cli.listing import listing
 from amped.theory.language.catalogue import catalogue
 from amped.validation.facts import ESSENTIAL, FACTS
 from amped.validation.measurements import MEMORY, read_measurements
@@ -24,6 +26,19 @@ def test_the_table_has_its_rows():
     assert Counter(row.texts["kind"] for row in rows().values()) == {"training_step": 850, "layer": 16}
     assert Counter(row.texts["confidence"] for row in rows().values()) == {"high": 286, "medium": 432, "low": 148}
     assert sum(row.texts.get("fitted") == "true" for row in rows().values()) == 72
+
+
+def test_every_column_is_filled_and_has_a_meaning(capsys):
+    listing("measurement-columns", as_json=True)
+    columns = {line["column"]: line for line in json.loads(capsys.readouterr().out)}
+    assert [name for name, line in columns.items() if not line["meaning"] or line["rows"] == "0"] == []
+    cells = [line["rows"] for name, line in columns.items() if name in ("id", "inter_node_link", "dispatcher")]
+    assert cells == ["866", "263", "41"]
+
+
+def test_the_table_is_listed_as_it_is_written(capsys):
+    listing("measurements", as_csv=True)
+    assert capsys.readouterr().out == (ROOT / "lookup_tables" / "published_measurements.csv").read_text("utf-8")
 
 
 def test_every_row_says_where_it_is_from():
@@ -82,7 +97,6 @@ BY_HAND = {
     "01-0006": {"overlap_data_communication": False, "virtual_pipeline_stages": 3},
     "02-0014": {"vocabulary_size": 0, "optimizer": "none", "activation_recomputation": "selective", "layers": 1},
     "03-0023": {"number_of_microbatches_per_minibatch": 3, "gradient_precision": 32, "zero_stage": 3},
-    "04c-0007": {"head_dimension": 128, "activation_recomputation": "full", "gradient_clipping": False},
     "04c-0008": {"head_dimension": 64, "attention_sinks": True, "attention_window": 128, "number_of_windowed_layers": 12},
     "07f-0001": {"activation_recomputation": "block", "number_of_recomputed_layers": 16, "sharding_degree": 64},
     "07i-0001": {"collective_algorithm": "ring", "position_table": 8192, "cross_entropy_kernels": 6},
@@ -96,6 +110,11 @@ BY_HAND = {
     "mb-26.04-gb300-qwen3_30b_a3b-fp8mx-8x512": {"cuda_graph_scope": "router_alone"},
     "mb-26.04-b200-qwen3_30b_a3b-fp8mx-8x512": {"cuda_graph_scope": "router"},
     "mb-26.06-gb300-kimi_k2-fp8mx-256x4096": {"optimizer": None},
+    # Repaired, each as its notes say.
+    "v9-0230": {"pipeline_schedule": "zero_bubble_h1"},
+    "04c-0007": {"head_dimension": 128, "activation_recomputation": "full", "gradient_clipping": False, "fp8_scaling": None},
+    "mb-25.09-gb200-deepseek_v3-fp8mx-256x2048": {"pipeline_parallel_degree": 4, "expert_parallel_degree": 64},
+    "07d-0001": {"dropout": 0, "inter_node_link": "RoCE 400G"},
 }  # fmt: skip
 
 

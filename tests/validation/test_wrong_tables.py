@@ -48,6 +48,11 @@ WRONG = {
     "head of 10 MB": (b"x" * 10_000_000 + written(RUN), "line 1, column 'xxx"),
     "Latin letters": (ACCENTED.encode("latin-1"), "line 2, column 10: is not UTF-8 text"),
     "two bytes a letter": (ACCENTED.encode("utf-16"), "line 1, column 1: is not UTF-8 text"),
+    "unknown dispatcher": (written(RUN | {"dispatcher": "deepeep"}), "line 2, column 'dispatcher': unknown dispatcher 'deepeep'"),
+    "unknown library": (
+        written(RUN | {"library_release": "cudn 9.11"}), "line 2, column 'library_release': unknown library_release 'cudn'",
+    ),
+    "no release": (written(RUN | {"software_release": "NeMo"}), "line 2, column 'software_release': software_release 'NeMo' names no release"),
     "empty": (b"", "line 1: the table is empty"),
     "blank": (b"\n\n", "line 1: the table is empty"),
 }  # fmt: skip

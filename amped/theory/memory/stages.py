@@ -111,8 +111,8 @@ def stage_passing_gradients(
 
     While a pass goes on, its gradients take the place of the micro-batch's activations.
 
-    Source: huggingface/nanotron, optim/gradient_accumulator.py (FP32GradientAccumulator.backward). Differs: with several
-    chunks for each stage, a pass is taken to go through all chunks.
+    Source: huggingface/nanotron, optim/gradient_accumulator.py (FP32GradientAccumulator). Differs: with several chunks
+    for each stage, a pass is taken to go through all chunks.
     """
     stages = []
     for s, parameters in zip(pipeline_stages, stage_parameters, strict=True):

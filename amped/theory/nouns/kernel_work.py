@@ -67,10 +67,10 @@ class Work(NamedTuple):
     def __add__(self, other: Work) -> Work:  # type: ignore[override]
         return Work(*map(add, self, other))
 
-    def __mul__(self, entries: Any) -> Work:  # type: ignore[override]
+    def __mul__(self, entries: Any) -> Work:
         """The work for this many entries, if this record is the work for one."""
-        passes = (None if work is None else work * entries for work in (self.forward, self.backward))
-        return Work(*passes, self.kept * entries)
+        forward, backward = (None if work is None else work * entries for work in (self.forward, self.backward))
+        return Work(forward, backward, self.kept * entries)
 
     def of(self, entries: Any, precision: Any, flop: Any = 1.0) -> Work:
         """The work of a call on the given number of entries, if this record is the work for one entry of one byte.

@@ -281,7 +281,9 @@ class TestSoftmaxInFullPrecision:
     def test_it_moves_28_bytes_of_a_score_forward_and_32_backward_and_keeps_6(self):
         """Forward: conversions of 6 and 6, a mask and a softmax of 8. Backward: 6 and 6, a mask of 8 and a softmax of 12."""
         settings = {"flash_attention": False, "activation_recomputation": "none", "dropout": 0}
-        narrow, wide = (amped.estimate("default", full_precision_softmax=on, **settings) for on in (False, True))
+        narrow, wide = (
+            amped.estimate("default", softmax_kernels=kernels, **settings) for kernels in ("fused", "separate")
+        )
         names = ("scores_conversion", "causal_mask", "softmax", "probabilities_conversion")
         moved = {}
         for key, e in (("narrow", narrow), ("wide", wide)):

@@ -1,7 +1,5 @@
 """Attention in several kernels, which write all scores to memory."""
 
-import numpy as np
-
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import DROPOUT, MASKING, SOFTMAX, Traffic, Work, contraction, streamed
 from amped.theory.nouns.places import EXCHANGED, SCORED
@@ -12,12 +10,6 @@ from amped.theory.nouns.records import Gemm
 def unfused_attentions_per_layer(attentions_per_layer, fused_attentions_per_layer):
     """The number of attentions of a layer that write their scores to memory. Source: arXiv 2205.14135, section 2.2."""
     return attentions_per_layer - fused_attentions_per_layer
-
-
-@quantity("byte")
-def softmax_precision(full_precision_softmax, activation_precision, softmax_statistic_precision):
-    """The size of a score in the softmax of an attention that is not fused. Source: definition."""
-    return np.where(full_precision_softmax > 0, softmax_statistic_precision, activation_precision)
 
 
 @records()
@@ -93,9 +85,9 @@ def unfused_attention_operators(
     )
 
 
-@records()
-def softmax_conversion_operators(
-    attention_gemms, full_precision_softmax, softmax_precision, unfused_attentions_per_layer, entry_costs
+@records(choice="softmax_kernels", value="separate")
+def softmax_conversion_operators__separate(
+    attention_gemms, softmax_precision, unfused_attentions_per_layer, entry_costs
 ):
     """The kernels that convert scores to full precision before a softmax, and its result back; and their gradients'.
 
@@ -108,7 +100,6 @@ def softmax_conversion_operators(
     rows, narrow = scores.m * scores.batch, cost.activation
     precisions = ((narrow, wide), (wide, narrow))
     widened, narrowed = (Traffic(cost.flop, read, written) * (rows * scores.n) for read, written in precisions)
-    count = unfused_attentions_per_layer * full_precision_softmax
     kernels = (
         ("scores_conversion", Work(widened, narrowed), SCORED),
         ("probabilities_conversion", Work(narrowed, widened, rows * scores.n * narrow), ("softmax",)),
@@ -116,7 +107,9 @@ def softmax_conversion_operators(
     return tuple(
         operator
         for name, work, after in kernels
-        for operator in streamed(name, "single_kernel", rows, scores.n, work, count=count, after=after)
+        for operator in streamed(
+            name, "single_kernel", rows, scores.n, work, count=unfused_attentions_per_layer, after=after
+        )
     )
 
 
@@ -124,8 +117,7 @@ def softmax_conversion_operators(
 def causal_mask_operators(
     attention_gemms,
     causal,
-    separate_causal_mask,
-    full_precision_softmax,
+    causal_mask_kernels,
     softmax_precision,
     unfused_attentions_per_layer,
     entry_costs,
@@ -142,7 +134,7 @@ def causal_mask_operators(
         rows,
         scores.n,
         cost.of(MASKING, rows * scores.n, softmax_precision),
-        count=unfused_attentions_per_layer * causal * np.maximum(separate_causal_mask, full_precision_softmax),
+        count=unfused_attentions_per_layer * causal * causal_mask_kernels,
         after=("scores_conversion", *SCORED),
     )
 

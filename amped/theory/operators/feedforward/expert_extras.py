@@ -99,7 +99,8 @@ def rowwise_operators(name, sides, work, calls, after=()):
         after: the names of the operators for which the forward pass waits.
     """
     rows, width = sides
-    return streamed(name, "single_kernel", *sides, work * (rows * width), count=calls, after=after, part=IN_EXPERTS)
+    entries = rows * width
+    return streamed(name, "single_kernel", rows, width, work * entries, count=calls, after=after, part=IN_EXPERTS)
 
 
 @records(choice="activation_clamping", value="separate")
