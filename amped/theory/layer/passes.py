@@ -163,10 +163,10 @@ def layer_host_times(kind_durations, launched_durations, host_time_per_layer, ho
     return tuple(
         LayerHost(
             layer.name,
-            *(
-                pass_host(phase, layer.durations, launches.durations, layer_time * share, host_time_per_launch)
+            **{
+                phase: pass_host(phase, layer.durations, launches.durations, layer_time * share, host_time_per_launch)
                 for phase, share in HOST_SHARES.items()
-            ),
+            },
         )
         for layer, launches in zip(kind_durations, launched_durations, strict=True)
     )
@@ -361,8 +361,8 @@ def layer_computation(
     layers, kinds = [], zip(launched_durations, layer_host_times, layer_kinds, layer_repeats, strict=True)
     for layer, host, kind, repeats in kinds:
         waiting_share, serial_share = dispatch_waits_fraction * kind.mixtures, host_waits_fraction * kind.mixtures
-        forward, *gradients = (
-            pass_time_with_host(
+        times = {
+            phase: pass_time_with_host(
                 pass_time(phase, layer.durations, kernel_rates),
                 kernels_before_experts(phase, layer.durations),
                 getattr(host, phase),
@@ -370,14 +370,13 @@ def layer_computation(
                 serial_share,
             )
             for phase in HOST_SHARES
-        )
+        }
         repeated = (
             recomputed_layer_fraction * repeats.whole + recomputed_attention_core_fraction * repeats.attention_core
         )
         computation = LayerComputation(
             layer.name,
-            forward,
-            *gradients,
+            **times,
             recomputation=repeated + repeats.products + recomputed_streaming_fraction * repeats.streaming,
         )
         layers.append(computation)
