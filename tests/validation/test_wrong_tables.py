@@ -48,7 +48,7 @@ WRONG = {
     "head of 10 MB": (b"x" * 10_000_000 + written(RUN), "line 1, column 'xxx"),
     "Latin letters": (ACCENTED.encode("latin-1"), "line 2, column 10: is not UTF-8 text"),
     "two bytes a letter": (ACCENTED.encode("utf-16"), "line 1, column 1: is not UTF-8 text"),
-    "unknown dispatcher": (written(RUN | {"dispatcher": "deepeep"}), "line 2, column 'dispatcher': unknown dispatcher 'deepeep'"),
+    "unknown dispatcher": (written(RUN | {"dispatcher": "deepeep"}), "line 2, column 'dispatcher': 'deepeep' is no choice of 'dispatcher'"),
     "unknown library": (
         written(RUN | {"library_release": "cudn 9.11"}), "line 2, column 'library_release': unknown library_release 'cudn'",
     ),
