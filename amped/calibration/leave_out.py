@@ -98,7 +98,9 @@ def _checked(runs: Sequence[Validated], left: Left, law: ErrorLaw) -> Iterator[C
         for run in runs:
             if bands.runs and names_of[run.id] == names and bands.newness(run.ground) is left:
                 band = bands.band(run.ground)
-                yield Checked(left, run.group, abs(run.error(left)), band.error_fraction, band.holds(run.size(left)))
+                yield Checked(
+                    left, run.group or run.id, abs(run.error(left)), band.error_fraction, band.holds(run.size(left))
+                )
 
 
 def shares(names: tuple[str, ...], others: tuple[str, ...]) -> bool:

@@ -75,7 +75,7 @@ def with_values(text: str, numbers: Sequence[Behind]) -> str:
     table = json.loads(text)
     for name in dict.fromkeys(number.row for number in numbers):
         row, of_row = table["rows"][name], [number for number in numbers if number.row == name]
-        row |= {number.column: cell(row[number.column], number) for number in of_row}
+        row |= {number.column: cell(row.get(number.column), number) for number in of_row}
         row["fitted_on"] = fitted_on(str(row.get("fitted_on", "")), of_row)
     return as_text(table, ascii_only=text.isascii())
 

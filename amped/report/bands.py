@@ -24,7 +24,7 @@ NEW = {
 HEADS = ("rows", "groups", "error", "inside", "±, median", "±, least", "±, most")
 INSIDE = (
     f"error: mean error in a fit without what is new. inside: the share of runs whose error there lies in the {COVERED:.0%} band (±) that "
-    "other runs give. An accelerator or stack that no other source has counts as new. Repeats weigh as one run."
+    "other runs give. An accelerator or a stack of one source counts as new."
 )
 
 
