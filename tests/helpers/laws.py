@@ -138,6 +138,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "eager software": ("default", {"software": "torchtitan", "pipelined_weight_sharding": True}),
     "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
                                                          "deterministic": True}),
+    "replicas that own whole tensors": ("default", {"software": "InternEvo", "zero_stage": 1}),
     "mixture of experts": ("mixtral-8x7b", {}),
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),
     "biases of experts, those of outputs apart": (
