@@ -273,7 +273,7 @@ def network__electrical(
     inter_node_ramp_bytes,
     collective_overhead_time,
     tree_bandwidth_fraction,
-    chain_step_time,
+    chain_step_overhead_time,
     in_switch_efficiency,
     inter_accelerator_efficiency,
     all_reduce_algorithms,
@@ -290,7 +290,7 @@ def network__electrical(
         inside=inter_accelerator_link[0].having(ramp=inter_accelerator_ramp_bytes),
         across=inter_node_link[0].having(ramp=inter_node_ramp_bytes),
         tree=tree_bandwidth_fraction,
-        chain=chain_step_time,
+        chain=chain_step_overhead_time,
         switch=in_switch_efficiency / inter_accelerator_efficiency,
     )
     return (links,)

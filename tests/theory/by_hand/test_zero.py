@@ -224,7 +224,7 @@ def test_owners_of_whole_tensors_reduce_and_send_one_after_the_other() -> None:
     Source: InternLM/InternEvo, hybrid_zero_optim.py. All bytes pass each link, at 2 B/s.
     """
     owned = {"inter_node_latency": 10, "inter_accelerator_latency": 1, "collective_overhead_time": 5,
-             "chain_step_time": 3, "sharding_unit": "tensor"}  # fmt: skip
+             "chain_step_overhead_time": 3, "sharding_unit": "tensor"}  # fmt: skip
     steps = 1 * (10 + 3) + 2 * (1 + 3) + 5
     e = trained(FOUR, owned, zero_stage=1)
     assert e["exposed_data_communication_time"] == pytest.approx(PARAMETERS * (4 + 2) / 2 + 2 * 4 * steps)
