@@ -44,7 +44,7 @@ from amped.theory.nouns.parallelisms import BESIDE_KERNELS, IN_LAYERS, PARALLELI
 
 RESULTS = (
     "training_time", "step_time", "number_of_steps", "goodput_fraction", *STEP_PARTS,
-    *HIDDEN_PARTS, "host_wait_time",
+    *HIDDEN_PARTS, "host_wait_time", "exposed_bucket_time", "data_slowdown_time",
     "tokens_per_second_per_accelerator", "model_flop_rate_per_accelerator", "hardware_flop_rate_per_accelerator",
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),

@@ -35,7 +35,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     if not e["fits_in_memory"]:
         _, memory, style = fit(e)
         yield (f"{memory}.\n", style)
-    yield f"{bottleneck(e)} {sliced(e)}{at_the_peak(e)}\n"
+    yield f"{bottleneck(e)} {sliced(e)}{unhidden(e)}{at_the_peak(e)}\n"
     if not changes:
         yield f"{NONE} {MORE}"
         return
@@ -63,6 +63,20 @@ def sliced(e: Estimation) -> str:
     return (
         f"For {human.duration(time)} of the optimizer's time the host copies updated weights into place, slice by slice "
         f"(ZeRO over {e['sharding_degree']:g} replicas). "
+    )
+
+
+def unhidden(e: Estimation) -> str:
+    """A sentence on data-parallel communication that costs time although it overlaps; empty if that time is short."""
+    if not e["hidden_data_communication_time"]:
+        return ""
+    bucket, slowdown = e["exposed_bucket_time"], e["data_slowdown_time"]
+    if bucket + slowdown <= LEAST_SHARE * e["step_time"]:
+        return ""
+    return (
+        f"Of the data-parallel communication nothing hides the last gradients and the first weights "
+        f"({human.duration(bucket)}), and the {human.duration(e['hidden_data_communication_time'])} that run beside "
+        f"computation slow it down by {human.duration(slowdown)}. "
     )
 
 

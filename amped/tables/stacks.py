@@ -19,14 +19,14 @@ from amped.theory.language.catalogue import catalogue
 # The row that stands for a stack that nobody knows, and the one whose columns are the defaults of all parameters.
 UNKNOWN_STACK, ALL_FUSED = "default", "all fused"
 # Rows that are no stacks that train networks.
-NO_STACKS = (UNKNOWN_STACK, ALL_FUSED, "Megatron-Core layers")
+NO_STACKS = (ALL_FUSED, "Megatron-Core layers")
 # The units of rates, which have a mean; all else is a switch, a choice or a count.
 OF_RATES = ("1", "s")
 
 
 def middle(tables: Tables, row: Row) -> Row:
-    """A row for an unknown stack, with the middle of the known stacks where the row says nothing itself."""
-    if row.table != SOFTWARE or row.name != UNKNOWN_STACK:
+    """A row for an unknown stack, or one that extends it, with the middle of the known stacks where it says nothing itself."""
+    if not _is_unknown(row):
         return row
     columns = _middle_columns(tuple(_stacks(tables)), tables.row(SOFTWARE, ALL_FUSED))
     return replace(row, columns={**columns, **row.columns}, inherited=frozenset(columns.keys() - row.columns.keys()))
@@ -34,7 +34,13 @@ def middle(tables: Tables, row: Row) -> Row:
 
 def _stacks(tables: Tables) -> Iterator[Row]:
     """The rows of all known stacks."""
-    yield from (tables.row(SOFTWARE, name) for name in tables.names(SOFTWARE) if name not in NO_STACKS)
+    rows = (tables.row(SOFTWARE, name) for name in tables.names(SOFTWARE) if name not in NO_STACKS)
+    yield from (row for row in rows if not _is_unknown(row))
+
+
+def _is_unknown(row: Row) -> bool:
+    """Whether a row is that of an unknown stack, or extends it."""
+    return row.table == SOFTWARE and UNKNOWN_STACK in (row.name, *row.ancestors)
 
 
 def _middle_columns(stacks: tuple[Row, ...], fused: Row) -> dict[str, object]:

@@ -159,6 +159,17 @@ def test_a_format_has_its_name_wherever_it_is_told():
 
 
 @pytest.mark.thorough
+def test_why_says_what_hidden_gradients_cost():
+    asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "512", "--zero", "1", "--tp", "1", "--pp", "1")
+    hidden, waited = (
+        " ".join(printed("why", *asked, "-s", f"overlap_data_communication={switch}").split()) for switch in (1, 0)
+    )
+    sentence = "nothing hides the last gradients and the first weights"
+    assert sentence in hidden
+    assert sentence not in waited
+
+
+@pytest.mark.thorough
 def test_why_says_what_the_host_copies_slice_by_slice():
     """nanotron with ZeRO 1 over 128 replicas: 32 layers of 6 tensors, 10 us each, is 245.8 ms."""
     asked = (

@@ -144,6 +144,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "a compiler that makes a program fit": ("default", {"memory_fitting": "rematerialization"}),
     "software of the first fused attention": ("default", {"software": "Megatron-LM 2021", "flash_attention": True,
                                                          "deterministic": True}),
+    "replicas that own whole tensors": ("default", {"software": "InternEvo", "zero_stage": 1}),
     "mixture of experts": ("mixtral-8x7b", {}),
     **{f"mixture of experts, {name}": ("mixtral-8x7b", {"dispatcher": name}) for name in ("allgather", "deepep", "hybridep")},
     "mixture of experts, as a benchmark of PyTorch's runs it": ("mixtral-8x7b", EAGER_EXPERTS),

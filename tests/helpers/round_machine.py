@@ -22,7 +22,7 @@ LOSSLESS: dict[str, object] = {
         "attention_head_ramp", "attention_backward_head_ramp", "exposed_softmax_fraction",
         "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes", "collective_overhead_time",
         "elementary_function_time", "random_number_time", "exposed_operand_fraction", "inter_accelerator_latency",
-        "inter_node_latency", "reserved_memory_bytes",
+        "inter_node_latency", "reserved_memory_bytes", "gradient_bucket_bytes", "gradient_bucket_bytes_per_replica",
     ), 0),
     "number_of_accelerators_per_node": 2, "memory_capacity": "1 MB", "tokens_to_train": "1 M",
     "vector_flop_rate": WITHOUT_LIMIT, "inter_accelerator_bandwidth": WITHOUT_LIMIT,

@@ -27,7 +27,7 @@ SELECTED_BY = {
         "normalization_bandwidth_fraction", "indexed_row_bandwidth_fraction", "bandwidth_ramp_bytes", "kernel_overhead_time", "kernel_launch_time",
         "attention_forward_efficiency", "attention_backward_efficiency", "attention_ramp_length",
         "exposed_softmax_fraction", "overlap_slowdown_fraction", "inter_accelerator_ramp_bytes", "inter_node_ramp_bytes",
-        "collective_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
+        "collective_overhead_time", "chain_step_overhead_time", "training_clock_fraction", "flash_1_attention_fraction",
         "flash_2_attention_fraction", "deterministic_kernel_fraction", "blockwise_fp8_fraction",
         "grouped_gemm_overhead_time", "grouped_weight_gradient_fraction", "attention_tile_rows", "attention_head_ramp",
         "attention_backward_head_ramp", "wide_head_backward_fraction", "flash_2_head_ramp", "flash_2_backward_head_ramp", "attention_backward_ramp_length", "attention_edge_length",

@@ -12,19 +12,39 @@ from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePar
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.places import REPEATED_GATHERS
 from amped.theory.nouns.records import time_of, total
+from amped.theory.nouns.resources import positive
+
+GATHER_AND_SCATTER = ("all_gather", "reduce_scatter")
 
 # --- tensor parallelism ----------------------------------------------------------------------------------------------
 
 
 @quantity("1")
-def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fraction):
+def overlapped_chunk_fraction(tensor_parallel_rows, tensor_chunk_overlap_fraction, inter_node_tensor_parallel_degree):
     """The share of an all-gather or a reduce-scatter that can run beside matrix products.
 
-    The message is cut into as many chunks as the tensor-parallel grid has rows. All chunks but one can overlap.
+    The message is cut into as many chunks as the tensor-parallel grid has rows. All chunks but one can overlap. Chunks
+    travel over the fast network only: none overlaps if the group spans several nodes.
 
-    Source: NVIDIA Transformer Engine 2, comm_gemm_overlap.cpp (split_overlap_ag, split_overlap_rs).
+    Source: NVIDIA Transformer Engine 2, comm_gemm_overlap.cpp (split_overlap_ag, split_overlap_rs), userbuffers (the
+    group of a domain that reads one another's memory).
     """
-    return (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
+    others = (1 - 1 / tensor_parallel_rows) * tensor_chunk_overlap_fraction
+    return others * (inter_node_tensor_parallel_degree <= 1)
+
+
+@quantity("s")
+def chunking_time(tensor_parallel_rows, collective_overhead_time, kernel_overhead_time):
+    """The time that a message loses because it is cut into chunks, at most that which runs beside products.
+
+        (rows − 1) · (time of a call of a collective + time of a kernel besides its work)
+
+    Each further chunk is one more message, and one more product that waits for it.
+
+    Source: NVIDIA Transformer Engine 2, comm_gemm_overlap.cpp (an event, a send and a product for each chunk). Differs:
+    that smaller products also use the processors less evenly is left out.
+    """
+    return (tensor_parallel_rows - 1) * (collective_overhead_time + kernel_overhead_time)
 
 
 @records()
@@ -33,6 +53,7 @@ def tensor_messages(
     layer_kinds,
     gathered_gradient_layouts,
     overlapped_chunk_fraction,
+    chunking_time,
     overlap_forward_tensor_communication,
     overlap_tensor_communication,
     weight_gradients_hide_reductions,
@@ -52,17 +73,20 @@ def tensor_messages(
     for kind in layer_kinds:
         sent = kind.durations(tensor_durations)
         once = [d for d in sent if d.name not in REPEATED_GATHERS]
-        gathers, scatters = (time_of(d for d in once if d.kind == name) for name in ("all_gather", "reduce_scatter"))
+        gathers, scatters = (time_of(d for d in once if d.kind == name) for name in GATHER_AND_SCATTER)
+        gather_calls, scatter_calls = (total(d.count for d in once if d.kind == name) for name in GATHER_AND_SCATTER)
         whole, gradients = time_of(sent), gathers * gathered_gradient_layouts
+        in_passes = positive((gathers + scatters) * chunks - (gather_calls + scatter_calls) * chunking_time)
+        of_gradients = positive(gathers * chunks - gather_calls * chunking_time) * gathered_gradient_layouts
         reducing = overlap * weight_gradients_hide_reductions
         gradient_parts = (
             MessagePart("inputs", gathers, window="every", share=1.0, overlap=overlap),
-            MessagePart("gradients", gradients * chunks, window="products", share=1.0, overlap=in_chunks),
+            MessagePart("gradients", of_gradients, window="products", share=1.0, overlap=in_chunks),
             MessagePart(
                 "reductions", whole - gathers, window="weight_gradients", share=1.0, overlap=reducing, needed_first=True
             ),
         )
-        part = MessagePart("chunks", (gathers + scatters) * chunks, window="products", share=1.0, overlap=in_chunks)
+        part = MessagePart("chunks", in_passes, window="products", share=1.0, overlap=in_chunks)
         forward = Messages("tensor", whole, (part,))
         gradient = Messages("tensor", whole + gradients, gradient_parts)
         layers.append(LayerMessages(kind.name, forward=forward, repeated=forward, gradient=gradient))

@@ -137,11 +137,12 @@ def gather_time(collective, links):
 def chain_time(collective, links):
     """The time of a broadcast or a reduce along a chain of accelerators.
 
-    The payload is cut into pieces that follow one another, so that all links of the chain are busy at the same time.
+    The payload is cut into slices that follow one another, so that all links of the chain are busy at the same time. In
+    each step a whole slice is handed on, which takes `chain` seconds besides the latency of the link.
 
-    Source: Thakur et al., IJHPCA 19(1), 2005.
+    Source: Thakur et al., IJHPCA 19(1), 2005; NCCL src/graph/tuning.cc (reduce and broadcast).
     """
-    near, far = links.inside.latency, links.across.latency
+    near, far = links.inside.latency + links.chain, links.across.latency + links.chain
     latency = (collective.inter - 1) * far + (collective.intra - 1) * collective.inter * near
     return latency + (collective.volume + ramp_of(collective, links)) / bandwidth_of(collective, links)
 
@@ -272,6 +273,7 @@ def network__electrical(
     inter_node_ramp_bytes,
     collective_overhead_time,
     tree_bandwidth_fraction,
+    chain_step_overhead_time,
     in_switch_efficiency,
     inter_accelerator_efficiency,
     all_reduce_algorithms,
@@ -288,6 +290,7 @@ def network__electrical(
         inside=inter_accelerator_link[0].having(ramp=inter_accelerator_ramp_bytes),
         across=inter_node_link[0].having(ramp=inter_node_ramp_bytes),
         tree=tree_bandwidth_fraction,
+        chain=chain_step_overhead_time,
         switch=in_switch_efficiency / inter_accelerator_efficiency,
     )
     return (links,)

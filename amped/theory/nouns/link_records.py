@@ -112,12 +112,14 @@ class Links(Network):
     Attributes:
         across: the link across nodes.
         tree: the bandwidth of a tree as a share of the bandwidth of a ring.
+        chain: seconds of each step along a chain, besides the latency of the link.
         switch: the bandwidth of a reduction in the switch as a share of the bandwidth inside the node.
     """
 
     across: Link
     tree: Any
     switch: Any
+    chain: Any = 0.0
 
 
 @record

@@ -34,6 +34,8 @@ HANDS_ON = (
     "exposed_pipeline_communication_time",
     "hidden_data_communication_time",
     "exposed_data_communication_time",
+    "exposed_bucket_time",
+    "data_slowdown_time",
     # data_overlap
     "free_backward_time",
     "gradient_communication_time",

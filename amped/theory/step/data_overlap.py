@@ -12,6 +12,9 @@ from amped.theory.nouns.records import time_of, total
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.shardings import is_sharded
 
+# The kinds of data-parallel collectives that hand out weights; all others reduce gradients.
+OF_WEIGHTS = ("all_gather", "broadcast")
+
 
 @quantity("count")
 def largest_stage_layer_passes(
@@ -157,7 +160,7 @@ def gradient_communication_time(
 
     Source: arXiv 1910.02054, section 7.
     """
-    one_exchange = time_of(d for d in data_durations if d.kind != "all_gather")
+    one_exchange = time_of(d for d in data_durations if d.kind not in OF_WEIGHTS)
     rounds = number_of_microbatches_per_minibatch, data_exchanges_per_step
     return one_exchange * np.where(gradients_are_scattered_each_microbatch, *rounds)
 
@@ -175,7 +178,7 @@ def weight_communication_time(
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
-    one_exchange = time_of(d for d in data_durations if d.kind == "all_gather")
+    one_exchange = time_of(d for d in data_durations if d.kind in OF_WEIGHTS)
     rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
     return one_exchange * np.where(weights_are_gathered_each_microbatch, *rounds)
 
@@ -192,17 +195,55 @@ def overlappable_data_fraction(bottleneck_stage, zero_stage, prefetched_sharding
     return others * np.where(is_sharded("weight", zero_stage), prefetched_sharding_fraction, 1)
 
 
-def overlappable_time(whole, overlappable_share, free, sharded, chunks, microbatches):
+@quantity("s")
+def last_gradient_bucket_time(data_durations):
+    """The time in which the last gradients of a step are reduced, after the backward pass: one message of each kind.
+
+    Source: arXiv 2006.15704, section 3.2 (buckets).
+    """
+    return total(d.time * (d.count > 0) for d in data_durations if d.kind not in OF_WEIGHTS)
+
+
+@quantity("s")
+def first_weight_bucket_time(data_durations):
+    """The time in which the first weights of a step are gathered, before the forward pass: one message of each kind.
+
+    Source: arXiv 2304.11277, section 3.3.
+    """
+    return total(d.time * (d.count > 0) for d in data_durations if d.kind in OF_WEIGHTS)
+
+
+@quantity("s")
+def overlappable_gradient_time(gradient_communication_time, overlappable_data_fraction, last_gradient_bucket_time):
+    """The time of gradient messages in a step that can run beside other layers, and are not in the last bucket.
+
+    Source: arXiv 2006.15704, section 3.2.
+    """
+    others = gradient_communication_time - last_gradient_bucket_time
+    return np.minimum(overlappable_data_fraction * gradient_communication_time, others)
+
+
+@quantity("s")
+def overlappable_weight_time(weight_communication_time, overlappable_data_fraction, first_weight_bucket_time):
+    """The time of weight messages in a step that can run beside other layers, and are not in the first bucket.
+
+    Source: arXiv 2304.11277, section 3.3.
+    """
+    others = weight_communication_time - first_weight_bucket_time
+    return np.minimum(overlappable_data_fraction * weight_communication_time, others)
+
+
+def overlappable_time(whole, others, free, sharded, chunks, microbatches):
     """The time of messages in a step that can run beside computation, with several chunks of layers.
 
-        time = min(share·whole, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
+        time = min(others, (1 − 1 / chunks)·whole + free / (chunks·micro-batches)).
 
     The messages of the last chunk can run no longer than one micro-batch takes in that chunk. Sharded states are sent
     in every micro-batch, so that they count as one chunk of one micro-batch.
 
     Args:
         whole: the time of all messages.
-        overlappable_share: the share of the messages that can run beside other layers.
+        others: the time of the messages that can run beside other layers.
         free: the time of all passes in which links are free.
         sharded: whether the states that are sent are sharded.
         chunks: the number of chunks of layers on a stage.
@@ -211,15 +252,15 @@ def overlappable_time(whole, overlappable_share, free, sharded, chunks, microbat
     Source: Megatron-Core, --overlap-grad-reduce and --overlap-param-gather (chunk by chunk).
     """
     v, m = np.where(sharded, 1, chunks), np.where(sharded, 1, microbatches)
-    return np.minimum(overlappable_share * whole, (1 - 1 / v) * whole + free / (v * m))
+    return np.minimum(others, (1 - 1 / v) * whole + free / (v * m))
 
 
 @quantity("s")
 def overlapped_gradient_communication_time(
     gradient_communication_time,
+    overlappable_gradient_time,
     backward_chunk_window_time,
     free_backward_time,
-    overlappable_data_fraction,
     overlap_data_communication,
     gradients_are_scattered_each_microbatch,
     gradients_delay_handovers,
@@ -240,7 +281,7 @@ def overlapped_gradient_communication_time(
     v, m = virtual_pipeline_stages, number_of_microbatches_per_minibatch
     sharded = gradients_are_scattered_each_microbatch > 0
     free = free_backward_time + sharded * pipeline_bubble_time
-    overlappable = overlappable_time(gradient_communication_time, overlappable_data_fraction, free, sharded, v, m)
+    overlappable = overlappable_time(gradient_communication_time, overlappable_gradient_time, free, sharded, v, m)
     window = np.where(sharded, free, backward_chunk_window_time)
     return beside(overlappable, window, overlap_data_communication * (gradients_delay_handovers == 0))
 
@@ -290,13 +331,13 @@ def first_forward_window_time(
 @quantity("s")
 def overlapped_weight_communication_time(
     weight_communication_time,
+    overlappable_weight_time,
     weights_are_gathered_each_microbatch,
     virtual_pipeline_stages,
     number_of_microbatches_per_minibatch,
     weight_forward_window_time,
     first_forward_window_time,
     sharded_weight_window_time,
-    overlappable_data_fraction,
     overlap_data_communication,
 ):
     """The time in which weights are gathered while passes run: the first forward passes, or all if ZeRO shards weights.
@@ -312,7 +353,7 @@ def overlapped_weight_communication_time(
     sharded = weights_are_gathered_each_microbatch > 0
     window = np.where(sharded, sharded_weight_window_time, first_forward_window_time)
     free = np.where(sharded, sharded_weight_window_time, weight_forward_window_time)
-    overlappable = overlappable_time(weight_communication_time, overlappable_data_fraction, free, sharded, v, m)
+    overlappable = overlappable_time(weight_communication_time, overlappable_weight_time, free, sharded, v, m)
     return beside(overlappable, window, overlap_data_communication)
 
 

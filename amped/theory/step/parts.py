@@ -237,3 +237,26 @@ def exposed_data_communication_time__operators(
     all_messages = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
     all_messages = all_messages + data_exchanges_of_other_stages_time
     return all_messages - hidden_data_communication_time * (1 - overlap_slowdown_fraction)
+
+
+@quantity("s", **BY_OPERATORS)
+def exposed_bucket_time__operators(
+    last_gradient_bucket_time, first_weight_bucket_time, overlap_data_communication, exposed_data_communication_time
+):
+    """The part of exposed data-parallel communication that nothing can hide: the last gradients and the first weights.
+
+    It is zero if data-parallel communication does not overlap at all.
+
+    Source: arXiv 2006.15704, section 3.2.
+    """
+    buckets = last_gradient_bucket_time + first_weight_bucket_time
+    return np.minimum(overlap_data_communication * buckets, exposed_data_communication_time)
+
+
+@quantity("s", **BY_OPERATORS)
+def data_slowdown_time__operators(hidden_data_communication_time, overlap_slowdown_fraction):
+    """The part of exposed data-parallel communication that kernels lose: messages beside them take their processors.
+
+    Source: definition; the row of the accelerator in the table kernel_efficiencies.
+    """
+    return hidden_data_communication_time * overlap_slowdown_fraction

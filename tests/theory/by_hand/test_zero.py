@@ -164,7 +164,8 @@ def test_empty_gradients_are_one_for_each_product_of_a_layer() -> None:
 
 # Where a second moves one byte a layer takes 4416 s forward and 5568 + 7168 = 12 736 s backward, for each micro-batch. The
 # final norm of the last layer's output takes 160 s forward and 384 s backward.
-BYTES = FOUR | ONE_BYTE_A_SECOND
+# Gradients are reduced in two buckets of 808 parameters of 4 bytes.
+BYTES = FOUR | ONE_BYTE_A_SECOND | {"gradient_bucket_bytes": 808 * 4}
 FORWARD, BACKWARD = 2 * 4416, 2 * 12_736
 
 
@@ -209,6 +210,55 @@ def test_what_every_micro_batch_sends_hides_beside_every_pass() -> None:
     forward, backward = FORWARD + 160, BACKWARD + 384
     assert hidden(**slow, zero_stage=2) == pytest.approx(MICROBATCHES * backward + forward)
     assert hidden(**slow, zero_stage=3) == pytest.approx(MICROBATCHES * (backward + forward))
+
+
+def test_the_last_bucket_waits_for_nothing() -> None:
+    """One bucket: nothing hides. Four: the last layer still waits. 500 B for each of four replicas: 2000 B are one bucket.
+
+    Source: arXiv 2006.15704, section 3.2; Megatron-Core, distributed_data_parallel.py.
+    """
+    assert hidden(zero_stage=0, gradient_bucket_bytes=0) == 0
+    assert hidden(zero_stage=0, gradient_bucket_bytes=404 * 4) == 2 * GRADIENTS / 2
+    larger = {"gradient_bucket_bytes": 8, "gradient_bucket_bytes_per_replica": 1212}
+    assert hidden(zero_stage=0, **larger) == pytest.approx(2 * GRADIENTS * (1 - 4 * 1212 / (PARAMETERS * 4)))
+
+
+def test_what_hidden_messages_cost_is_named() -> None:
+    """Two buckets: the last gradients and the first weights of ZeRO 1 are a half; a quarter of the others is lost again."""
+    e = trained(BYTES, overlap_data_communication=True, zero_stage=1, overlap_slowdown_fraction=0.25)
+    assert e["exposed_bucket_time"] == (GRADIENTS + WEIGHTS) / 2
+    assert e["data_slowdown_time"] == (GRADIENTS + WEIGHTS) / 2 / 4
+    assert e["exposed_data_communication_time"] == e["exposed_bucket_time"] + e["data_slowdown_time"]
+    assert trained(BYTES, zero_stage=1)["exposed_bucket_time"] == 0
+
+
+def test_each_bucket_has_its_latency() -> None:
+    """Two buckets instead of one message: the gradients and the weights of ZeRO 1 go round twice, in 10 + 2 · 1 + 5 s each."""
+    latencies = {"inter_node_latency": 10, "inter_accelerator_latency": 1, "collective_overhead_time": 5}
+    one, two = (trained(FOUR, latencies, zero_stage=1, gradient_bucket_bytes=size) for size in (0, 808 * 4))
+    assert two["exposed_data_communication_time"] - one["exposed_data_communication_time"] == 2 * (10 + 2 + 5)
+
+
+def test_owners_of_whole_tensors_reduce_and_send_one_after_the_other() -> None:
+    """Four owners, each a chain of two steps inside (1 s) and one across (10 s), with 3 s for each slice and 5 s a call.
+
+    Source: InternLM/InternEvo, hybrid_zero_optim.py. All bytes pass each link, at 2 B/s.
+    """
+    owned = {"inter_node_latency": 10, "inter_accelerator_latency": 1, "collective_overhead_time": 5,
+             "chain_step_overhead_time": 3, "sharding_unit": "tensor"}  # fmt: skip
+    steps = 1 * (10 + 3) + 2 * (1 + 3) + 5
+    e = trained(FOUR, owned, zero_stage=1)
+    assert e["exposed_data_communication_time"] == pytest.approx(PARAMETERS * (4 + 2) / 2 + 2 * 4 * steps)
+    assert trained(FOUR, owned, zero_stage=0)["exposed_data_communication_time"] < PARAMETERS * 4 + 100
+
+
+def test_copies_of_a_shard_are_summed_in_buckets() -> None:
+    """Hybrid sharding, two layers: shards of 1616 B each, summed by two replicas in one bucket or in two; 5 s a call."""
+    asked = {"zero_stage": 3, "sharding_degree": 2, "collective_overhead_time": 5}
+    calls = [
+        trained(FOUR, asked, gradient_bucket_bytes=size)["exposed_data_communication_time"] for size in (1e4, 8, 0)
+    ]
+    assert [calls[1] - calls[0], calls[2] - calls[1]] == [MICROBATCHES * 5, 0]
 
 
 def test_what_runs_beside_computation_slows_it() -> None:

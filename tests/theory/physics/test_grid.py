@@ -46,7 +46,7 @@ def test_nothing_is_lost_on_a_grid():
 
 
 def test_more_panels_wait_for_less_until_their_latencies_count():
-    fast = {"inter_accelerator_latency": 0, "inter_node_latency": 0, "collective_overhead_time": 0,
+    fast = {"inter_accelerator_latency": 0, "inter_node_latency": 0, "collective_overhead_time": 0, "chain_step_overhead_time": 0,
             "inter_accelerator_ramp_bytes": 0, "inter_node_ramp_bytes": 0}  # fmt: skip
     waits = [
         on_grid("2d_summa", 4, summa_panels=p, **fast)["exposed_tensor_communication_time"] for p in (1, 2, 4, 8, 16)

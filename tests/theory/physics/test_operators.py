@@ -171,7 +171,8 @@ def test_sharded_states_travel_once_a_step_or_with_each_micro_batch() -> None:
 
 def test_shards_inside_the_node_send_less_across_nodes() -> None:
     """Of 32 replicas 8 are in each node: gradients there and back across nodes, for weights twice and gradients once."""
-    mapping = ONE_OF_ALL | {"data_parallel_degree": 32, "zero_stage": 3, "gradient_precision": 16}
+    mapping = ONE_OF_ALL | {"data_parallel_degree": 32, "zero_stage": 3, "gradient_precision": 16, "gradient_bucket_bytes": 0,
+                            "gradient_bucket_bytes_per_replica": 0}  # fmt: skip
     narrow = {"bandwidth_per_network_card": "1 MB/s", "collective_algorithm": "hierarchical"}
     kinds = ("weight_communication_time", "gradient_communication_time")
     everywhere, inside = (trained(**mapping, **narrow, sharding_degree=shards) for shards in (32, 8))
