@@ -113,11 +113,13 @@ class Links(Network):
         across: the link across nodes.
         tree: the bandwidth of a tree as a share of the bandwidth of a ring.
         switch: the bandwidth of a reduction in the switch as a share of the bandwidth inside the node.
+        mesh: the number of accelerators that links without a switch join in a full mesh; 1 with a switch.
     """
 
     across: Link
     tree: Any
     switch: Any
+    mesh: Any = 1.0
 
 
 @record
