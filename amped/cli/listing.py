@@ -30,6 +30,10 @@ TOPOLOGY = {
         ("scale_up_domain_size", "inter_accelerator_bandwidth"),
         "what lies inside it goes at the bandwidth of NVLink and its like, all else through network cards",
     ),
+    "full mesh": (
+        ("full_mesh_size",),
+        "links without a switch: a group of g of n accelerators uses (g - 1)/(n - 1) of its bandwidth inside the node",
+    ),
     "segment": (
         ("launched_domain_size", "filled_domain_size"),
         "how many places of a domain a run uses, and so how much of each degree lies inside",

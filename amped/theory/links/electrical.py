@@ -12,6 +12,30 @@ import numpy as np
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.link_records import Algorithm, Link, Links
 
+# --- the links inside the node that a group can use -----------------------------------------------------------------
+
+
+def share_of_mesh(members, mesh):
+    """The share of an accelerator's bandwidth inside the node that a group of g accelerators can use.
+
+        min((g − 1)/(n − 1), 1) in a full mesh of n accelerators, 1 with a switch (n = 1)
+
+    In a full mesh each accelerator has one link (or the same number of links) to each other accelerator. A group uses
+    only the links between its own accelerators. Groups beside one another use different links. The share is 1 for a
+    group with one accelerator in the node (g = 1), because it sends nothing there.
+
+    Source: AMD Instinct MI300X platform data sheet (7 links of 64 GB/s, one to each peer); measured in
+    stas00/ml-engineering network: 47.7 GB/s with 2 accelerators, 312.9 GB/s with 8.
+    Differs: messages that pass through a third accelerator are left out; RCCL and HCCL send none.
+    """
+    return np.where(members > 1, np.minimum((members - 1) / np.maximum(mesh - 1, 1), 1.0), 1.0)
+
+
+def link_inside(members, links):
+    """The link inside the node as a group reaches it that has `members` accelerators there. Source: definition."""
+    return links.inside.having(bandwidth=links.inside.bandwidth * share_of_mesh(members, links.mesh))
+
+
 # --- algorithms of an all-reduce: each passes the payload twice ------------------------------------------------------
 
 
@@ -21,11 +45,11 @@ def bandwidth_of(collective, links):
         min(intra · slow, fast) if the group spans several nodes, else fast
 
     `intra` is the number of accelerators of the group in a node. Each of them gives the ring one link across nodes, of
-    bandwidth `slow`. `fast` is the bandwidth inside the node.
+    bandwidth `slow`. `fast` is the bandwidth inside the node that the group can use.
 
     Source: arXiv 2410.00273, section 3.
     """
-    fast, slow = links.inside.bandwidth, links.across.bandwidth
+    fast, slow = link_inside(collective.intra, links).bandwidth, links.across.bandwidth
     return np.where(collective.inter > 1, np.minimum(collective.intra * slow, fast), fast)
 
 
@@ -67,7 +91,7 @@ def tiered_time(collective, passes, links):
     Source: arXiv 1807.11205, section on improvements of communication strategies (hierarchical all-reduce).
     """
     intra, inter = collective.intra, collective.inter
-    near = links.inside.time((intra - 1) / intra * collective.volume, intra - 1)
+    near = link_inside(intra, links).time((intra - 1) / intra * collective.volume, intra - 1)
     far = links.across.time((inter - 1) / inter * collective.volume / intra, inter - 1)
     return passes * (near * (intra > 1) + far * (inter > 1))
 
@@ -102,7 +126,7 @@ def switch_time(collective, passes, links):
     near = (1 + 1 / intra) * collective.volume + passes * links.inside.ramp
     far = passes * ((inter - 1) / inter * collective.volume / intra + links.across.ramp)
     across = far / links.across.bandwidth + passes * (inter - 1) * links.across.latency
-    inside = near / (links.inside.bandwidth * links.switch) + passes * links.inside.latency
+    inside = near / (link_inside(intra, links).bandwidth * links.switch) + passes * links.inside.latency
     return inside * (intra > 1) + across * (inter > 1)
 
 
@@ -161,7 +185,7 @@ def all_to_all_time(collective, links):
     """
     intra, inter = collective.intra, collective.inter
     passing = (1 + collective.forwarded * (inter - 1)) / collective.group.degree
-    near = links.inside.time((intra - 1) * passing * collective.volume, intra - 1)
+    near = link_inside(intra, links).time((intra - 1) * passing * collective.volume, intra - 1)
     far = links.across.time((inter - 1) / inter * collective.volume * collective.crossing, inter - 1)
     return np.maximum(near * (intra > 1), far * (inter > 1))
 
@@ -169,9 +193,12 @@ def all_to_all_time(collective, links):
 def send_time(collective, links):
     """The time to send a payload to a neighbor: over links across nodes if the group has several nodes, else inside.
 
+    Sender and receiver are a group of 2: in a full mesh they use only the link between them.
+
     Source: Hockney, 1994 (α–β).
     """
-    return np.where(collective.inter > 1, links.across.time(collective.volume), links.inside.time(collective.volume))
+    near = link_inside(2, links).time(collective.volume)
+    return np.where(collective.inter > 1, links.across.time(collective.volume), near)
 
 
 TIMES = {
@@ -276,6 +303,7 @@ def network__electrical(
     chain_step_overhead_time,
     in_switch_efficiency,
     inter_accelerator_efficiency,
+    full_mesh_size,
     all_reduce_algorithms,
 ):
     """The electrical network: all values on which the time of a collective depends, except its group and its payload.
@@ -292,5 +320,6 @@ def network__electrical(
         tree=tree_bandwidth_fraction,
         chain=chain_step_overhead_time,
         switch=in_switch_efficiency / inter_accelerator_efficiency,
+        mesh=full_mesh_size,
     )
     return (links,)

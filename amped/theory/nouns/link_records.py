@@ -114,12 +114,14 @@ class Links(Network):
         tree: the bandwidth of a tree as a share of the bandwidth of a ring.
         chain: seconds of each step along a chain, besides the latency of the link.
         switch: the bandwidth of a reduction in the switch as a share of the bandwidth inside the node.
+        mesh: the number of accelerators that links without a switch join in a full mesh; 1 with a switch.
     """
 
     across: Link
     tree: Any
     switch: Any
     chain: Any = 0.0
+    mesh: Any = 1.0
 
 
 @record

@@ -61,6 +61,32 @@ links_of = st.builds(
 BETTER = {"bandwidth": 10, "latency": 0, "ramp": 0, "tree": 1.5, "switch": 10, "overhead": 0}
 
 
+# --- a full mesh ----------------------------------------------------------------------------------------------------
+
+MESH = replace(LINKS, mesh=8.0)
+
+
+@every_kind
+def test_a_group_of_a_mesh_uses_only_the_links_between_its_members(kind: str) -> None:
+    for members in (2, 4):
+        links = 1 if kind == "send_receive" else members - 1
+        switched = called(kind, (members, 1))
+        assert called(kind, (members, 1), links=MESH) == pytest.approx(7 / links * switched, rel=1e-12)
+
+
+@every_group
+@pytest.mark.parametrize("kind", [kind for kind in collectives.TIMES if kind != "send_receive"])
+def test_a_group_that_fills_the_mesh_or_has_one_member_in_it_loses_nothing(kind: str, group: tuple[int, int]) -> None:
+    if group[0] in (1, 8, 16):
+        assert called(kind, group, links=MESH) == called(kind, group)
+
+
+def test_two_accelerators_of_eight_reach_the_bandwidth_that_was_measured() -> None:
+    # MI300X in stas00/ml-engineering, network: bus bandwidth 47.7 GB/s with 2 accelerators, 312.9 GB/s with 8.
+    links = only("ring", linked(MESH, "inside", bandwidth=312.9e9))
+    assert 1e9 / called("all_reduce", (2, 1), links=links) == pytest.approx(47.7e9, rel=0.07)
+
+
 # --- volume ---------------------------------------------------------------------------------------------------------
 
 
