@@ -1,6 +1,6 @@
 """Zero bubbles in the form of a V: the first stage has the first chunk and the last, with embedding and output head.
 
-Every chunk has equally many layers. The chapters `stages` and `memory` have what the V changes in parameters and in
+Every chunk has equally many layers, unless a layout lists them. The chapters `stages` and `memory` have what the V changes in parameters and in
 memory.
 """
 
@@ -121,7 +121,7 @@ def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
-    """Each of the two chunks of each stage has as many layers as every other chunk.
+    """Each of the two chunks of each stage has as many layers as every other chunk, unless a layout lists them.
 
     Source: arXiv 2405.15362, section 3.
     """
