@@ -154,7 +154,7 @@ def test_a_v_whose_layers_do_not_divide_gets_a_layout(schedule):
     for more in ({"layers": 36}, {"number_of_first_stage_layers": 5}, {"pipeline_layout": "8,9,7,8"}):
         e = pipe(pipeline_schedule=schedule, **more)
         chunks = [chunk[0] for share in e.results.records("pipeline_layout") for chunk in share.chunks]
-        assert len(chunks) == 8 and sum(chunks) == more.get("layers", 32)
+        assert (len(chunks), sum(chunks)) == (8, more.get("layers", 32))
         assert e["pipeline_bubble_time"] >= 0
 
 
