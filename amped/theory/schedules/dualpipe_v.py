@@ -8,7 +8,7 @@ many replicas. The pairs of passes hide the exchanges of tokens between experts.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.conditions import DUALPIPE_V
+from amped.theory.nouns.conditions import DUALPIPE_V, LISTED
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.records import latest, total
 from amped.theory.nouns.resources import beside
@@ -158,6 +158,12 @@ def a_v_has_even_chunks__dualpipe_v(layers, pipeline_parallel_degree, largest_st
     """
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **DUALPIPE_V, **LISTED)
+def a_v_has_even_chunks__dualpipe_v_of_layout(pipeline_parallel_degree):
+    """The chunks of a V may have different numbers of layers if a layout lists them. Source: deepseek-ai/DualPipe, dualpipev.py."""
+    return pipeline_parallel_degree > 0
 
 
 # --- the order of passes ----------------------------------------------------------------------------------------------

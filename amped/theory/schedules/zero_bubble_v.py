@@ -7,7 +7,7 @@ memory.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.conditions import ZERO_BUBBLE_V
+from amped.theory.nouns.conditions import LISTED, ZERO_BUBBLE_V
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.stage_records import InFlight
@@ -127,6 +127,12 @@ def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest
     """
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V, **LISTED)
+def a_v_has_even_chunks__zero_bubble_v_of_layout(pipeline_parallel_degree):
+    """The chunks of a V may have different numbers of layers if a layout lists them. Source: arXiv 2405.15362, section 3."""
+    return pipeline_parallel_degree > 0
 
 
 @quantity("boolean", constrains="multi_token_prediction_layers", **ZERO_BUBBLE_V)
