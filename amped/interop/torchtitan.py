@@ -20,7 +20,7 @@ VERSION, MAIN = "torchtitan 0.3.0", "torchtitan main of August 2026"
 P, T = "parallelism.", "training."
 # The name of a recipe: of its function and its file.
 RECIPE = "amped_recipe"
-SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "zero_bubble_v": "ZBVZeroBubble"}
+SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "zero_bubble_v": "ZBVZeroBubble", "dualpipe_v": "DualPipeV"}
 INTERLEAVED, DEFAULT_CHUNKS = "Interleaved1F1B", 2
 # What stands for the rest of the machine, and for a batch of all replicas at once.
 REST = -1

@@ -80,7 +80,7 @@ def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -
     if _is_plainly_even(catalogue, sources, choices):
         return sources
     numbers = _numbers(catalogue, sources)
-    if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, numbers)):
+    if numbers is None or not (_is_unlike(sources, choices, numbers) or _is_uneven(sources, choices, numbers)):
         return sources
     slots = numbers["layers"] + numbers[MODULES] + SLOTS
     if LAYOUT not in sources.given and max(numbers[STAGES], numbers[STAGES] * numbers[CHUNKS] / MOST_CHUNKS) > slots:
@@ -104,7 +104,8 @@ def _is_plainly_even(catalogue: Catalogue, sources: Sources, choices: Mapping[st
         return False
     formulas = {name: catalogue[name].chosen({*sources.given}, choices) for name in SPLITTING}
     defaults = {name: f.function() for name, f in formulas.items() if f is not None and not f.arguments}
-    layers, stages, chunks = (sources.given.get(name, defaults.get(name)) or 0 for name in SPLITTING)
+    layers, stages, virtual = (sources.given.get(name, defaults.get(name)) or 0 for name in SPLITTING)
+    chunks = SCHEDULES[choices["pipeline_schedule"]].chunks or virtual
     return min(layers, stages, chunks) > 0 and layers % (stages * chunks) == 0
 
 
@@ -126,15 +127,16 @@ def _is_unlike(sources: Sources, choices: Mapping[str, str], numbers: Mapping[st
     return choices["feedforward_kind"] == "mixture" and several
 
 
-def _is_uneven(sources: Sources, numbers: Mapping[str, int]) -> bool:
+def _is_uneven(sources: Sources, choices: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
     """Whether a layout is given, or needed because the layers of some stage do not divide into its chunks."""
     ends = [int(sources.given[name]) for name in ENDS if name in sources.given]
+    chunks = SCHEDULES[choices["pipeline_schedule"]].chunks or numbers[CHUNKS]
     if not ends or numbers[STAGES] < 2:
-        return sources.given.get(LAYOUT) is not None or numbers["layers"] % (numbers[STAGES] * numbers[CHUNKS]) > 0
+        return sources.given.get(LAYOUT) is not None or numbers["layers"] % (numbers[STAGES] * chunks) > 0
     between, others = numbers["layers"] - sum(ends), numbers[STAGES] - len(ends)
     if min(*ends, between) < 0 or between % max(others, 1) or (not others and between):
         return False  # a rule reports what is wrong with them
-    return any(layers % numbers[CHUNKS] for layers in (*ends, between // max(others, 1)))
+    return any(layers % chunks for layers in (*ends, between // max(others, 1)))
 
 
 def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:

@@ -8,7 +8,7 @@ are few large messages.
 import numpy as np
 
 from amped.theory.language.quantity import ACCELERATOR, family, quantity, records
-from amped.theory.nouns.conditions import CLOSED_FORM, OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
+from amped.theory.nouns.conditions import CLOSED_FORM, DUALPIPE_V, OFFLOADED, ZERO_BUBBLE_H1, ZERO_BUBBLE_V
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.parallelisms import IN_LAYERS
 from amped.theory.nouns.records import CONTRACTIONS, Collective, total
@@ -662,6 +662,20 @@ def bubble_work_time__zero_bubble_v(pipelined_work_time, compute_forward_time, w
     """
     input_gradient = pipelined_work_time - weight_update_time - compute_forward_time
     return np.maximum(input_gradient / 2, input_gradient - weight_update_time)
+
+
+@quantity("s", **DUALPIPE_V)
+def bubble_work_time__dualpipe_v(pipelined_work_time, compute_forward_time, weight_update_time):
+    """The work that the bubble of DualPipeV is a share of: (F + B + min(F, B) − W) / 2.
+
+    The bubble is (p − 1)/(m·v) times this work, with p stages, m micro-batches and v chunks of layers on a stage. F, B
+    and W are the times of forward passes, input gradients and weight gradients in a step.
+
+    Source: deepseek-ai/DualPipe, README (bubble of DualPipeV). Differs: if B is longer than F, the first pair is not
+    joined on the last stage, which saves more here than for many stages.
+    """
+    forward, input_gradient = compute_forward_time, pipelined_work_time - weight_update_time - compute_forward_time
+    return (pipelined_work_time - 2 * weight_update_time + np.minimum(forward, input_gradient)) / 2
 
 
 @quantity("s", **CLOSED_FORM)

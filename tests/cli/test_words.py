@@ -24,7 +24,7 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("estimate", "--set", "hsdp=1"), "sharding_degree=8"),
         (("estimate", "--precision", "mxfp4"), "not modeled: of formats"),
         (("estimate", "--set", "optimizer=muon"), "not modeled: optimizer_state_precision"),
-        (("explore", "--vary", "dualpipe=1,2"), "pipeline_schedule=zero_bubble_v"),
+        (("explore", "--vary", "dualpipe=1,2"), "pipeline_schedule=dualpipe_v"),
         (("explore", "--objective", "grpo"), "not modeled: amped has one network"),
         (("explore", "--space", "ulysses"), "context_parallel_kind=all_to_all"),
         (("explain", "inference"), "not modeled: amped predicts training"),

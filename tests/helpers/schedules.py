@@ -13,6 +13,8 @@ from amped.theory.schedules.timeline import COMPUTE, Timeline, Work, executed
 from tests.helpers.layers import GIVEN_PASSES, given_passes
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage", "stage_microbatches_in_flight")
+# Schedules whose stages have two chunks, placed like a V.
+VS = ("zero_bubble_v", "dualpipe_v")
 
 
 class Pipeline(NamedTuple):
@@ -40,7 +42,7 @@ class Pipeline(NamedTuple):
     @property
     def heads(self) -> int:
         """The stage of the head."""
-        return 0 if self.schedule == "zero_bubble_v" else len(self.layers) - 1
+        return 0 if self.schedule in VS else len(self.layers) - 1
 
     @property
     def is_even(self) -> bool:
@@ -58,7 +60,7 @@ def computed(pipe: Pipeline) -> Results:
     given: dict[str, Any] = {
         "layers": float(sum(pipe.layers)), "pipeline_parallel_degree": float(p), "stage_send_time": pipe.send,
         "number_of_microbatches_per_minibatch": float(pipe.microbatches),
-        "virtual_pipeline_stages": 1.0 if pipe.schedule == "zero_bubble_v" else float(pipe.chunks),
+        "virtual_pipeline_stages": 1.0 if pipe.schedule in VS else float(pipe.chunks),
         **given_passes(pipe.layer), "vocabulary_parallel_communication_time": 0.0,
         "embedding_forward_time": pipe.embedding.forward, "embedding_backward_time": pipe.embedding.input_gradient,
         "output_head_forward_time": pipe.head.forward, "output_head_input_gradient_time": pipe.head.input_gradient,
@@ -90,9 +92,9 @@ def drawn(random: Random, schedule: str, chunks: int = 1) -> Pipeline:
     are no longer than forward passes.
     """
     p = random.choice([2, 2, 3, 4, 4, 5, 6, 8])
-    least = {"gpipe": 1, "1f1b": 1, "zero_bubble_h1": p, "zero_bubble_v": 2 * p - 1}[schedule]
+    least = {"gpipe": 1, "1f1b": 1, "zero_bubble_h1": p, "zero_bubble_v": 2 * p - 1, "dualpipe_v": 2 * p}[schedule]
     m = p * random.randint(1, 8) if chunks > 1 and schedule == "1f1b" else random.randint(least, 8 * p)
-    kind = random.choice(["even", "ends"] if schedule == "zero_bubble_v" else ["even", "ends", "layout"])
+    kind = random.choice(["even", "ends"] if schedule in VS else ["even", "ends", "layout"])
     most = random.randint(2, 6)
     spread = (most - 1, most, most + 1) if kind == "layout" else (most,)
     alike = chunks > 1  # all between the first and the last

@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import MAPPING, quantity
+from amped.theory.nouns.conditions import DUALPIPE_V
 from amped.theory.nouns.shardings import is_sharded
 
 
@@ -41,3 +42,17 @@ def steady_microbatch_fraction(microbatches_per_flush, virtual_pipeline_stages, 
     turns = microbatches_per_flush * virtual_pipeline_stages
     filling = (virtual_pipeline_stages - 1) * pipeline_parallel_degree + 1
     return np.maximum(turns - filling, 0) / (turns + pipeline_parallel_degree - 1)
+
+
+@quantity("1", **DUALPIPE_V)
+def steady_microbatch_fraction__dualpipe_v(microbatches_per_flush, pipeline_parallel_degree):
+    """The share of the passes of a step that run in a pair with a pass of another micro-batch in DualPipeV.
+
+        (2·m − 3·p + 1) / (2·m)
+
+    The first of p stages has the fewest pairs: of its 2·m forward passes, 3·p − 1 run alone.
+
+    Source: deepseek-ai/DualPipe, dualpipe.py (steps 4 and 5).
+    """
+    passes = 2 * microbatches_per_flush
+    return np.clip((passes - 3 * pipeline_parallel_degree + 1) / passes, 0, 1)

@@ -21,3 +21,4 @@ REMATERIALIZED = {"choice": "memory_fitting", "value": "rematerialization"}
 GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 ZERO_BUBBLE_H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 ZERO_BUBBLE_V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
+DUALPIPE_V = {"choice": "pipeline_schedule", "value": "dualpipe_v"}

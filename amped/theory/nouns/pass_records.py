@@ -11,11 +11,16 @@ FORWARD, BACKWARD, INPUT, WEIGHT = "forward", "backward", "input_gradient", "wei
 
 
 class Pass(NamedTuple):
-    """One pass of a micro-batch through a chunk of layers of a stage."""
+    """One pass of a micro-batch through a chunk of layers of a stage.
+
+    A pass that is joined forms a pair with the pass after it. A pair begins when the inputs of both passes have
+    arrived, and hands on both results when both passes are done.
+    """
 
     kind: str
     microbatch: int
     chunk: int
+    joined: bool = False
 
 
 Order = list[Pass]

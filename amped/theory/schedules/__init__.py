@@ -6,8 +6,9 @@ flight, which memory needs.
 
     step of the pipeline ≈ micro-batches × time on the bottleneck stage + bubble
 
-Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`) with its equation of
-the idle time and its order of passes; the order of `interleaved` is in `one_f_one_b`. The pages `bottleneck` and
+Each schedule has a file (`gpipe`, `one_f_one_b`, `interleaved`, `zero_bubble_h1`, `zero_bubble_v`,
+`dualpipe_v`) with its equation of the idle time and its order of passes; the order of `interleaved` is in
+`one_f_one_b`. The pages `bottleneck` and
 `bubble` serve all schedules. The page `listed_stages` is for stages that a layout lists; `pass_by_pass` computes their
 passes one after another. The files `pass_by_pass`, `orders` (the table `SCHEDULES`) and `timeline` are no pages.
 `timeline` simulates a step as events, and tests compare all equations with it.
@@ -21,6 +22,7 @@ PAGES = (
     "interleaved",
     "zero_bubble_h1",
     "zero_bubble_v",
+    "dualpipe_v",
     "listed_stages",
 )
 

@@ -3,8 +3,8 @@
 For each stage, its schedule's equation gives the time of a step that this stage would determine: the first micro-batch
 reaches the stage, the stage does all its work and waits for gradients from the stages after it, and its last gradients
 reach the first stage. The latest of these times counts (`pipeline_idle_time`, on a page for each schedule:
-`one_f_one_b.py`, `interleaved.py`, `gpipe.py`, `zero_bubble_h1.py`, `zero_bubble_v.py`). Tests compare the equations
-with the event-driven simulation in `timeline.py`.
+`one_f_one_b.py`, `interleaved.py`, `gpipe.py`, `zero_bubble_h1.py`, `zero_bubble_v.py`, `dualpipe_v.py`). Tests
+compare the equations with the event-driven simulation in `timeline.py`.
 """
 
 from amped.theory.language.quantity import quantity

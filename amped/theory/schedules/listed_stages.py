@@ -18,6 +18,7 @@ NAMES = tuple(SCHEDULES)
         "pipeline_idle_time__1f1b_of_layout",
         "pipeline_idle_time__zero_bubble_h1_of_layout",
         "pipeline_idle_time__zero_bubble_v_of_layout",
+        "pipeline_idle_time__dualpipe_v_of_layout",
     ),
     SCHEDULE=NAMES,
 )
@@ -58,6 +59,7 @@ def pipeline_idle_time__SCHEDULE_of_layout(
         "stage_chunks_in_flight__1f1b_of_layout",
         "stage_chunks_in_flight__zero_bubble_h1_of_layout",
         "stage_chunks_in_flight__zero_bubble_v_of_layout",
+        "stage_chunks_in_flight__dualpipe_v_of_layout",
     ),
     SCHEDULE=NAMES,
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from amped.base.errors import MappingError
 from amped.theory.nouns.pass_records import Order, Pipe
-from amped.theory.schedules import gpipe, one_f_one_b, zero_bubble_h1, zero_bubble_v
+from amped.theory.schedules import dualpipe_v, gpipe, one_f_one_b, zero_bubble_h1, zero_bubble_v
 
 
 def loops(pipe: Pipe, chunk: int, stage: int) -> int:
@@ -50,6 +50,13 @@ SCHEDULES = {
         place=zero_bubble_v.turns,
         chunks=2,
         fewest=lambda stages: 2 * stages - 1,
+        first_has_the_output_head=True,
+    ),
+    "dualpipe_v": Schedule(
+        dualpipe_v.order,
+        place=zero_bubble_v.turns,
+        chunks=2,
+        fewest=lambda stages: 2 * stages,
         first_has_the_output_head=True,
     ),
 }

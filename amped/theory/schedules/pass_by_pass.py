@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pipe
+from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pass, Pipe
 from amped.theory.nouns.stage_records import PassTimes, Share
 from amped.theory.schedules.orders import SCHEDULES, homes_of, order_of, scheduled
 
+# What a stage does beside its passes to run a pair: it waits for the second input, and hands on the first result.
+WAIT, HAND_ON = BESIDE = "wait", "hand_on"
 # Seconds by kind of pass, stage and chunk.
 WorkOf = Mapping[str, Sequence[Sequence[Any]]]
 # Rounds of p micro-batches for p stages that are followed pass by pass; further rounds take as long as the last.
@@ -73,20 +75,55 @@ def steps_of(schedule: str, pipe: Pipe) -> tuple[Step, ...]:
     """
     route, orders = routes(schedule, pipe), [*map(deque, scheduled(schedule, pipe))]
     steps: list[Step] = []
-    index_of: dict[tuple[tuple[int, int], str, int], int] = {}
+    index_of: dict[tuple[tuple[int, int], bool, int], int] = {}
     passes_left = -1
     while passes_left != (passes_left := sum(map(len, orders))):
         for stage, order in enumerate(orders):
             while order:
-                kind, microbatch, chunk = order[0]
-                source, sends = route(stage, kind, chunk)
-                after = index_of.get((source, kind, microbatch)) if source else -1
-                if after is None:
+                passes = [order[n] for n in range(1 + order[0].joined)]
+                parts = [_step(one_pass, stage, route, index_of) for one_pass in passes]
+                if any(part is None for part in parts):
                     break
-                order.popleft()
-                index_of[(stage, chunk), kind, microbatch] = len(steps)
-                steps.append(Step(stage, kind, chunk, after, sends))
+                for one_pass, place in zip(passes, _add_steps(steps, parts), strict=True):
+                    order.popleft()
+                    if one_pass.kind == WEIGHT:  # nothing waits for it
+                        continue
+                    index_of[(stage, one_pass.chunk), one_pass.kind == FORWARD, one_pass.microbatch] = place
     return tuple(steps)
+
+
+def _step(one_pass: Pass, stage: int, route: Any, index_of: Mapping[Any, int]) -> Step | None:
+    """The step of a pass; None if the pass that gives its input is not in the list.
+
+    Args:
+        one_pass: the pass.
+        stage: the stage that runs it.
+        route: the function of `routes`.
+        index_of: the index of each pass in the list, by stage and chunk, by direction, and by micro-batch.
+    """
+    kind, microbatch, chunk, _ = one_pass
+    source, sends = route(stage, kind, chunk)
+    after = index_of.get((source, kind == FORWARD, microbatch)) if source else -1
+    return None if after is None else Step(stage, kind, chunk, after, sends)
+
+
+def _add_steps(steps: list[Step], parts: Sequence[Any]) -> list[int]:
+    """Adds the step of a pass, or those of a pair, to a list. Returns the index of the result of each pass.
+
+    The stage waits for the input of the second pass of a pair, runs both passes, hands on the result of the second
+    pass, and then that of the first pass.
+    """
+    if len(parts) == 1:
+        steps.append(parts[0])
+        return [len(steps) - 1]
+    first, second = parts
+    steps += [
+        second._replace(kind=WAIT, sends=False),
+        first._replace(sends=False),
+        second._replace(after=-1),
+        first._replace(kind=HAND_ON, after=-1),
+    ]
+    return [len(steps) - 1, len(steps) - 2]
 
 
 def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, blocked: Any) -> Any:
@@ -107,9 +144,9 @@ def makespan(schedule: str, pipe: Pipe, work: WorkOf, send: Any, blocked: Any) -
     links: dict[tuple[int, bool], Any] = {}
     for place, (stage, kind, chunk, after, sends) in enumerate(steps_of(schedule, pipe)):
         start = larger(free[stage], arrived.pop(after)) if after >= 0 else free[stage]  # one pass alone takes it
-        free[stage] = end = start + work[kind][stage][chunk]
+        free[stage] = end = start if kind in BESIDE else start + work[kind][stage][chunk]
         if sends:
-            link = (stage, kind == FORWARD)
+            link = (stage, kind in (FORWARD, HAND_ON))
             links[link] = arrival = (larger(end, links.get(link, end)) if link in slow else end) + send
             free[stage] = end + blocked if blocks else end
             end = arrival

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amped.base.errors import MappingError
 from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
@@ -100,7 +100,7 @@ def executed(
     """Simulates a step under a schedule.
 
     Args:
-        schedule: "gpipe", "1f1b" (interleaved with several chunks), "zero_bubble_h1" or "zero_bubble_v".
+        schedule: a name of the table `SCHEDULES`; "1f1b" with several chunks is interleaved.
         microbatches: the number of micro-batches in a step.
         work: the seconds of each pass, for each stage and each of its chunks.
         send: the seconds to send a micro-batch to another stage.
@@ -148,12 +148,17 @@ class _Execution:
         while waiting:
             stage = waiting.popleft()
             order = self.rest[stage]
-            while order and (ready := self._ready(stage, order[0])) is not None:
-                waiting.extend(self._run(stage, order.popleft(), ready))
-        waits = [f"stage {s} for {' '.join(map(str, order[0]))}" for s, order in enumerate(self.rest) if order]
+            while order and None not in (ready := self._inputs(stage, order)):
+                passes = [order.popleft() for _ in ready]
+                waiting.extend(self._run(stage, passes, max(ready)))
+        waits = [f"stage {s} for {' '.join(map(str, order[0][:3]))}" for s, order in enumerate(self.rest) if order]
         if waits:
             raise MappingError(f"the stages wait for one another for ever: {', '.join(waits)}")
         return Timeline(self.pipe, tuple(self.spans))
+
+    def _inputs(self, stage: int, order: Sequence[Pass]) -> list[Any]:
+        """The seconds at which the input of the next pass, or of both passes of a pair, has arrived; else None."""
+        return [self._ready(stage, order[n]) for n in range(1 + order[0].joined)]
 
     def _ready(self, stage: int, one_pass: Pass) -> float | None:
         """The seconds at which the input of a pass has arrived; None if the input has not arrived."""
@@ -166,21 +171,28 @@ class _Execution:
             return None
         return 0.0 if place == last else self.arrived.get((BACK, one_pass.microbatch, place))
 
-    def _run(self, stage: int, one_pass: Pass, ready: float) -> list[int]:
-        """Runs a pass whose input has arrived, and sends its result.
+    def _run(self, stage: int, passes: Sequence[Pass], ready: float) -> list[int]:
+        """Runs a pass, or both passes of a pair, whose input has arrived, and sends the results.
 
         Args:
             stage: the stage that runs the pass.
-            one_pass: the pass.
-            ready: the seconds at which its input has arrived.
+            passes: the pass, or the two passes.
+            ready: the seconds at which their input has arrived.
 
         Returns:
-            The stages that may be able to continue after this pass.
+            The stages that may be able to continue after that.
         """
-        start = max(ready, self.free.get((stage, COMPUTE), 0.0))
-        end = start + self.work[stage][one_pass.chunk].of(one_pass.kind)
-        self._note(stage, COMPUTE, one_pass, start, end)
-        self.done.add((stage, one_pass))
+        end = max(ready, self.free.get((stage, COMPUTE), 0.0))
+        for one_pass in passes:
+            start, end = end, end + self.work[stage][one_pass.chunk].of(one_pass.kind)
+            self._note(stage, COMPUTE, one_pass, start, end)
+            self.done.add((stage, one_pass._replace(joined=False)))
+        # The second pass of a pair sends first. A send that holds the stage delays the other one.
+        return [other for one_pass in passes[::-1] for other in self._hand_on(stage, one_pass)]
+
+    def _hand_on(self, stage: int, one_pass: Pass) -> list[int]:
+        """Hands on the result of a pass that is done. Returns the stage that receives it, if it is another one."""
+        end = self.free[stage, COMPUTE]
         if one_pass.kind == WEIGHT:
             return []
         direction, step = (FORTH, 1) if one_pass.kind == FORWARD else (BACK, -1)
@@ -212,5 +224,5 @@ class _Execution:
 
     def _note(self, stage: int, stream: str, one_pass: Pass, start: float, end: float) -> None:
         """Adds a span to the timeline; the stream is free again at its end."""
-        self.spans.append(Span(stage, stream, *one_pass, start, end))
+        self.spans.append(Span(stage, stream, *one_pass[:3], start, end))
         self.free[stage, stream] = end

@@ -1,13 +1,13 @@
 """Zero bubbles in the form of a V: the first stage has the first chunk and the last, with embedding and output head.
 
-Every chunk has equally many layers. The chapters `stages` and `memory` have what the V changes in parameters and in
+Every chunk has equally many layers, unless a layout lists them. The chapters `stages` and `memory` have what the V changes in parameters and in
 memory.
 """
 
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.conditions import ZERO_BUBBLE_V
+from amped.theory.nouns.conditions import LISTED, ZERO_BUBBLE_V
 from amped.theory.nouns.pass_records import FORWARD, INPUT, WEIGHT, Order, Pass, Pipe
 from amped.theory.nouns.resources import beside
 from amped.theory.nouns.stage_records import InFlight
@@ -121,12 +121,18 @@ def zero_bubble_needs_microbatches__zero_bubble_v(microbatch_size, microbatches_
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V)
 def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest_stage_layers):
-    """Each of the two chunks of each stage has as many layers as every other chunk.
+    """Each of the two chunks of each stage has as many layers as every other chunk, unless a layout lists them.
 
     Source: arXiv 2405.15362, section 3.
     """
     even = largest_stage_layers == layers / pipeline_parallel_degree
     return (np.mod(layers, 2 * pipeline_parallel_degree) == 0) & even
+
+
+@quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V, **LISTED)
+def a_v_has_even_chunks__zero_bubble_v_of_layout(pipeline_parallel_degree):
+    """The chunks of a V may have different numbers of layers if a layout lists them. Source: arXiv 2405.15362, section 3."""
+    return pipeline_parallel_degree > 0
 
 
 @quantity("boolean", constrains="multi_token_prediction_layers", **ZERO_BUBBLE_V)

@@ -7,7 +7,7 @@ accelerator.
     layers = first stage + (stages − 2) × middle stage + last stage
 
 The first stage also has the embedding, and the last stage the output head; a single stage has both. With the schedule
-`zero_bubble_v` the first stage has both ends.
+`zero_bubble_v` and `dualpipe_v` the first stage has both ends.
 """
 
 PAGES = ("layers", "parameters")

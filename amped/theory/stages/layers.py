@@ -7,7 +7,7 @@ it.
 import numpy as np
 
 from amped.theory.language.quantity import MAPPING, family, quantity, records
-from amped.theory.nouns.conditions import LISTED, ZERO_BUBBLE_V
+from amped.theory.nouns.conditions import LISTED
 from amped.theory.nouns.records import latest, total
 from amped.theory.nouns.stage_records import NO, YES, Ends, Stage, ends_of, had
 
@@ -75,8 +75,9 @@ def stage_ends():
     return Ends("first", embedding=YES, output_head=NO), Ends("last", embedding=NO, output_head=YES)
 
 
-@records(**ZERO_BUBBLE_V)
-def stage_ends__zero_bubble_v():
+@family(named=("stage_ends__zero_bubble_v", "stage_ends__dualpipe_v"), SCHEDULE=("zero_bubble_v", "dualpipe_v"))
+@records(choice="pipeline_schedule", value="SCHEDULE")
+def stage_ends__SCHEDULE():
     """Whether the first stage and the last of several stages have the embedding and the output head, in a V of stages.
 
     The first stage has both. The last stage, at which the V turns back, has none of them.

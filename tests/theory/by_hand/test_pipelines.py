@@ -124,7 +124,9 @@ def test_the_largest_micro_batch_fits_and_the_next_does_not(schedule):
 
 
 REFUSED = {
-    "layers of a V": ({"pipeline_schedule": "zero_bubble_v", "layers": 36}, "nearest pipeline_parallel_degree: 2"),
+    "micro-batches of DualPipeV": ({"pipeline_schedule": "dualpipe_v", "microbatch_size": 2}, "nearest microbatch_size: 1"),
+    "chunks of DualPipeV": ({"pipeline_schedule": "dualpipe_v", "virtual_pipeline_stages": 2},
+                            "nearest virtual_pipeline_stages: 1"),
     "chunks of a V": ({"pipeline_schedule": "zero_bubble_v", "virtual_pipeline_stages": 2},
                       "nearest virtual_pipeline_stages: 1"),
     "chunks of H1": ({"pipeline_schedule": "zero_bubble_h1", "virtual_pipeline_stages": 2},
@@ -135,8 +137,6 @@ REFUSED = {
     "micro-batches of H1": ({"pipeline_schedule": "zero_bubble_h1", "microbatch_size": 4}, "nearest microbatch_size: 2"),
     "one stage": ({"pipeline_schedule": "zero_bubble_h1", "pipeline_parallel_degree": 1, "number_of_accelerators": 1},
                   "nearest pipeline_parallel_degree: 2"),
-    "uneven V": ({"pipeline_schedule": "zero_bubble_v", "number_of_first_stage_layers": 5}, "as many layers"),
-    "listed V": ({"pipeline_schedule": "zero_bubble_v", "pipeline_layout": "8,9,7,8"}, "as many layers"),
 }  # fmt: skip
 
 
@@ -146,6 +146,38 @@ def test_what_a_schedule_cannot_run_is_refused_with_what_can(given, told, model)
     base = {"number_of_accelerators": 4, "pipeline_parallel_degree": 4, "batch_size": 8, "microbatch_size": 1}
     with pytest.raises(MappingError, match=told):
         amped.estimate(sectioned({**NETWORK, **base, "performance_model": model, **given}, MACHINE))
+
+
+@pytest.mark.parametrize("schedule", ["zero_bubble_v", "dualpipe_v"])
+def test_a_v_whose_layers_do_not_divide_gets_a_layout(schedule):
+    """36 layers in 8 chunks; 5 layers on the first stage; and a layout of the user."""
+    for more in ({"layers": 36}, {"number_of_first_stage_layers": 5}, {"pipeline_layout": "8,9,7,8"}):
+        e = pipe(pipeline_schedule=schedule, **more)
+        chunks = [chunk[0] for share in e.results.records("pipeline_layout") for chunk in share.chunks]
+        assert (len(chunks), sum(chunks)) == (8, more.get("layers", 32))
+        assert e["pipeline_bubble_time"] >= 0
+
+
+def test_dualpipe_v_holds_nine_chunks_on_each_of_four_stages():
+    """2·p + 1 chunks of 4 layers; the first stage has 8 micro-batches in its first chunk, with the embedding, and one
+    in its last chunk, with the output head.
+    """
+    e = pipe(pipeline_schedule="dualpipe_v", m=16)
+    kept, embedded, head = (e[f"{n}_activation_bytes{s}"] for n, s in
+                            (("kept", "_per_layer"), ("embedding", ""), ("output_head", "")))  # fmt: skip
+    assert of_stage(e, "first", "activation_bytes") == 9 * 4 * kept + 8 * embedded + head
+    assert of_stage(e, "middle", "activation_bytes") == of_stage(e, "last", "activation_bytes") == 9 * 4 * kept
+
+
+def test_dualpipe_v_has_the_published_bubble():
+    """(p − 1)·(F&B + B − 3W) of chunks, less what the last stage saves: arXiv 2412.19437, table 2; without ends."""
+    alike = {"vocabulary_size": 1, "position_table": 0, "stage_send_time": 0, "embedding_forward_time": 0,
+             "embedding_backward_time": 0, "output_head_forward_time": 0, "output_head_input_gradient_time": 0,
+             "output_head_weight_gradient_time": 0}  # fmt: skip
+    e = pipe(pipeline_schedule="dualpipe_v", m=16, **alike)
+    f, b, w = (4 * getattr(computed(e), name) for name in ("forward", "input_gradient", "weight_gradient"))
+    saved = min(3 * max(b - f, 0), f)
+    assert e["pipeline_bubble_time"] == pytest.approx(3 * ((f + b + w) + (b + w) - 3 * w) - saved, rel=1e-9)
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------

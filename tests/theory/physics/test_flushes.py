@@ -9,7 +9,7 @@ from amped.estimation.estimation import estimated
 from amped.estimation.execution import executed_step
 
 SCHEDULES = [{}, {"virtual_pipeline_stages": 2}, {"pipeline_schedule": "gpipe"}, {"pipeline_schedule": "zero_bubble_h1"},
-             {"pipeline_schedule": "zero_bubble_v"}, {"pipeline_layout": "11,12*6,13"}, {"performance_model": "amped"}]  # fmt: skip
+             {"pipeline_schedule": "zero_bubble_v"}, {"pipeline_schedule": "dualpipe_v"}, {"pipeline_layout": "11,12*6,13"}, {"performance_model": "amped"}]  # fmt: skip
 
 
 @pytest.mark.parametrize("more", SCHEDULES)

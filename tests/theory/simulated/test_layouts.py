@@ -13,6 +13,7 @@ from amped.engine.resolve import plan
 from amped.theory.language.catalogue import catalogue
 from amped.theory.schedules.timeline import Timeline, Work, executed
 from tests.helpers.layers import GIVEN_PASSES, given_passes
+from tests.helpers.schedules import VS
 
 TARGETS = ("pipeline_idle_time", "pipeline_communication_time", "bottleneck_stage")
 NUMBER, EXACT, LARGEST_MISS = 1000, 0.99, 0.01
@@ -37,7 +38,7 @@ class Drawn(NamedTuple):
     def executed(self) -> Timeline:
         """The step, pass by pass: a module takes as long as a layer."""
         work = [[Work(*(sum(chunk) * t for t in self.layer)) for chunk in stage] for stage in self.counts]
-        home = (0 if self.schedule == "zero_bubble_v" else len(work) - 1), self.chunks - 1
+        home = (0 if self.schedule in VS else len(work) - 1), self.chunks - 1
         for (stage, chunk), end in (((0, 0), self.embedding), (home, self.head)):
             work[stage][chunk] = Work(*(a + b for a, b in zip(work[stage][chunk], end, strict=True)))
         return executed(self.schedule, self.microbatches, work, self.send, self.overlapped)
@@ -66,12 +67,12 @@ class Drawn(NamedTuple):
 def drawn(random: Random, schedule: str) -> Drawn:
     """A random step whose chunks have 0 to 5 layers; modules stand in the last chunk, or in the one before."""
     p = random.choice([2, 2, 3, 4, 4, 5, 6, 8])
-    chunks = {"1f1b": random.choice([1, 2, 3]), "zero_bubble_v": 2}.get(schedule, 1)
-    least = {"gpipe": 1, "1f1b": 1, "zero_bubble_h1": p, "zero_bubble_v": 2 * p - 1}[schedule]
+    chunks = {"1f1b": random.choice([1, 2, 3]), "zero_bubble_v": 2, "dualpipe_v": 2}.get(schedule, 1)
+    least = {"gpipe": 1, "1f1b": 1, "zero_bubble_h1": p, "zero_bubble_v": 2 * p - 1, "dualpipe_v": 2 * p}[schedule]
     m = p * random.randint(1, 7) if chunks > 1 and schedule == "1f1b" else random.randint(least, 7 * p)
     counts = [[[random.choice([0, 1, 2, 3, 4, 5]), 0] for _ in range(chunks)] for _ in range(p)]
     counts[0][0][0] = max(counts[0][0][0], 1)
-    counts[-1 if schedule != "zero_bubble_v" else 0][-1][1] = random.choice([0, 0, 1])
+    counts[0 if schedule in VS else -1][-1][1] = random.choice([0, 0, 1])
     layer = Work(1.0, random.uniform(1.0, 1.3) + random.choice([0, 0, 1]), random.uniform(0.7, 1.0))
     first, last = random.uniform(0, 0.3), random.uniform(0, 2.5)
     send = random.choice([0.0, random.uniform(0, 0.1)]) * sum(layer)
@@ -83,7 +84,7 @@ def drawn(random: Random, schedule: str) -> Drawn:
 def steps() -> list[tuple[Drawn, float, float]]:
     """Random steps, each with how far the formulas are off what was executed, and the idle time by the formulas."""
     random = Random(20261122)
-    kinds = ("gpipe", "1f1b", "1f1b", "1f1b", "zero_bubble_h1", "zero_bubble_v")
+    kinds = ("gpipe", "1f1b", "1f1b", "1f1b", "zero_bubble_h1", "zero_bubble_v", "dualpipe_v")
     every = [drawn(random, kinds[n % len(kinds)]) for n in range(NUMBER)]
     times = [(step, step.computed()) for step in every]
     return [(step, sum(parts) / step.executed().makespan - 1, parts[-1]) for step, parts in times]
@@ -103,7 +104,7 @@ def test_no_stage_waits_for_less_than_no_time():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero_bubble_h1", "zero_bubble_v", "dualpipe_v"])
 def test_each_schedule_is_drawn_with_empty_chunks_and_with_many_micro_batches(schedule):
     own = [step for step, *_ in steps() if step.schedule == schedule]
     assert any(chunk == [0, 0] for step in own for stage in step.counts for chunk in stage)

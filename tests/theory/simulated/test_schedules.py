@@ -12,9 +12,9 @@ from amped.theory.nouns.pass_records import BACKWARD, FORWARD, INPUT, WEIGHT, Pa
 from amped.theory.schedules import orders
 from amped.theory.schedules.orders import Schedule, scheduled
 from amped.theory.schedules.timeline import BACK, COMPUTE, FORTH, Work, executed
-from tests.helpers.schedules import Pipeline, computed, drawn_of_all, idle_times, most_held, time_of
+from tests.helpers.schedules import Pipeline, computed, drawn, drawn_of_all, idle_times, most_held, time_of
 
-SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zero_bubble_h1", 1), ("zero_bubble_v", 2)]
+SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zero_bubble_h1", 1), ("zero_bubble_v", 2), ("dualpipe_v", 2)]
 every_schedule = pytest.mark.parametrize(("schedule", "chunks"), SCHEDULES)
 EQUAL = Work(1.0, 1.0, 1.0)
 
@@ -58,7 +58,8 @@ def test_stages_that_wait_for_one_another_for_ever_are_told(monkeypatch):
 
 
 @pytest.mark.parametrize(("schedule", "p", "m", "chunks", "told"), [
-    ("zero_bubble_v", 4, 6, 2, "needs 7 micro-batches"), ("zero_bubble_v", 4, 8, 1, "has 2 chunks"),
+    ("zero_bubble_v", 4, 6, 2, "needs 7 micro-batches"), ("dualpipe_v", 4, 7, 2, "needs 8 micro-batches"),
+    ("zero_bubble_v", 4, 8, 1, "has 2 chunks"),
     ("1f1b", 4, 6, 2, "rounds of 4"), ("gpipe", 4, 8, 2, "has 1 chunks"), ("zero_bubble_h1", 4, 8, 2, "has 1 chunks"),
 ])  # fmt: skip
 def test_what_a_schedule_cannot_run_is_refused(schedule, p, m, chunks, told):
@@ -73,15 +74,21 @@ def test_what_a_schedule_cannot_run_is_refused(schedule, p, m, chunks, told):
 @pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8), (5, 10), (8, 32)])
 def test_every_pass_runs_once_and_after_what_it_needs(schedule, chunks, p, m):
     line = even(schedule, p, m, chunks, Work(1.0, 1.3, 0.8), send=0.1)
-    runs = Counter((s.stage, s.kind, s.microbatch, s.chunk) for s in line.spans if s.stream == COMPUTE)
+    passes = [s for s in line.spans if s.stream == COMPUTE]
+    delayed = {(s.stage, s.microbatch, s.chunk) for s in passes if s.kind == WEIGHT}
+    if schedule == "dualpipe_v":  # some backward passes delay their weight gradients
+        passes = [s for s in passes if s.kind != WEIGHT]
+        assert delayed == {(s.stage, s.microbatch, s.chunk) for s in passes if s.kind == INPUT}
+        passes = [s._replace(kind=BACKWARD) if s.kind == INPUT else s for s in passes]
+    runs = Counter((s.stage, s.kind, s.microbatch, s.chunk) for s in passes)
     kinds = (FORWARD, INPUT, WEIGHT) if schedule.startswith("zero") else (FORWARD, BACKWARD)
     assert runs == {(s, kind, b, c): 1 for s in range(p) for kind in kinds for b in range(m) for c in range(chunks)}
     for stage in range(p):
         for stream in (COMPUTE, FORTH, BACK):
             spans = line.of_stage(stage, stream)
             assert all(one.end <= other.start for one, other in pairwise(spans))
-        ends = {(s.kind, s.microbatch, s.chunk): s.end for s in line.of_stage(stage)}
-        starts = {(s.kind, s.microbatch, s.chunk): s.start for s in line.of_stage(stage)}
+        ends = {(s.kind, s.microbatch, s.chunk): s.end for s in passes if s.stage == stage}
+        starts = {(s.kind, s.microbatch, s.chunk): s.start for s in passes if s.stage == stage}
         for before, after in ((FORWARD, kinds[1]), (kinds[1], kinds[-1])):
             assert all(ends[before, b, c] <= starts[after, b, c] or before == after
                        for b in range(m) for c in range(chunks))  # fmt: skip
@@ -115,6 +122,33 @@ def test_a_v_has_no_bubble_but_its_ramp_in_the_memory_of_1f1b(p):
     assert [most_held(line, stage, [0.5, 0.5]) for stage in range(p)] == [p] * p
 
 
+@pytest.mark.parametrize("p", [2, 4, 8])
+def test_dualpipe_v_has_the_published_bubble_and_activations(p):
+    """(PP/2−1)·(F&B + B − 3W) and PP + 1 for PP = 2·p ranks of DualPipe: arXiv 2412.19437, table 2; chunks of 1, 1, 1."""
+    line = even("dualpipe_v", p, 4 * p, 2, Work(2.0, 2.0, 2.0))
+    assert line.makespan - 6 * 4 * p == (p - 1) * (3 + 2 - 3)
+    assert [most_held(line, stage, [1, 1]) for stage in range(p)] == [2 * p + 1] * p
+
+
+def test_a_pair_of_passes_waits_for_both_inputs_and_hands_on_both_results_at_its_end():
+    """The first stage of two, four micro-batches: its first pair is the forward pass of 3 and the backward pass of 0."""
+    line = even("dualpipe_v", 2, 4, 2, Work(2.0, 2.0, 2.0), send=0.1)
+    pair = [s for s in line.of_stage(0) if (s.kind, s.microbatch, s.chunk) in {(FORWARD, 3, 0), (BACKWARD, 1, 1)}]
+    assert pair[0].end == pair[1].start
+    sent = {(s.kind, s.microbatch, s.chunk): s.start for stream in (FORTH, BACK) for s in line.of_stage(0, stream)}
+    assert sent[FORWARD, 3, 0] == sent[BACKWARD, 1, 1] == pair[1].end
+
+
+@pytest.mark.thorough
+def test_the_idle_time_of_dualpipe_v_is_within_1_percent_of_300_executed_steps():
+    random, largest = Random(20261126), 0.0
+    for pipe in (drawn(random, "dualpipe_v", 2) for _ in range(300)):
+        off = abs(time_of(pipe, computed(pipe)) / pipe.executed().makespan - 1)
+        assert off < 1e-9 or not (pipe.is_even and not pipe.send), pipe
+        largest = max(largest, off)
+    assert largest < 0.01
+
+
 def test_interleaving_divides_the_bubble_by_the_chunks():
     """(p−1)/v of a stage's work: arXiv 2104.04473, section 2.2.2."""
     for chunks in (2, 3, 4):
@@ -129,6 +163,7 @@ SIZES = {
     "interleaved": [(p, rounds * p, v) for p in range(2, 9) for rounds in (1, 2, 5) for v in (2, 3, 4)],
     "zero_bubble_h1": [(p, m, 1) for p in range(2, 9) for m in (p, p + 1, 4 * p)],
     "zero_bubble_v": [(p, m, 2) for p in range(2, 9) for m in (2 * p - 1, 4 * p)],
+    "dualpipe_v": [(p, m, 2) for p in range(2, 9) for m in (2 * p, 2 * p + 1, 4 * p)],
 }  # fmt: skip
 
 
