@@ -138,8 +138,9 @@ def row_move_operators(
     Source: arXiv 2211.15841, section 5.
     """
     up, (cost,), copies, kind = expert_gemms[1], entry_costs, 2 * MoE_fraction, "element_wise"
-    rows, moved = up.m * up.batch, MOVE._replace(read=row_move_factor, written=row_move_factor)
-    sending, sorting = (cost.of(moved, entries * up.k) for entries in (routed_tokens * experts_per_token, rows))
+    rows = up.m * up.batch
+    moved = (cost.of(MOVE, entries * up.k) for entries in (routed_tokens * experts_per_token, rows))
+    sending, sorting = (m._replace(read=m.read * row_move_factor, written=m.written * row_move_factor) for m in moved)
     to_send = {"count": copies * permuted_dispatch_fraction, "after": ("expert_choice",), "part": IN_MIXTURE}
     to_sort = {"count": copies, "after": DISPATCHED, "part": IN_EXPERTS}
     return (
