@@ -90,7 +90,7 @@ def listing(
         what WHAT: What to list.
         filter_text --filter -f TEXT: Only lines with this text.
         as_json --json: Print a JSON list.
-        as_csv --csv: Print comma-separated values; of measurements, the whole table.
+        as_csv --csv: Print CSV; of measurements, the whole table.
     """
     form = options.only(json=as_json, csv=as_csv)
     every = _table() if what == "measurements" and form == "csv" else _lines(what, lookup_tables)

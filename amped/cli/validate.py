@@ -35,7 +35,7 @@ class Comparison:
         as_residuals --residuals: Print the errors behind bands, as CSV.
         --template: Print a table to fill with your own runs.
         --kernels PATH: Compare kernels: a table or a folder of them.
-        --bands: How wide error bands are, and whether they hold.
+        --bands: How wide bands are, and whether they hold.
         --order: Tell which of two alike runs is faster.
         --leave-out: Predict each by a fit to all others.
         --plot: Draw both as points, validation.png.

@@ -5,7 +5,7 @@ import pytest
 from amped.base.errors import MappingError
 from tests.helpers.resolver import ALL_OF_IT, degrees, mapped
 
-FAST = {"inter_accelerator_bandwidth": "300 GB/s"}
+FAST = {"inter_accelerator_bandwidth": "300 GB/s", "gradient_bucket_bytes": "10 TB"}
 
 
 def test_whole_degrees_fill_the_node_in_order() -> None:

@@ -63,6 +63,7 @@ WITH_MANY_ARGUMENTS = {
     "explore": "the door for Python: an argument for each option",
     "product_rates": "columns of a table become a record",
     "tile_losses": "columns of a table become a record",
+    "network__electrical": "columns of a table become a record",
 }
 
 SOURCES = sorted((ROOT / "amped").rglob("*.py"))

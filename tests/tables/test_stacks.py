@@ -13,7 +13,8 @@ from amped.theory.language.quantity import MAPPING
 from tests.helpers.tables import layered
 
 TABLES = Tables()
-STACKS = [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE) if name not in NO_STACKS]
+ROWS = [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE) if name not in NO_STACKS]
+STACKS = [row for row in ROWS if UNKNOWN_STACK not in (row.name, *row.ancestors)]
 FUSED = TABLES.row(SOFTWARE, ALL_FUSED).columns
 MIDDLE = middle(TABLES, TABLES.row(SOFTWARE, UNKNOWN_STACK)).columns
 

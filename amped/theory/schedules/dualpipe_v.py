@@ -162,7 +162,10 @@ def a_v_has_even_chunks__dualpipe_v(layers, pipeline_parallel_degree, largest_st
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **DUALPIPE_V, **LISTED)
 def a_v_has_even_chunks__dualpipe_v_of_layout(pipeline_parallel_degree):
-    """The chunks of a V may have different numbers of layers if a layout lists them. Source: deepseek-ai/DualPipe, dualpipev.py."""
+    """The chunks of a V may have different numbers of layers if a layout lists them.
+
+    Source: deepseek-ai/DualPipe, dualpipev.py.
+    """
     return pipeline_parallel_degree > 0
 
 

@@ -1,7 +1,7 @@
 """Zero bubbles in the form of a V: the first stage has the first chunk and the last, with embedding and output head.
 
-Every chunk has equally many layers, unless a layout lists them. The chapters `stages` and `memory` have what the V changes in parameters and in
-memory.
+Every chunk has equally many layers, unless a layout lists them. The chapters `stages` and `memory` have what the V
+changes in parameters and in memory.
 """
 
 import numpy as np
@@ -131,7 +131,10 @@ def a_v_has_even_chunks__zero_bubble_v(layers, pipeline_parallel_degree, largest
 
 @quantity("boolean", constrains="pipeline_parallel_degree", **ZERO_BUBBLE_V, **LISTED)
 def a_v_has_even_chunks__zero_bubble_v_of_layout(pipeline_parallel_degree):
-    """The chunks of a V may have different numbers of layers if a layout lists them. Source: arXiv 2405.15362, section 3."""
+    """The chunks of a V may have different numbers of layers if a layout lists them.
+
+    Source: arXiv 2405.15362, section 3.
+    """
     return pipeline_parallel_degree > 0
 
 

@@ -211,7 +211,7 @@ def test_gpus_are_known_by_their_drivers_names_and_others_must_be_named():
 
 def test_a_row_says_what_it_was_fitted_on_and_stands_on_the_one_before(of_gpu):
     assert rows.base_row(Tables(), "H100 SXM", True) == "H100 SXM"
-    assert rows.base_row(Tables(), "L40S", True) == "Ada"
+    assert rows.base_row(Tables(), "L40S", True) == "L40S"
     content = planted(PRODUCTS, TRUTH, GPU)
     source = rows.source_of(content, "amped bench fit r.json", "0.1.0")
     row = rows.kernel_row(of_gpu, content, "H100 SXM", source)

@@ -35,6 +35,7 @@ def test_every_formula_says_what_it_is_and_where_it_comes_from() -> None:
 LONG = {
     "tile_losses": "no equation: it puts the coefficients of one row of a table into one record",
     "product_rates": "no equation: it puts the coefficients of one row of a table into one record",
+    "network__electrical": "no equation: it puts what is known of links into one record",
 }
 
 

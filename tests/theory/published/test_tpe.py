@@ -3,6 +3,8 @@
 Both are set up alike (`tests/helpers/tpe.py`); where amped differs on purpose, the test says why.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from tests.helpers.layers import whole_bytes
@@ -119,9 +121,9 @@ def test_data_and_pipeline_messages_are_those_of_the_tool(configuration):
     ours = {c.name: c for c in records(configuration, "sharding_collectives")}
     copies = ours.pop("gradient_copies")  # of hybrid sharding, which this is not
     assert (copies.intra, copies.inter) == (1, 1)
-    # The tool sends layer by layer, amped all of a stage's layers in one message.
+    # The tool sends layer by layer, amped all of a stage's layers in buckets.
     layers = tool["model"]["depth"] / tool["parallel"]["pp"]
-    assert {name: message(c) for name, c in ours.items()} == {
+    assert {name: message(replace(c, volume=c.volume * c.count)) for name, c in ours.items()} == {
         name: [KINDS[kind], layers * size, *group] for name, (kind, size, *group) in states.items()
     }
     (boundary,) = records(configuration, "pipeline_collectives")
