@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -64,7 +64,7 @@ def _cells(number: Behind) -> list[str]:
 def left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> Iterator[Part]:
     """The errors of rows that a fit has not seen, by what was left out; and of each class of what may be new, its bands."""
     fit, rows = found.fit, found.rows(left)
-    parts = split(rows, lambda row: NAMED_BY[left](row) or "unnamed")
+    parts = split(rows, lambda row: traits(row, left)[0 if left is Left.ALL else -1] or "unnamed")
     yield table((LEFT_OUT[left], *ERRORS), ([name, *errors(part)] for name, part in parts.items()))
     yield ""
     seen = ([name, *errors(part)] for name, part in before_and_after(fit).items())
@@ -80,10 +80,6 @@ LEFT_OUT = {
     Left.SOURCE: "source left out", Left.ACCELERATOR: "accelerator left out", Left.STACK: "stack left out",
     Left.ALL: "source left out with all",
 }  # fmt: skip
-NAMED_BY: Mapping[Left, Callable[[Residual], str]] = {
-    left: lambda row, left=left: traits(row, left)[0 if left is Left.ALL else -1]  # type: ignore[misc]
-    for left in Left
-}
 
 
 def plain_left_out(found: LeftOut, left: Left, checked: Sequence[Checked]) -> dict[str, Any]:
