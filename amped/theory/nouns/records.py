@@ -98,6 +98,39 @@ class Gemm(Record):
 
 
 @record
+class Adapter(Record):
+    """An adapter beside a product with frozen weights: a product down to its rank, and a product up to the width.
+
+    The names of both products begin with the name of the frozen product.
+
+    Attributes:
+        down, up: the two products; `count` is the number of such adapters in a layer with their block.
+        magnitudes: 1 if the adapter trains the length of each row of the weight too, else 0.
+        first: the share of the calls that keep their input; the others read one that another adapter keeps.
+        after: what the frozen product waits for.
+        part: the block to which both belong.
+    """
+
+    down: Gemm
+    up: Gemm
+    magnitudes: Any = 0.0
+    first: Any = 1.0
+    after: tuple[str, ...] = ()
+    part: Part = ANY_PART
+
+    @property
+    def parameters(self) -> Any:
+        """The number of parameters of all such adapters of a layer on one accelerator."""
+        products = self.down.k * self.down.n + self.up.k * self.up.n
+        return (products + self.magnitudes * self.up.n) * self.down.count
+
+    @property
+    def multiply_accumulates(self) -> Any:
+        """The number of multiply-accumulates of both products in a layer with this block."""
+        return self.down.multiply_accumulates + self.up.multiply_accumulates
+
+
+@record
 class Group(Record):
     """Accelerators that communicate with one another: `intra` accelerators in each of `inter` nodes (fast domains)."""
 

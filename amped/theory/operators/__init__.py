@@ -19,6 +19,7 @@ PAGES = (
     "layer",
     "encoder",
     "embedding_and_output_head",
+    "adapters",
     "low_precision",
     "recomputation",
     "memory_policies",
@@ -72,7 +73,6 @@ HANDS_ON = (
     "norm_operators",
     "product_operators",
     "layer_operators",
-    "adapter_gemms",
     # embedding_and_output_head
     "embedding_operators",
     "predicted_tokens",
@@ -80,6 +80,8 @@ HANDS_ON = (
     "loss_vocabulary",
     "output_head_operators",
     "multi_token_prediction_gemms",
+    # adapters
+    "adapter_pairs",
     # low_precision
     "quantization_operators",
     # recomputation

@@ -122,24 +122,12 @@ def layer_operators(
     OPERATORS,
     quantization_operators,
     accumulation_operators,
-    adapter_gemms,
-    attentions_per_layer,
-    entry_costs,
+    adapter_operators,
+    widening_operators,
 ):
     """All operators of one layer, each followed by the operators of its gradients.
 
-    Source: arXiv 1706.03762, figure 1; arXiv 2106.09685, section 4 (adapters, which keep their inputs).
+    Source: arXiv 1706.03762, figure 1; arXiv 2106.09685, section 4.
     """
-    blocks, (cost,) = total([attention_operators, residual_operators, *OPERATORS]), entry_costs
-    adapters = (
-        o.within(block=ATTENTION)
-        for gemm in adapter_gemms
-        for o in contraction(
-            gemm,
-            cost,
-            stash=gemm.m * gemm.k * cost.operand,
-            count=attentions_per_layer * gemm.count,
-            after=PROJECTION_INPUTS,
-        )
-    )
-    return norm_operators + blocks + quantization_operators + accumulation_operators + tuple(adapters)
+    blocks, casts = total([attention_operators, residual_operators, *OPERATORS]), widening_operators
+    return norm_operators + blocks + casts + quantization_operators + accumulation_operators + adapter_operators

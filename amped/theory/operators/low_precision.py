@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
-from amped.theory.nouns.records import WEIGHTED
+from amped.theory.nouns.records import MATRICES, WEIGHTED
 
 
 @quantity("1")
@@ -40,32 +40,41 @@ def quantization_operators__NARROW(
     tensor_parallel_rows,
     weight_cast_fraction,
     entry_costs,
+    parameter_classes,
     *,
     narrow,
 ):
     """The casts to NARROW before each product.
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
-    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed. A cast
-    to fp4 reads a tensor twice: first for its largest entry. If weights are cast only in the first micro-batch of a
-    step, every micro-batch counts an equal share of this cast.
+    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed: of
+    inputs and gradients the second one is for the weight gradient, which frozen weights do not have. A cast to fp4
+    reads a tensor twice: first for its largest entry. If weights are cast only in the first micro-batch of a step, every
+    micro-batch counts an equal share of this cast. Frozen weights that are kept as narrow as NARROW are not cast.
 
     Source: SOURCE.
     """
     (cost,), columns = entry_costs, weight_split_degree / tensor_parallel_rows / weight_cast_fraction
-    cast = Traffic(cost.flop, READINGS[narrow] * cost.activation, 2 * NARROW_precision)
+    (matrices,) = [c for c in parameter_classes if c.name == MATRICES]
+    casts_weights = np.where(matrices.precision > NARROW_precision, 1.0, matrices.changes)
+    read, narrowed = READINGS[narrow] * cost.activation, NARROW_precision
+    whole = Traffic(cost.flop, read, 2 * narrowed)
+    products = [o for o in product_operators if o.kind in WEIGHTED]
+    trained = {o.name for o in products if o.phase == "weight_gradient"}
     return tuple(
         operator
-        for o in product_operators
-        if o.kind in WEIGHTED and o.phase == "forward"
+        for o in products
+        if o.phase == "forward"
+        for one in [whole if o.name in trained else Traffic(cost.flop, read, narrowed)]
         for operator in streamed(
             f"{o.name}_casts",
             "element_wise",
             o.m,
             o.k,
             Work(
-                cast * ((o.m / output_width_split_degree + o.n / columns) * o.k * o.batch),
-                cast * (o.m * o.n * o.batch),
+                one * (o.m / output_width_split_degree * o.k * o.batch)
+                + whole * (o.n / columns * o.k * o.batch * casts_weights),
+                one * (o.m * o.n * o.batch),
             ),
             count=o.count,
             part=o.part,

@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
 from amped.theory.nouns.conditions import LISTED
-from amped.theory.nouns.layer_kinds import ATTENTION, BLOCKS, COUNTS, PARAMETERS, VECTOR_PARAMETERS
+from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, PARAMETERS, VECTOR_PARAMETERS
 from amped.theory.nouns.parameter_classes import (
     ADAPTERS,
     EMBEDDINGS,
@@ -45,7 +45,7 @@ def block_parameters(
     norm_parameters,
     cross_attention_parameters,
     relative_position_parameters,
-    adapter_gemms,
+    adapter_pairs,
 ):
     """The parameters of each block of a layer by class, without routed experts, and what a layer has beside its blocks.
 
@@ -53,15 +53,11 @@ def block_parameters(
 
     Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
-    adapter_parameters = {ATTENTION: total(gemm.k * gemm.n * gemm.count for gemm in adapter_gemms)}
-    blocks = [
-        counted(
-            block.name,
-            parameter_classes,
-            {MATRICES: parameters - vectors, VECTORS: vectors, ADAPTERS: adapter_parameters.get(block.name, 0.0)},
-        )
-        for block, parameters, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True)
-    ]
+    blocks = []
+    for block, parameters, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True):
+        adapters = total(pair.parameters for pair in adapter_pairs if pair.part.block == block.name)
+        counts = {MATRICES: parameters - vectors, VECTORS: vectors, ADAPTERS: adapters}
+        blocks.append(counted(block.name, parameter_classes, counts))
     matrices = (cross_attention_parameters + relative_position_parameters) / layers
     return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity
-from amped.theory.nouns.layer_kinds import GEMMS, PASSES
+from amped.theory.nouns.layer_kinds import BLOCKS, GEMMS, PASSES
 from amped.theory.nouns.parameter_classes import EMBEDDINGS
 from amped.theory.nouns.records import total
 
@@ -15,7 +15,7 @@ def multiply_accumulates_of(gemms):
 
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
-def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, adapter_gemms, attention_passes):
+def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, adapter_pairs):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
 
     They are those of the products with weights of each block of a layer and of adapters, and those of scores and
@@ -24,7 +24,8 @@ def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, ad
     Source: AMPeD, computation time.
     """
     blocks = total(multiply_accumulates_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
-    adapters = multiply_accumulates_of(adapter_gemms) * attention_passes
+    passes_of = dict(zip((block.name for block in BLOCKS), PASSES, strict=True))
+    adapters = total(pair.multiply_accumulates * passes_of[pair.part.block] for pair in adapter_pairs)
     return blocks + attention_multiply_accumulates + adapters
 
 

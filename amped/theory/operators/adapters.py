@@ -1,0 +1,289 @@
+"""Adapters: small trained products beside frozen weights, with what they keep and what runs around them.
+
+With LoRA a frozen product W·x becomes W·x + s·B·A·x, and only A and B are trained; with DoRA also the length of each
+row of W + s·B·A. Adapters stand beside the projections of attention and the products of a dense feed-forward network.
+The experts of a mixture have none.
+"""
+
+import numpy as np
+
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.kernel_work import ADDITION, COPY, DROPOUT, MOVE, READ, Traffic, Work, contraction, streamed
+from amped.theory.nouns.layer_kinds import ATTENTION, DENSE
+from amped.theory.nouns.parameter_classes import ADAPTERS, CLASSES, EMBEDDINGS, EXPERTS, ParameterClass
+from amped.theory.nouns.places import HEADS_JOINED, NETWORK_INPUTS, PROJECTION_INPUTS
+from amped.theory.nouns.records import MATRICES, WEIGHTED, Adapter, Gemm, Part
+
+METHODS = ("lora", "dora")
+# The classes of parameters that are kept in a narrow format where frozen weights have one.
+NARROWED = (MATRICES, EXPERTS)
+# For each product with adapters: what its input is, what the product waits for, its block, and whether tensor
+# parallelism splits its inputs, not its outputs.
+IN_ATTENTION, IN_NETWORK = Part(ATTENTION), Part(DENSE)
+NORMED = ("attention input", PROJECTION_INPUTS, IN_ATTENTION, False)
+TO_NETWORK = ("network input", NETWORK_INPUTS, IN_NETWORK, False)
+PLACES = {
+    "query_key_value": NORMED,
+    "query": NORMED,
+    "key": NORMED,
+    "value": NORMED,
+    "query_down": NORMED,
+    "key_value_down": NORMED,
+    "query_up": ("query latent", ("query_down",), IN_ATTENTION, False),
+    "key_value_up": ("key latent", ("key_value_down",), IN_ATTENTION, False),
+    "attention_output": ("heads", HEADS_JOINED, IN_ATTENTION, True),
+    "feedforward_gate": TO_NETWORK,
+    "feedforward_up": TO_NETWORK,
+    "feedforward_gate_and_up": TO_NETWORK,
+    "feedforward_down": ("activated", ("activation_function",), IN_NETWORK, True),
+}
+# The frozen products of adapters that stand beside a part of a product.
+FROZEN = {
+    "query": "query_key_value",
+    "key": "query_key_value",
+    "value": "query_key_value",
+    "feedforward_gate": "feedforward_up",
+    "feedforward_gate_and_up": "feedforward_up",
+}
+
+
+@family(named=("parameter_classes__lora", "parameter_classes__dora"), METHOD=METHODS)
+@records(choice="adapters", value="METHOD")
+def parameter_classes__METHOD(weight_precision, frozen_weight_precision, trained_end_classes):
+    """The classes of parameters with adapters: all others are frozen, except perhaps both ends of the network.
+
+    Source: arXiv 2106.09685, section 4.1.
+    """
+    trained = tuple(c.name for c in trained_end_classes)
+    classes = (
+        c.having(
+            precision=frozen_weight_precision if c.name in NARROWED else weight_precision, trained=c.name in trained
+        )
+        for c in CLASSES
+    )
+    return (*classes, ParameterClass(ADAPTERS, weight_precision, is_split=False))
+
+
+@records(choice="trained_ends", value="both")
+def trained_end_classes__both():
+    """The classes that are trained whole beside adapters: embedding and output head. Source: PEFT, modules_to_save."""
+    return tuple(c for c in CLASSES if c.name == EMBEDDINGS)
+
+
+@family(
+    named=("frozen_weight_precision__nf4", "frozen_weight_precision__nf4_double"),
+    FORMAT=("nf4", "nf4_double"),
+    SOURCE=(
+        "bitsandbytes, functional.py (quantize_4bit: a scale in fp32 for each block)",
+        "arXiv 2305.14314, section 3 (double quantization)",
+    ),
+)
+@quantity("byte", choice="frozen_weight_format", value="FORMAT")
+def frozen_weight_precision__FORMAT(scaling_block_size, *, format):
+    """The bytes of a frozen weight of 4 bits, with its share of the scales.
+
+    A block has a scale of 4 bytes; with double quantization a scale of 1 byte, and 256 blocks share one of 4 bytes.
+
+    Source: SOURCE.
+    """
+    scale = 1 + 4 / 256 if format == "nf4_double" else 4
+    return 1 / 2 + scale / scaling_block_size
+
+
+@records()
+def adapted_projections(
+    projection_gemms,
+    attention_heads,
+    key_value_heads,
+    query_adapters,
+    key_adapters,
+    value_adapters,
+    attention_output_adapters,
+    joint_adapters,
+):
+    """The projections beside which adapters may stand; `count` is the number of adapters of each in a layer.
+
+    Queries, keys and values have an adapter each, or one together.
+
+    Source: PEFT, target_modules (q_proj, k_proj, v_proj, o_proj); Megatron-Bridge, peft/lora.py (linear_qkv).
+    """
+    joint, heads = 1.0 * (joint_adapters > 0), attention_heads + 2 * key_value_heads
+    numbers = {
+        "query_key_value": joint * np.maximum(np.maximum(query_adapters, key_adapters), value_adapters),
+        "query_down": query_adapters,
+        "query_up": query_adapters,
+        "key_value_down": key_adapters,
+        "key_value_up": key_adapters,
+        "attention_output": attention_output_adapters,
+    }
+    shares = {"query": attention_heads / heads, "key": key_value_heads / heads, "value": key_value_heads / heads}
+    apart = {"query": query_adapters, "key": key_adapters, "value": value_adapters}
+    parts = (
+        gemm.having(name=name, n=gemm.n * shares[name], count=(1 - joint) * number)
+        for gemm in projection_gemms
+        if gemm.name == "query_key_value"
+        for name, number in apart.items()
+    )
+    return (*parts, *(g.having(count=g.count * numbers[g.name]) for g in projection_gemms if g.name in numbers))
+
+
+@records()
+def adapted_network_products(
+    feedforward_gemms, gate_adapters, up_adapters, down_adapters, joint_adapters, gated_mlp
+):
+    """The products of a dense network beside which adapters may stand; `count` is the number of adapters of each.
+
+    Source: PEFT, target_modules (gate_proj, up_proj, down_proj); Megatron-Bridge, peft/lora.py (linear_fc1, linear_fc2).
+    """
+    (up, down), gate, joint = feedforward_gemms, gate_adapters * gated_mlp, 1.0 * (joint_adapters > 0)
+    width = up.n / (1 + gated_mlp)
+    return (
+        up.having(name="feedforward_gate", n=width, count=(1 - joint) * gate),
+        up.having(n=width, count=(1 - joint) * up_adapters),
+        up.having(name="feedforward_gate_and_up", count=joint * np.maximum(gate, up_adapters)),
+        down.having(count=1.0 * down_adapters),
+    )
+
+
+@family(named=("adapter_pairs__lora", "adapter_pairs__dora"), METHOD=METHODS)
+@records(choice="adapters", value="METHOD")
+def adapter_pairs__METHOD(
+    adapted_projections, adapted_network_products, adapter_rank, adapter_magnitudes, tensor_parallel_rows
+):
+    """Both products of each adapter on one accelerator.
+
+    Where tensor parallelism splits the outputs of the frozen product, it splits the rank of the first product; where
+    it splits inputs, those of the first and the outputs of the second one. Of adapters that read one tensor, the first
+    keeps it.
+
+    Source: arXiv 2106.09685, section 4.1; Megatron-Bridge, peft/utils.py (ParallelLinearAdapter).
+    """
+    pairs, kept = [], {}
+    for product in (*adapted_projections, *adapted_network_products):
+        tensor, after, part, splits_inputs = PLACES[product.name]
+        first, kept[tensor] = 1 - kept.get(tensor, 0.0), np.maximum(kept.get(tensor, 0.0), product.count)
+        by_rank, by_outputs = (1.0, tensor_parallel_rows) if splits_inputs else (tensor_parallel_rows, 1.0)
+        name, calls = f"{product.name}_adapter", {"count": product.count, "weights": ADAPTERS}
+        down = Gemm(f"{name}_down", product.m, adapter_rank / by_rank, product.k, **calls)
+        up = Gemm(f"{name}_up", product.m, product.n / by_outputs, adapter_rank, **calls)
+        pairs.append(Adapter(product.name, down, up, adapter_magnitudes, first, after, part))
+    return tuple(pairs)
+
+
+@records()
+def adapter_operators(adapter_pairs, adapter_dropout, attentions_per_layer, dense_fraction, entry_costs):
+    """The operators of all adapters, in the precision of activations.
+
+    Source: arXiv 2106.09685, section 4.1; PEFT, tuners/lora/layer.py and dora.py; Megatron-Bridge, peft/lora_layers.py.
+    """
+    (cost,), drops, layers = entry_costs, 1.0 * (adapter_dropout > 0), {ATTENTION: attentions_per_layer}
+    own, operators = cost.having(operand=cost.activation, added_to=0.0), []
+    for pair in adapter_pairs:
+        calls = pair.down.count * layers.get(pair.part.block, dense_fraction)
+        operators += adapter_products(pair, own, drops, calls)
+        operators += adapter_kernels(pair, own, drops, calls)
+        operators += magnitude_kernels(pair, own, calls)
+    return tuple(operators)
+
+
+def adapter_products(pair, cost, drops, calls):
+    """Both products of an adapter, forward and backward, with their inputs, which are kept.
+
+    With dropout each adapter keeps its own input and a mask of a byte for each entry.
+
+    Args:
+        pair: the adapter.
+        cost: the costs of an entry.
+        drops: 1 with dropout, else 0.
+        calls: the number of these adapters in a layer.
+
+    Source: arXiv 2106.09685, section 4.1; PyTorch, native_dropout (mask).
+    """
+    down, up, is_kept = pair.down, pair.up, np.maximum(pair.first, drops)
+    stash = down.m * down.k * (cost.activation * is_kept + drops)
+    shape = {"count": calls, "part": pair.part}
+    return (
+        *contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape),
+        *contraction(up, cost, stash=up.m * up.k * cost.activation, after=(down.name,), **shape),
+    )
+
+
+def adapter_kernels(pair, cost, drops, calls):
+    """The kernels around the products of an adapter: dropout, scaling and addition.
+
+    Backward, the gradient of the output is scaled, and that of the input is added to the gradient of the frozen product.
+
+    Args:
+        pair: the adapter.
+        cost: the costs of an entry.
+        drops: 1 with dropout, else 0.
+        calls: the number of these adapters in a layer.
+
+    Source: PEFT, tuners/lora/layer.py (Linear.forward: result + lora_B(lora_A(dropout(x))) * scaling).
+    """
+    inputs, outputs, shape = pair.down.m * pair.down.k, pair.up.m * pair.up.n, {"part": pair.part}
+    mask, added = Traffic(written=inputs), cost.of(ADDITION, inputs)
+    dropped = cost.of(DROPOUT, inputs) + Work(mask, Traffic(read=inputs))
+    scaled = cost.of(MOVE, outputs)
+    rows, name = ("element_wise", pair.down.m), f"{pair.name}_adapter"
+    sum_after = (pair.up.name, FROZEN.get(pair.name, pair.name))
+    summed = Work(scaled + cost.of(ADDITION, outputs), scaled)
+    return (
+        *streamed(f"{name}_dropout", *rows, pair.down.k, dropped, count=calls * drops, after=pair.after, **shape),
+        *streamed(f"{name}_sum", *rows, pair.up.n, summed, count=calls, after=sum_after, **shape),
+        *streamed(f"{name}_gradient", *rows, pair.down.k, Work(backward=added), count=calls, **shape),
+    )
+
+
+def magnitude_kernels(pair, cost, calls):
+    """The kernels of DoRA: the length of each row of the adapted weight, and the scaling of both outputs by it.
+
+    Forward, B·A is computed, added to the weight and its rows' norms are taken; the frozen output and that of the
+    adapter are scaled. Backward, both gradients are scaled. The lengths have no gradient.
+
+    Args:
+        pair: the adapter.
+        cost: the costs of an entry.
+        calls: the number of these adapters in a layer.
+
+    Source: PEFT, tuners/lora/dora.py (DoraLinearLayer); arXiv 2402.09353, section 4.3 (lengths are constants).
+    """
+    weights, outputs = pair.up.n * pair.down.k, pair.up.m * pair.up.n
+    product = Traffic(flops=weights * pair.up.k * cost.product, written=weights * cost.activation)
+    lengths = product + cost.of(ADDITION, weights) + cost.of(READ, weights)
+    scaled = cost.of(MOVE, outputs) + cost.of(ADDITION, outputs)
+    return streamed(
+        f"{pair.name}_adapter_magnitude",
+        "element_wise",
+        pair.up.n,
+        pair.down.k,
+        Work(lengths + scaled, cost.of(MOVE, outputs) * 2),
+        count=calls * pair.magnitudes,
+        after=(f"{pair.name}_adapter_sum",),
+        part=pair.part,
+    )
+
+
+@family(named=("widening_operators__nf4", "widening_operators__nf4_double"), FORMAT=("nf4", "nf4_double"))
+@records(choice="frozen_weight_format", value="FORMAT")
+def widening_operators__FORMAT(product_operators, frozen_weight_precision, entry_costs):
+    """The kernels that widen frozen weights of 4 bits to the precision of activations before each product with them.
+
+    Source: bitsandbytes, autograd/_functions.py (MatMul4Bit: dequantize_4bit in the forward and in the backward pass).
+    """
+    (cost,) = entry_costs
+    widened = COPY._replace(read=frozen_weight_precision / cost.activation)
+    return tuple(
+        operator
+        for o in product_operators
+        if o.kind in WEIGHTED and o.phase == "forward"
+        for operator in streamed(
+            f"{o.name}_widening",
+            "element_wise",
+            o.n,
+            o.k,
+            Work(cost.of(widened, o.n * o.k * o.batch), cost.of(widened, o.n * o.k * o.batch)),
+            count=o.count,
+            part=o.part,
+        )
+    )
