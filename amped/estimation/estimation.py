@@ -49,7 +49,7 @@ RESULTS = (
     "model_flops_utilization", "hardware_flops_utilization",
     *(f"{kind}_flops_utilization_counting_{scores}_scores" for kind in ("model", "hardware") for scores in ("all", "causal")),
     "memory_per_accelerator_bytes", *MEMORY_PARTS, "allocator_reserved_bytes", "host_memory_bytes",
-    "fits_in_memory", "fits_in_host_memory", "keeps_memory_headroom", "memory_headroom_fraction", "largest_microbatch_size", "rematerialized_layer_fraction", "number_of_parameters", "active_parameters",
+    "fits_in_memory", "fits_in_host_memory", "keeps_memory_headroom", "memory_headroom_fraction", "largest_microbatch_size", "rematerialized_layer_fraction", "number_of_parameters", "active_parameters", "trained_parameters",
 )  # fmt: skip
 # What says the format of matrix products.
 FORMAT = PRECISION, _ = "matrix_precision", "fp8_scaling"

@@ -126,6 +126,13 @@ def _assumed_of_batch(e: Estimation) -> str:
     return ", assumed" if len(words) > 1 else "".join(f", {word} assumed" for word in words)
 
 
+def adapters_in_words(e: Estimation) -> str:
+    """The kind and rank of adapters, how many parameters they have, and how frozen weights are kept."""
+    trained, every = (human.scaled(e[name], "", 4) for name in ("trained_parameters", "number_of_parameters"))
+    bits = e["frozen_weight_precision"] * 8
+    return f"{e.choices['adapters']}, rank {e['adapter_rank']:g}: {trained} trained beside {every}, frozen in {bits:.3g} bits"
+
+
 def is_of_images(e: Estimation) -> bool:
     """Whether a sequence is the patches of an image."""
     return bool(e["patch_values"]) if "patch_values" in e else False
@@ -171,6 +178,8 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     """
     yield as_given(e, *fit(e, change))
     yield "BATCH", batch_in_words(e), ""
+    if e.choices["adapters"] != "none":
+        yield "ADAPTERS", adapters_in_words(e), ""
     predicted = e.error_band and not {*OF_LINE["TIME"]} & {*e.given_results}
     band = f" {plus_minus(e.error_band.error_fraction)}" if predicted and e.error_band else ""
     utilization = f"MFU {human.percent(e['model_flops_utilization'])}"

@@ -17,14 +17,11 @@ class ParameterClass(Record):
         precision: the bytes of a weight.
         routed: whether they are parameters of routed experts, which are split and sharded in their own way.
         trained: whether training changes them. Parameters that are frozen have no gradients and no optimizer states.
-        is_split: whether model parallelism splits the number of them that `Parameters` has; that of adapters is already
-            the number on one accelerator.
     """
 
     precision: Any = 0.0
     routed: bool = False
     trained: bool = True
-    is_split: bool = True
 
     @property
     def changes(self) -> float:
@@ -40,12 +37,12 @@ class ParameterClass(Record):
         return groups[self.routed]
 
     def split_degree(self, groups: Sequence[ParameterGroup]) -> Any:
-        """The number of shares into which model parallelism splits these parameters; 1 if they are split already.
+        """The number of shares into which model parallelism splits these parameters.
 
         Args:
             groups: the group of all parameters except routed experts, and the group of routed experts.
         """
-        return self.among(groups).split_degree if self.is_split else 1.0
+        return self.among(groups).split_degree
 
 
 VECTORS, EMBEDDINGS, EXPERTS, ADAPTERS = "vectors", "embedding", "experts", "adapters"

@@ -61,7 +61,7 @@ def parameter_classes__METHOD(weight_precision, frozen_weight_precision, trained
         )
         for c in CLASSES
     )
-    return (*classes, ParameterClass(ADAPTERS, weight_precision, is_split=False))
+    return (*classes, ParameterClass(ADAPTERS, weight_precision))
 
 
 @records(choice="trained_ends", value="both")

@@ -36,6 +36,7 @@ HANDS_ON = (
     "layer_parameters",
     "tied_embedding_parameters",
     "non_expert_parameters_per_accelerator",
+    "trained_parameters",
     "trained_parameters_per_accelerator",
     "expert_parameters_per_accelerator",
 )

@@ -46,16 +46,19 @@ def block_parameters(
     cross_attention_parameters,
     relative_position_parameters,
     adapter_pairs,
+    weight_split_degree,
 ):
     """The parameters of each block of a layer by class, without routed experts, and what a layer has beside its blocks.
 
     Beside its blocks a layer has norms, and on average a share of cross-attentions and of tables of relative positions.
+    Tensor parallelism splits all parameters of adapters.
 
     Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
     blocks = []
     for block, parameters, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True):
-        adapters = total(pair.parameters for pair in adapter_pairs if pair.part.block == block.name)
+        split_parameters = total(pair.parameters for pair in adapter_pairs if pair.part.block == block.name)
+        adapters = split_parameters * weight_split_degree
         counts = {MATRICES: parameters - vectors, VECTORS: vectors, ADAPTERS: adapters}
         blocks.append(counted(block.name, parameter_classes, counts))
     matrices = (cross_attention_parameters + relative_position_parameters) / layers
@@ -182,6 +185,21 @@ def trained_parameters_per_accelerator(stage_parameters, parameter_classes):
     Source: arXiv 1909.08053, section 3.
     """
     return latest(parameters.trained(parameter_classes) for parameters in stage_parameters)
+
+
+@quantity("count")
+def trained_parameters(
+    layer_parameters, layer_kinds, layers, parameter_classes, embedding_parameters, output_head_parameters
+):
+    """The number of parameters of the whole network that training changes.
+
+    Source: arXiv 2106.09685, section 4.2. Differs: routed experts of multi-token prediction are missing.
+    """
+    ends = {EMBEDDINGS: embedding_parameters + output_head_parameters}
+    return total(
+        c.changes * (ends.get(c.name, 0.0) + layers * on([k.share for k in layer_kinds], numbers))
+        for c, *numbers in zip(parameter_classes, *(kind.counts for kind in layer_parameters), strict=True)
+    )
 
 
 @quantity("count")

@@ -24,32 +24,6 @@ def parameter_classes(weight_precision):
     return tuple(ParameterClass(c.name, weight_precision, c.routed, trained=c.name == "embedding") for c in CLASSES)
 '''
 )
-# All weights are frozen; beside each projection of an attention is an adapter of rank 8.
-ADAPTERS = (
-    HEAD
-    + '''from amped.theory.nouns.records import Gemm
-
-
-@records()
-def parameter_classes(weight_precision):
-    """Source: definition."""
-    frozen = (ParameterClass(c.name, weight_precision, c.routed, trained=False) for c in CLASSES)
-    return (*frozen, ParameterClass("adapters", weight_precision, is_split=False))
-
-
-@records()
-def adapter_gemms(projection_gemms):
-    """Source: definition."""
-    return tuple(
-        product
-        for gemm in projection_gemms
-        for product in (
-            Gemm(f"{gemm.name}_down", gemm.m, 8.0, gemm.k, weights="adapters"),
-            Gemm(f"{gemm.name}_up", gemm.m, gemm.n, 8.0, weights="adapters"),
-        )
-    )
-'''
-)
 D, LAYERS, WORDS = 256, 4, 1000
 SMALL: dict[str, Any] = {
     "dimensionality": D, "layers": LAYERS, "attention_heads": 4, "head_dimension": 64, "feedforward_dimension": 4 * D, "vocabulary_size": WORDS,
@@ -126,17 +100,3 @@ def test_frozen_layers_have_two_thirds_of_the_flops_and_neither_gradients_nor_st
     assert e["weight_bytes"] == whole["weight_bytes"]
     assert e["updated_parameters"] * e["sharding_degree"] == pytest.approx(ends, rel=1e-12)
     assert volumes(e) == pytest.approx({"gradients": ends * bits["gradient"], "weights": ends * bits["weight"]})
-
-
-def test_adapters_are_all_that_is_trained_sent_and_updated(trained: Callable[[str], amped.Estimate]) -> None:
-    """Rank 8 and two accelerators: 256 → 8 → 768/2 for queries, keys and values, and 256/2 → 8 → 256 for the output."""
-    e = trained(ADAPTERS)
-    own = LAYERS * 8 * (D + 3 * D / 2 + D / 2 + D)
-    assert counts(e, "stage_parameters", -1)["adapters"] == own
-    assert e["updated_parameters"] * e["sharding_degree"] == pytest.approx(own, rel=1e-12)
-    assert volumes(e) == pytest.approx(
-        {"gradients": own * e["gradient_precision"], "weights": own * e["weight_precision"]}
-    )
-    names = {f"{name}_{way}" for name in ("query_key_value", "attention_output") for way in ("down", "up")}
-    assert weight_gradients(e, "layer") == names
-    assert weight_gradients(e, "output_head") == set()
