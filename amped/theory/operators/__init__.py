@@ -83,6 +83,7 @@ HANDS_ON = (
     # adapters
     "adapter_pairs",
     # low_precision
+    "attention_speedup",
     "quantization_operators",
     # recomputation
     "recomputed_layer_fraction",

@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
+from amped.theory.nouns.places import EXCHANGED
 from amped.theory.nouns.records import MATRICES, WEIGHTED
 
 
@@ -14,6 +15,37 @@ def weight_cast_fraction(weights_cast_once_per_step, number_of_microbatches_per_
     Source: definition.
     """
     return np.where(weights_cast_once_per_step, 1 / number_of_microbatches_per_minibatch, 1.0)
+
+
+@quantity("1", choice="attention_format", value="fp8")
+def attention_speedup__fp8(fp8_peak_flop_rate, bf16_peak_flop_rate):
+    """How many times as fast the products of attention are in fp8 as in 16 bits: as the peaks are.
+
+    Source: arXiv 2407.08608, section 3.3 (FP8). Differs: transposing the values takes no time.
+    """
+    return fp8_peak_flop_rate / bf16_peak_flop_rate
+
+
+@records(choice="attention_format", value="fp8")
+def attention_cast_operators__fp8(
+    attention_input_bytes, attention_output_bytes, fused_attentions_per_layer, fp8_precision, dimensionality, entry_costs
+):
+    """The casts to fp8 before a fused attention: of queries, keys and values, and backward of the output's gradient.
+
+    Source: NVIDIA Transformer Engine, dot_product_attention (FusedAttnFunc with fp8).
+    """
+    (cost,) = entry_costs
+    cast = Traffic(cost.flop, cost.activation, fp8_precision)
+    inputs, outputs = attention_input_bytes / cost.activation, attention_output_bytes / cost.activation
+    return streamed(
+        "fused_attention_casts",
+        "element_wise",
+        inputs / dimensionality,
+        dimensionality,
+        Work(cast * inputs, cast * outputs),
+        count=fused_attentions_per_layer,
+        after=EXCHANGED,
+    )
 
 
 # How often a cast reads its tensor: in fp4 first for the largest entry, on which the scales of all blocks depend.

@@ -231,7 +231,7 @@ def fused_time(operator, rates):
         time = flops·(1 + more / keys + block·waiting_rows / m) / rate + m·n·softmax_time,
         flops = 2·(scores + values) forward; with equal widths 2.5 times as many backward,
         more = length + edges·edge_length,
-        rate = sustained·√(1 + (r / 128)²) / √(1 + (r / width)²)·wide·dropped.
+        rate = sustained·√(1 + (r / 128)²) / √(1 / speedup² + (r / width)²)·wide·dropped.
 
     There are m rows of queries (of all heads and sequences) and n keys; with its mask, a query attends to `keys` of
     them. Each query costs `more` keys than those: the kernel starts and ends for each block of queries, and beyond the
@@ -241,6 +241,7 @@ def fused_time(operator, rates):
     does not depend on the width, which is the narrower one of keys and of values. `block` is 1 forward and 0.5
     backward: at the end all cores wait for the last block of queries, which matters if few heads and sequences give few
     blocks.
+    Products in a narrower format than 16 bits take 1 / `speedup` of the time; exponentials do not.
     `wide` is the share of the `AttentionRamp` if the two widths add up to more than 256, and `dropped` is the
     `dropout_fraction` of an attention with dropout; else they are 1.
 
@@ -255,7 +256,7 @@ def fused_time(operator, rates):
         "input_gradient": (attention.backward_rate, attention.backward_ramp),
     }
     rate, ramp = passes[operator.phase]
-    reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1, ramp.width / operator.width)
+    reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1 / attention.speedup, ramp.width / operator.width)
     wide = 1 - (operator.both_widths > NARROW_HEADS) * (1 - ramp.wide)
     reached = reached * wide * (1 - operator.dropped * (1 - attention.dropout_fraction))
     masked = (ramp.length + operator.edges * ramp.edge_length) / operator.keys

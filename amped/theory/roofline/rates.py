@@ -232,6 +232,7 @@ def fused_attention_rates(
     exposed_softmax_time,
     attention_tile_rows,
     cores_sharing_tiles,
+    attention_speedup,
 ):
     """All coefficients on which the time of a fused attention depends, besides its shape, as one record.
 
@@ -247,6 +248,7 @@ def fused_attention_rates(
         dropout_fraction=attention_dropout_fraction,
         softmax_time=exposed_softmax_time,
         waiting_rows=attention_tile_rows * cores_sharing_tiles,
+        speedup=attention_speedup,
     )
     return (attention,)
 
