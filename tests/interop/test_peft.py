@@ -38,7 +38,7 @@ def trained_by_peft(name: str, folder: Path) -> int:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", (*JOINT, *SEPARATE))
+@pytest.mark.parametrize("name", [*JOINT, *SEPARATE])
 def test_adapters_have_as_many_parameters_as_those_of_peft(name: str, tmp_path: Path) -> None:
     need("transformers", "5.23.0")
     pytest.importorskip("peft", reason="the parameters are compared with those of PEFT")

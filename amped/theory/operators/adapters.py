@@ -17,6 +17,8 @@ from amped.theory.nouns.records import MATRICES, WEIGHTED, Adapter, Gemm, Part
 METHODS = ("lora", "dora")
 # The classes of parameters that are kept in a narrow format where frozen weights have one.
 NARROWED = (MATRICES, EXPERTS)
+# The bytes of the scales of a block: one in fp32, or one in 8 bits and a share of one in fp32 for 256 blocks.
+BYTES_OF_SCALES = {"nf4": 4, "nf4_double": 1 + 4 / 256}
 # For each product with adapters: what its input is, what the product waits for, its block, and whether tensor
 # parallelism splits its inputs, not its outputs.
 IN_ATTENTION, IN_NETWORK = Part(ATTENTION), Part(DENSE)
@@ -54,13 +56,8 @@ def parameter_classes__METHOD(weight_precision, frozen_weight_precision, trained
 
     Source: arXiv 2106.09685, section 4.1.
     """
-    trained = tuple(c.name for c in trained_end_classes)
-    classes = (
-        c.having(
-            precision=frozen_weight_precision if c.name in NARROWED else weight_precision, trained=c.name in trained
-        )
-        for c in CLASSES
-    )
+    trained, precisions = tuple(c.name for c in trained_end_classes), dict.fromkeys(NARROWED, frozen_weight_precision)
+    classes = (c.having(precision=precisions.get(c.name, weight_precision), trained=c.name in trained) for c in CLASSES)
     return (*classes, ParameterClass(ADAPTERS, weight_precision))
 
 
@@ -72,22 +69,21 @@ def trained_end_classes__both():
 
 @family(
     named=("frozen_weight_precision__nf4", "frozen_weight_precision__nf4_double"),
-    FORMAT=("nf4", "nf4_double"),
+    FORM=("nf4", "nf4_double"),
     SOURCE=(
         "bitsandbytes, functional.py (quantize_4bit: a scale in fp32 for each block)",
         "arXiv 2305.14314, section 3 (double quantization)",
     ),
 )
-@quantity("byte", choice="frozen_weight_format", value="FORMAT")
-def frozen_weight_precision__FORMAT(scaling_block_size, *, format):
+@quantity("byte", choice="frozen_weight_format", value="FORM")
+def frozen_weight_precision__FORM(scaling_block_size, fp8_precision, *, form):
     """The bytes of a frozen weight of 4 bits, with its share of the scales.
 
     A block has a scale of 4 bytes; with double quantization a scale of 1 byte, and 256 blocks share one of 4 bytes.
 
     Source: SOURCE.
     """
-    scale = 1 + 4 / 256 if format == "nf4_double" else 4
-    return 1 / 2 + scale / scaling_block_size
+    return fp8_precision * (1 / 2 + BYTES_OF_SCALES[form] / scaling_block_size)
 
 
 @records()
@@ -110,30 +106,29 @@ def adapted_projections(
     joint, heads = 1.0 * (joint_adapters > 0), attention_heads + 2 * key_value_heads
     numbers = {
         "query_key_value": joint * np.maximum(np.maximum(query_adapters, key_adapters), value_adapters),
-        "query_down": query_adapters,
-        "query_up": query_adapters,
-        "key_value_down": key_adapters,
-        "key_value_up": key_adapters,
+        **dict.fromkeys(("query_down", "query_up"), query_adapters),
+        **dict.fromkeys(("key_value_down", "key_value_up"), key_adapters),
         "attention_output": attention_output_adapters,
     }
-    shares = {"query": attention_heads / heads, "key": key_value_heads / heads, "value": key_value_heads / heads}
-    apart = {"query": query_adapters, "key": key_adapters, "value": value_adapters}
     parts = (
-        gemm.having(name=name, n=gemm.n * shares[name], count=(1 - joint) * number)
+        ("query", attention_heads, query_adapters),
+        ("key", key_value_heads, key_adapters),
+        ("value", key_value_heads, value_adapters),
+    )
+    pieces = (
+        gemm.having(name=name, n=gemm.n * share / heads, count=(1 - joint) * number)
         for gemm in projection_gemms
         if gemm.name == "query_key_value"
-        for name, number in apart.items()
+        for name, share, number in parts
     )
-    return (*parts, *(g.having(count=g.count * numbers[g.name]) for g in projection_gemms if g.name in numbers))
+    return (*pieces, *(g.having(count=g.count * numbers[g.name]) for g in projection_gemms if g.name in numbers))
 
 
 @records()
-def adapted_network_products(
-    feedforward_gemms, gate_adapters, up_adapters, down_adapters, joint_adapters, gated_mlp
-):
+def adapted_network_products(feedforward_gemms, gate_adapters, up_adapters, down_adapters, joint_adapters, gated_mlp):
     """The products of a dense network beside which adapters may stand; `count` is the number of adapters of each.
 
-    Source: PEFT, target_modules (gate_proj, up_proj, down_proj); Megatron-Bridge, peft/lora.py (linear_fc1, linear_fc2).
+    Source: PEFT, target_modules (gate_proj, up_proj, down_proj); Megatron-Bridge, peft/lora.py (linear_fc1, _fc2).
     """
     (up, down), gate, joint = feedforward_gemms, gate_adapters * gated_mlp, 1.0 * (joint_adapters > 0)
     width = up.n / (1 + gated_mlp)
@@ -162,10 +157,10 @@ def adapter_pairs__METHOD(
     for product in (*adapted_projections, *adapted_network_products):
         tensor, after, part, splits_inputs = PLACES[product.name]
         first, kept[tensor] = 1 - kept.get(tensor, 0.0), np.maximum(kept.get(tensor, 0.0), product.count)
-        by_rank, by_outputs = (1.0, tensor_parallel_rows) if splits_inputs else (tensor_parallel_rows, 1.0)
+        by_rank = np.where(splits_inputs, 1.0, tensor_parallel_rows)
         name, calls = f"{product.name}_adapter", {"count": product.count, "weights": ADAPTERS}
         down = Gemm(f"{name}_down", product.m, adapter_rank / by_rank, product.k, **calls)
-        up = Gemm(f"{name}_up", product.m, product.n / by_outputs, adapter_rank, **calls)
+        up = Gemm(f"{name}_up", product.m, product.n * by_rank / tensor_parallel_rows, adapter_rank, **calls)
         pairs.append(Adapter(product.name, down, up, adapter_magnitudes, first, after, part))
     return tuple(pairs)
 
@@ -211,7 +206,7 @@ def adapter_products(pair, cost, drops, calls):
 def adapter_kernels(pair, cost, drops, calls):
     """The kernels around the products of an adapter: dropout, scaling and addition.
 
-    Backward, the gradient of the output is scaled, and that of the input is added to the gradient of the frozen product.
+    Backward, the gradient of the output is scaled, and that of the input is added to that of the frozen product.
 
     Args:
         pair: the adapter.
@@ -264,9 +259,9 @@ def magnitude_kernels(pair, cost, calls):
     )
 
 
-@family(named=("widening_operators__nf4", "widening_operators__nf4_double"), FORMAT=("nf4", "nf4_double"))
-@records(choice="frozen_weight_format", value="FORMAT")
-def widening_operators__FORMAT(product_operators, frozen_weight_precision, entry_costs):
+@family(named=("widening_operators__nf4", "widening_operators__nf4_double"), FORM=("nf4", "nf4_double"))
+@records(choice="frozen_weight_format", value="FORM")
+def widening_operators__FORM(product_operators, frozen_weight_precision, entry_costs):
     """The kernels that widen frozen weights of 4 bits to the precision of activations before each product with them.
 
     Source: bitsandbytes, autograd/_functions.py (MatMul4Bit: dequantize_4bit in the forward and in the backward pass).

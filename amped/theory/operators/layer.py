@@ -8,9 +8,9 @@ with softmax.
 import numpy as np
 
 from amped.theory.language.quantity import each_of, records
-from amped.theory.nouns.kernel_work import NORM, Traffic, Work, contraction, operator, streamed
+from amped.theory.nouns.kernel_work import NORM, Traffic, Work, operator, streamed
 from amped.theory.nouns.layer_kinds import ATTENTION, OPERATORS, ROUTER_NORM
-from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE, PROJECTION_INPUTS
+from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.nouns.records import total
 
 

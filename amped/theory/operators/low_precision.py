@@ -28,7 +28,12 @@ def attention_speedup__fp8(fp8_peak_flop_rate, bf16_peak_flop_rate):
 
 @records(choice="attention_format", value="fp8")
 def attention_cast_operators__fp8(
-    attention_input_bytes, attention_output_bytes, fused_attentions_per_layer, fp8_precision, dimensionality, entry_costs
+    attention_input_bytes,
+    attention_output_bytes,
+    fused_attentions_per_layer,
+    fp8_precision,
+    dimensionality,
+    entry_costs,
 ):
     """The casts to fp8 before a fused attention: of queries, keys and values, and backward of the output's gradient.
 
@@ -81,35 +86,38 @@ def quantization_operators__NARROW(
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
     accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed: of
     inputs and gradients the second one is for the weight gradient, which frozen weights do not have. A cast to fp4
-    reads a tensor twice: first for its largest entry. If weights are cast only in the first micro-batch of a step, every
-    micro-batch counts an equal share of this cast. Frozen weights that are kept as narrow as NARROW are not cast.
+    reads a tensor twice: first for its largest entry. If weights are cast only in the first micro-batch of a step,
+    every micro-batch counts an equal share of this cast. Frozen weights that are kept as narrow as NARROW are not cast.
 
     Source: SOURCE.
     """
     (cost,), columns = entry_costs, weight_split_degree / tensor_parallel_rows / weight_cast_fraction
     (matrices,) = [c for c in parameter_classes if c.name == MATRICES]
-    casts_weights = np.where(matrices.precision > NARROW_precision, 1.0, matrices.changes)
-    read, narrowed = READINGS[narrow] * cost.activation, NARROW_precision
-    whole = Traffic(cost.flop, read, 2 * narrowed)
+    is_cast = np.maximum(matrices.changes, 1.0 * (matrices.precision > NARROW_precision))
+    casts = {
+        layouts: Traffic(cost.flop, READINGS[narrow] * cost.activation, layouts * NARROW_precision)
+        for layouts in (1, 2)
+    }
     products = [o for o in product_operators if o.kind in WEIGHTED]
-    trained = {o.name for o in products if o.phase == "weight_gradient"}
-    return tuple(
-        operator
-        for o in products
-        if o.phase == "forward"
-        for one in [whole if o.name in trained else Traffic(cost.flop, read, narrowed)]
-        for operator in streamed(
-            f"{o.name}_casts",
-            "element_wise",
-            o.m,
-            o.k,
-            Work(
-                one * (o.m / output_width_split_degree * o.k * o.batch)
-                + whole * (o.n / columns * o.k * o.batch * casts_weights),
-                one * (o.m * o.n * o.batch),
-            ),
-            count=o.count,
-            part=o.part,
-            after=tuple(name for name in o.after if name != f"{o.name}_casts"),
-        )
-    )
+    layouts_of = {o.name: 2 for o in products if o.phase == "weight_gradient"}
+    calls = []
+    for o in (product for product in products if product.phase == "forward"):
+        one, whole = casts[layouts_of.get(o.name, 1)] * o.batch, casts[2] * o.batch
+        inputs, weights = o.m / output_width_split_degree * o.k, o.n / columns * o.k * is_cast
+        calls += cast_before(o, Work(one * inputs + whole * weights, one * (o.m * o.n)))
+    return tuple(calls)
+
+
+def cast_before(product, work):
+    """The casts before a product in its forward pass, and those before its gradients.
+
+    Args:
+        product: the product in the forward pass.
+        work: the casts of both passes.
+
+    Source: definition.
+    """
+    name = f"{product.name}_casts"
+    after = tuple(other for other in product.after if other != name)
+    shape = {"count": product.count, "part": product.part, "after": after}
+    return streamed(name, "element_wise", product.m, product.k, work, **shape)

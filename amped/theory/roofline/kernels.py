@@ -256,7 +256,9 @@ def fused_time(operator, rates):
         "input_gradient": (attention.backward_rate, attention.backward_ramp),
     }
     rate, ramp = passes[operator.phase]
-    reached = rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1 / attention.speedup, ramp.width / operator.width)
+    reached = (
+        rate * np.hypot(1, ramp.width / MEASURED_WIDTH) / np.hypot(1 / attention.speedup, ramp.width / operator.width)
+    )
     wide = 1 - (operator.both_widths > NARROW_HEADS) * (1 - ramp.wide)
     reached = reached * wide * (1 - operator.dropped * (1 - attention.dropout_fraction))
     masked = (ramp.length + operator.edges * ramp.edge_length) / operator.keys

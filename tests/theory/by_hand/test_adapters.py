@@ -16,7 +16,9 @@ ONLY_ATTENTION = {"gate_adapters": False, "up_adapters": False, "down_adapters":
 
 
 def adapted(**overrides: Any) -> amped.Estimate:
-    return amped.estimate("default", **SMALL | {"adapters": "lora", "adapter_rank": RANK, "joint_adapters": True} | overrides)
+    return amped.estimate(
+        "default", **SMALL | {"adapters": "lora", "adapter_rank": RANK, "joint_adapters": True} | overrides
+    )
 
 
 def operators(e: amped.Estimate, name: str) -> dict[str, Any]:
@@ -36,7 +38,10 @@ def volumes(e: amped.Estimate) -> dict[str, float]:
         # An adapter for each of queries, keys and values.
         (ONLY_ATTENTION | {"joint_adapters": False}, 3 * (D + D) + (D + D)),
         # Queries and values only, as PEFT's default for Llama.
-        (ONLY_ATTENTION | {"joint_adapters": False, "key_adapters": False, "attention_output_adapters": False}, 2 * (D + D)),
+        (
+            ONLY_ATTENTION | {"joint_adapters": False, "key_adapters": False, "attention_output_adapters": False},
+            2 * (D + D),
+        ),
         # The network too: d + 4d up and 4d + d down.
         ({}, (D + 3 * D) + (D + D) + 2 * (D + 4 * D)),
     ],
@@ -51,7 +56,9 @@ def test_adapters_are_all_that_is_sent_and_updated() -> None:
     e = adapted()
     own = e["trained_parameters"] / 2
     assert e["updated_parameters"] * e["sharding_degree"] == pytest.approx(own, rel=1e-12)
-    assert volumes(e) == pytest.approx({"gradients": own * e["gradient_precision"], "weights": own * e["weight_precision"]})
+    assert volumes(e) == pytest.approx(
+        {"gradients": own * e["gradient_precision"], "weights": own * e["weight_precision"]}
+    )
 
 
 def test_frozen_products_have_no_weight_gradient_and_keep_nothing() -> None:
@@ -81,7 +88,9 @@ def test_the_flops_of_the_model_are_two_passes_of_frozen_products_and_three_of_a
     layers, scores, head = (whole[f"{p}_multiply_accumulates"] * whole["flops_per_multiply_accumulate"] for p in parts)
     micro_batches = whole["number_of_microbatches_per_minibatch"]
     own = 2 * TOKENS * e["trained_parameters"] * micro_batches
-    assert e["model_flops_per_accelerator"] == pytest.approx(2 * (layers - scores + head) + 3 * (scores + own), rel=1e-12)
+    assert e["model_flops_per_accelerator"] == pytest.approx(
+        2 * (layers - scores + head) + 3 * (scores + own), rel=1e-12
+    )
 
 
 def test_trained_ends_have_gradients_and_states_too() -> None:
@@ -99,7 +108,9 @@ def test_frozen_weights_of_four_bits_have_the_bytes_of_bitsandbytes(form: str, b
     others = e["number_of_parameters"] - matrices + e["trained_parameters"]
     assert e["weight_bytes"] == pytest.approx(matrices * bits / 8 + others * 2, rel=1e-12)
     widened = operators(e, "query_key_value_widening")
-    assert {phase: o.read for phase, o in widened.items()} == pytest.approx(dict.fromkeys(("forward", "input_gradient"), 3 * D * D * bits / 8))
+    assert {phase: o.read for phase, o in widened.items()} == pytest.approx(
+        dict.fromkeys(("forward", "input_gradient"), 3 * D * D * bits / 8)
+    )
     assert {o.written for o in widened.values()} == {3 * D * D * 2}
 
 
@@ -112,4 +123,6 @@ def test_dora_trains_a_length_for_each_row_beside_the_adapter() -> None:
 def test_a_higher_rank_is_never_faster_and_a_frozen_base_never_larger() -> None:
     times = [adapted(adapter_rank=rank)["step_time"] for rank in (1, 8, 64, 512)]
     assert times == sorted(times)
-    assert adapted()["memory_per_accelerator_bytes"] < amped.estimate("default", **SMALL)["memory_per_accelerator_bytes"]
+    assert (
+        adapted()["memory_per_accelerator_bytes"] < amped.estimate("default", **SMALL)["memory_per_accelerator_bytes"]
+    )
