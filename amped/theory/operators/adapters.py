@@ -5,6 +5,8 @@ row of W + s·B·A. Adapters stand beside the projections of attention and the p
 The experts of a mixture have none.
 """
 
+from typing import Any
+
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
@@ -153,7 +155,8 @@ def adapter_pairs__METHOD(
 
     Source: arXiv 2106.09685, section 4.1; Megatron-Bridge, peft/utils.py (ParallelLinearAdapter).
     """
-    pairs, kept = [], {}
+    kept: dict[str, Any] = {}
+    pairs = []
     for product in (*adapted_projections, *adapted_network_products):
         tensor, after, part, splits_inputs = PLACES[product.name]
         first, kept[tensor] = 1 - kept.get(tensor, 0.0), np.maximum(kept.get(tensor, 0.0), product.count)
@@ -166,12 +169,15 @@ def adapter_pairs__METHOD(
 
 
 @records()
-def adapter_operators(adapter_pairs, adapter_dropout, attentions_per_layer, dense_fraction, entry_costs):
+def adapter_operators(
+    adapter_pairs, adapter_dropout, dropout_mask_precision, attentions_per_layer, dense_fraction, entry_costs
+):
     """The operators of all adapters, in the precision of activations.
 
     Source: arXiv 2106.09685, section 4.1; PEFT, tuners/lora/layer.py and dora.py; Megatron-Bridge, peft/lora_layers.py.
     """
-    (cost,), drops, layers = entry_costs, 1.0 * (adapter_dropout > 0), {ATTENTION: attentions_per_layer}
+    (cost,), layers = entry_costs, {ATTENTION: attentions_per_layer}
+    drops = 1.0 * (adapter_dropout > 0), dropout_mask_precision
     own, operators = cost.having(operand=cost.activation, added_to=0.0), []
     for pair in adapter_pairs:
         calls = pair.down.count * layers.get(pair.part.block, dense_fraction)
@@ -189,13 +195,13 @@ def adapter_products(pair, cost, drops, calls):
     Args:
         pair: the adapter.
         cost: the costs of an entry.
-        drops: 1 with dropout, else 0.
+        drops: 1 with dropout, else 0; and the bytes of an entry of its mask.
         calls: the number of these adapters in a layer.
 
     Source: arXiv 2106.09685, section 4.1; PyTorch, native_dropout (mask).
     """
-    down, up, is_kept = pair.down, pair.up, np.maximum(pair.first, drops)
-    stash = down.m * down.k * (cost.activation * is_kept + drops)
+    down, up, (dropped, mask) = pair.down, pair.up, drops
+    stash = down.m * down.k * (cost.activation * np.maximum(pair.first, dropped) + mask * dropped)
     shape = {"count": calls, "part": pair.part}
     return (
         *contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape),
@@ -211,20 +217,21 @@ def adapter_kernels(pair, cost, drops, calls):
     Args:
         pair: the adapter.
         cost: the costs of an entry.
-        drops: 1 with dropout, else 0.
+        drops: 1 with dropout, else 0; and the bytes of an entry of its mask.
         calls: the number of these adapters in a layer.
 
     Source: PEFT, tuners/lora/layer.py (Linear.forward: result + lora_B(lora_A(dropout(x))) * scaling).
     """
     inputs, outputs, shape = pair.down.m * pair.down.k, pair.up.m * pair.up.n, {"part": pair.part}
-    mask, added = Traffic(written=inputs), cost.of(ADDITION, inputs)
-    dropped = cost.of(DROPOUT, inputs) + Work(mask, Traffic(read=inputs))
+    is_dropped, mask = drops
+    dropped = cost.of(DROPOUT, inputs) + Work(Traffic(written=inputs * mask), Traffic(read=inputs * mask))
+    added = cost.of(ADDITION, inputs)
     scaled = cost.of(MOVE, outputs)
     rows, name = ("element_wise", pair.down.m), f"{pair.name}_adapter"
     sum_after = (pair.up.name, FROZEN.get(pair.name, pair.name))
     summed = Work(scaled + cost.of(ADDITION, outputs), scaled)
     return (
-        *streamed(f"{name}_dropout", *rows, pair.down.k, dropped, count=calls * drops, after=pair.after, **shape),
+        *streamed(f"{name}_dropout", *rows, pair.down.k, dropped, count=calls * is_dropped, after=pair.after, **shape),
         *streamed(f"{name}_sum", *rows, pair.up.n, summed, count=calls, after=sum_after, **shape),
         *streamed(f"{name}_gradient", *rows, pair.down.k, Work(backward=added), count=calls, **shape),
     )
