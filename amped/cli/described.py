@@ -43,6 +43,7 @@ DEGREES
     --mbs N: Sequences of a micro-batch.
     --zero N: What replicas share: ZeRO 0 to 3.
     --recompute WORD: none, selective, full or block.
+    --manner WORD: How software runs: plain, or recipe.
     --headroom WORD: Memory left free: a share (10%) or 8 GB.
 Batch and precision:
     --gbs N: Sequences of a global batch.

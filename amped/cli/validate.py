@@ -36,6 +36,7 @@ class Comparison:
         --template: Print a table to fill with your own runs.
         --kernels PATH: Compare kernels: a table or a folder of them.
         --bands: How wide bands are, and whether they hold.
+        --as-typed: Rows as people type them, without switches.
         --order: Tell which of two alike runs is faster.
         --leave-out: Predict each by a fit to all others.
         --plot: Draw both as points, validation.png.
@@ -53,6 +54,7 @@ class Comparison:
     template: bool = False
     kernels: Path | None = None
     bands: bool = False
+    as_typed: bool = False
     order: bool = False
     leave_out: Literal["source", "accelerator", "stack", "all"] | None = None
     plot: bool = False
@@ -86,6 +88,8 @@ def validate(asked: Comparison) -> None:
     its accelerator, with `stack` without all runs of its software, with `all` without both. Below: the bands of each class.
     --bands shows for each class of what may be new (source, accelerator, stack) how wide its bands are, and how many runs they hold,
     by the errors that come with amped.
+    --as-typed takes of each training step what a person types (network, machine, degrees, batch, precision, recomputation, and
+    software with its release, then its name alone), and the recipes of the software for what only a benchmark does.
     --order takes pairs of runs that are alike, and tells in how many amped puts them in the measured order.
     --kernels compares single kernels, library by library, on shapes that nothing was fitted to. With --leave-out
     accelerator, each accelerator's kernels are predicted from its datasheet and from the kernels of its kin alone.
@@ -103,6 +107,8 @@ def validate(asked: Comparison) -> None:
         _show_bands(asked)
     elif asked.kernels is not None:
         _print_kernels(asked.kernels, asked)
+    elif asked.as_typed:
+        _show_as_typed(asked)
     elif asked.leave_out is not None:
         print_left_out(asked.table, asked.leave_out, asked.as_json, asked.lookup_tables)
     else:
@@ -129,6 +135,25 @@ def _show_bands(asked: Comparison) -> None:
         options.show_json({law.quantity: plain(bands_checked(validated(), law)) for law in ERROR_LAWS}, allow_nan=False)
     else:
         options.show(bands(validated()))
+
+
+def _show_as_typed(asked: Comparison) -> None:
+    """Prints the errors of rows as people type them; as CSV or JSON the rows, with the release of their software."""
+    from amped.report.validating import typed_errors
+    from amped.validation.as_typed import Typed
+    from amped.validation.residuals import residuals
+
+    form, wanted = asked.form, (Typed.RELEASE,) if asked.form != "table" else tuple(Typed)
+    found = {typed: residuals(asked.table, asked.lookup_tables, typed) for typed in wanted}
+    if form == "table" and not asked.list_rows:
+        options.show(typed_errors(found))
+    else:
+        options.put(
+            form,
+            lambda: _table(found[Typed.RELEASE], asked),
+            lambda f: _text(found[Typed.RELEASE], f, asked),
+            asked.output,
+        )
 
 
 def _put_order(rows: Sequence[Residual], form: str, asked: Comparison) -> None:

@@ -24,6 +24,7 @@ from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
+from amped.tables.recipes import MANNER, MANNERS, Machine, as_recipes_have_it, in_manner
 from amped.tables.stacks import middle
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
@@ -37,6 +38,7 @@ ROW_NAMES = {
 }  # fmt: skip
 # What a system's row says about a whole node. A node with other accelerators has proportionally more or less.
 NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
+EXPERTS, CAPABILITY = "number_of_experts", "compute_capability"
 OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
 # The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
@@ -69,11 +71,12 @@ def build_sources(
         ConfigError, TableError: with all problems.
     """
     values = dict(overrides or {})
-    anyway = values.pop(ANYWAY, False)
+    anyway, manner = values.pop(ANYWAY, False), values.pop(MANNER, None)
     options = {name: aliases().option(name) for name in values}
     rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
     builder = _Builder(config, tables, catalogue)
     builder.override(values | builder.look_up_link(rows.pop(LINKS, None), values))
+    rows[MAPPING] = builder.software_in_manner(rows.get(MAPPING), manner)
     builder.look_up_rows({category: _named(row) for category, row in rows.items() if row is not None})
     builder.take_entries()
     builder.fill_from_rows()
@@ -111,6 +114,19 @@ class _Builder:
         except AmpedError as error:
             self.problems += error.problems
             return {}
+
+    def software_in_manner(self, software: object, manner: object) -> object:
+        """The software that the overrides or the config name, in a manner; as it is if nobody says how it runs."""
+        named = software or self.config.lookups.get(MAPPING, (None, None))[1]
+        if manner is None or not isinstance(named, str):
+            return software
+        if manner not in MANNERS:
+            what = f"{quoted(str(manner))} is no manner in which software runs"
+            self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}"))
+            return software
+        with collected(self.problems, MANNER):
+            return in_manner(self.tables, named, str(manner))
+        return software
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""
@@ -348,6 +364,7 @@ class _Builder:
         self.notices += following.values()
         taken = self.sources.named() | following.keys()
         for category, row in sorted(self.sources.rows.items(), key=lambda item: item[0] == MAPPING):
+            row = as_recipes_have_it(row, self._machine()) if category == MAPPING else row
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
             untaken = [c for c, v in row.columns.items() if v is not None and c in self.catalogue and c not in taken]
             silenced = [column for column in untaken if column in self.replaced]
@@ -358,6 +375,14 @@ class _Builder:
                     with collected(self.problems):
                         of_kin = self.of_kin.get(column) if category == KERNELS else None
                         self.sources.add(column, of_kin or _looked_up(self.catalogue[column], row, column))
+
+    def _machine(self) -> Machine:
+        """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""
+        given, rows = self.sources.given, self.sources.rows
+        columns = {name: value for row in rows.values() for name, value in row.columns.items()}
+        number = {name: float(given.get(name, columns.get(name)) or 0) for name in (EXPERTS, CAPABILITY, DOMAIN)}
+        precision = self.sources.choices.get("matrix_precision", "bf16")
+        return Machine(number[EXPERTS] > 0, precision, number[CAPABILITY], number[DOMAIN])
 
     def calculate_as_amped_did(self) -> None:
         """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from amped.base.files import shipped_text
 from amped.base.record import dataclass
+from amped.tables.recipes import is_recipe
 from amped.tables.tables import Row
 from amped.theory.language.quantity import ACCELERATOR, MAPPING
 from amped.theory.nouns.parallelisms import WRITTEN
@@ -124,6 +125,11 @@ class Validated:
         return error_size(self.error(left))
 
 
+def _plain(software: Row) -> str:
+    """The name of a row of software; of software as recipes run it, the row that it extends."""
+    return software.ancestors[0] if is_recipe(software) and software.ancestors else software.name
+
+
 def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float]) -> Ground:
     """The properties of a configuration that its error depends on.
 
@@ -136,7 +142,7 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
     architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
     return Ground(
         accelerator=accelerator.name if accelerator else "", generation=architecture.partition(" ")[0],
-        software=software.name if software else "", precision="16 bit" if precision in ("fp16", "bf16") else precision,
+        software=_plain(software) if software else "", precision="16 bit" if precision in ("fp16", "bf16") else precision,
         number_of_experts=number("number_of_experts"), number_of_nodes=number("number_of_nodes"),
         number_of_accelerators=number("number_of_accelerators"), number_of_parameters=number("number_of_parameters"), context=number("context"),
     )  # fmt: skip

@@ -82,6 +82,18 @@ def accuracy_screen(rows: Sequence[Residual]) -> Iterator[Part]:
     yield MORE, "dim"
 
 
+@drawn
+def typed_errors(found: Mapping[str, Sequence[Residual]]) -> Iterator[Part]:
+    """The errors of a step's time where rows are taken as people type them, by what is typed of the software."""
+    lines = []
+    for typed, rows in found.items():
+        trusted = by_confidence(of_time(rows))[TRUSTED]
+        lines.append([f"software by its {typed}", *short_errors(accuracy(trusted))])
+        lines += [[f"  {name}", *short_errors(accuracy(part))] for name, part in by_network(trusted).items()]
+    yield table(["absolute error of", *SHORT_ERRORS], lines)
+    yield "\nRows of high and medium confidence. Benchmarks are taken as recipes run them (`--manner recipe`)."
+
+
 def _counted(rows: Sequence[Residual]) -> Iterator[Part]:
     """The number of rows and of groups, and why rows were missed."""
     groups_of = {r.measurement.id: r.measurement.group for r in rows}

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from amped.base.units import parse
+from amped.tables.recipes import is_recipe
 from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import Row, Tables
 from amped.theory.language.catalogue import catalogue
@@ -35,7 +36,7 @@ def middle(tables: Tables, row: Row) -> Row:
 def _stacks(tables: Tables) -> Iterator[Row]:
     """The rows of all known stacks."""
     rows = (tables.row(SOFTWARE, name) for name in tables.names(SOFTWARE) if name not in NO_STACKS)
-    yield from (row for row in rows if not _is_unknown(row))
+    yield from (row for row in rows if not _is_unknown(row) and not is_recipe(row))
 
 
 def _is_unknown(row: Row) -> bool:

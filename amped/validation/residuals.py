@@ -22,7 +22,9 @@ from amped.estimation.estimation import Estimation, estimated_each
 from amped.estimation.own_runs import own_runs
 from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, Left, Validated
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
+from amped.tables.tables import user_tables
 from amped.theory.language.catalogue import catalogue
+from amped.validation.as_typed import Typed, as_typed
 from amped.validation.measurements import (
     COMPARED,
     FLOP_RATE,
@@ -132,17 +134,23 @@ class Residual:
         return self.measurement.confidence != "low"
 
 
-def residuals(table: str | Path | None = None, lookup_tables: LookupTables = None) -> list[Residual]:
+def residuals(
+    table: str | Path | None = None, lookup_tables: LookupTables = None, typed: Typed | None = None
+) -> list[Residual]:
     """The compared quantities of all rows of a table (by default amped's own table), in its order.
 
     Args:
         table: a file of comma-separated values; `amped validate --template` prints its columns.
         lookup_tables: a folder of lookup tables that overrule the shipped ones.
+        typed: what of the software a person types, if rows are to be taken as typed.
 
     Raises:
         AmpedError: for a table that cannot be read.
     """
     rows = read_table(table, catalogue())
+    if typed is not None:
+        tables = user_tables(lookup_tables)
+        rows = [as_typed(row, typed, tables) for row in rows if row.texts.get("kind", STEP) == STEP]
     processes = min(usable_cores(), len(rows) // FEWEST_ROWS)
     work = partial(residuals_of, lookup_tables=lookup_tables)
     parts = _rows_for_processes(rows) if processes > 1 else [rows]
