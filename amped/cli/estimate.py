@@ -163,10 +163,12 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
 
 def _plain(result: Estimation) -> dict[str, float | bool | str]:
     """The results as one flat object for JSON; without room in memory, also the smallest change that fits."""
+    from amped.estimation.manners import other_runs
     from amped.estimation.remedies import smallest_change
 
+    runs = {f"step_time_of_{run.name}": run.step_time for run in other_runs(result)}
     fix = {} if result["fits_in_memory"] else {"smallest_change_that_fits": smallest_change(result)}
-    return result.to_dict() | fix
+    return result.to_dict() | runs | fix
 
 
 def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, is_asked: bool) -> None:

@@ -125,7 +125,7 @@ class _Builder:
             self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}"))
             return software
         with collected(self.problems, MANNER):
-            return in_manner(self.tables, named, str(manner))
+            software = in_manner(self.tables, named, str(manner))
         return software
 
     def override(self, overrides: Mapping[str, object]) -> None:

@@ -11,6 +11,7 @@ from amped.base.commands import set_option
 from amped.base.errors import plain
 from amped.configuring.sources import CHOSEN, Given
 from amped.estimation.estimation import Estimation
+from amped.estimation.manners import other_runs
 from amped.estimation.remedies import smallest_change
 from amped.estimation.stages import stage_lines
 from amped.report import human
@@ -54,6 +55,8 @@ def screen(e: Estimation) -> Iterator[Line]:
     yield from heading(e)
     for word, text, style in answers(e):
         yield from _lines(word, text, style)
+    for word, text in other_runs_in_words(e):
+        yield from _lines(word, text, "")
     yield from _where(e)
     if wait := longest_wait(e):
         yield from _lines("SLOW BY", f"{wait}; `amped why` says what helps", "")
@@ -197,6 +200,16 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     ]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
     yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(results)}", "")
+
+
+def other_runs_in_words(e: Estimation) -> Iterator[tuple[str, str]]:
+    """The step as recipes run it (or without recipes), and as a first run: pairs of a word and a text."""
+    words = {"recipe": "RECIPE", "plain": "PLAIN", "first_run": "FIRST RUN"}
+    for run in other_runs(e):
+        how = ", ".join(run.switches)
+        option = "" if run.name == "first_run" else f" with --manner {run.name}"
+        fits = "" if run.fits else ", which does not fit"
+        yield words[run.name], f"{human.duration(run.step_time)} a step{option}{fits}{f': {how}' if how else ''}"
 
 
 def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str, str]:

@@ -34,6 +34,7 @@ from amped.validation.accuracy import (
     verdicts,
     within_bands,
 )
+from amped.validation.as_typed import Typed
 from amped.validation.measurements import FLOP_RATE, MEMORY, THROUGHPUT, TIME, UTILIZATION
 from amped.validation.residuals import FITS, Residual
 
@@ -83,7 +84,7 @@ def accuracy_screen(rows: Sequence[Residual]) -> Iterator[Part]:
 
 
 @drawn
-def typed_errors(found: Mapping[str, Sequence[Residual]]) -> Iterator[Part]:
+def typed_errors(found: Mapping[Typed, Sequence[Residual]]) -> Iterator[Part]:
     """The errors of a step's time where rows are taken as people type them, by what is typed of the software."""
     lines = []
     for typed, rows in found.items():

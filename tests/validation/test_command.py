@@ -249,3 +249,18 @@ def test_names_and_titles_of_the_plot_collide_with_nothing(monkeypatch):
         title = panel.get_title(loc="left")
         assert not title or panel._left_title.get_window_extent().x1 <= panel.get_window_extent().x1
     assert sum(len(panel.texts) for panel in figure.axes) == 16
+
+
+@pytest.mark.thorough
+def test_rows_as_people_type_them_lose_their_switches_and_keep_their_errors_small() -> None:
+    from amped.tables.tables import user_tables
+    from amped.validation.as_typed import Typed, as_typed
+    from amped.validation.residuals import residuals
+
+    row = next(r.measurement.row for r in residuals() if r.measurement.id == "mb-26.06-gb300-kimi_k2-fp8mx-256x4096")
+    typed = as_typed(row, Typed.RELEASE, user_tables())
+    assert typed.settings["software"] == "Megatron-Bridge 26.06 recipe"
+    assert "deduplicated_dispatch" not in typed.settings
+    assert typed.settings["expert_parallel_degree"] == row.settings["expert_parallel_degree"]
+    means = {t: accuracy(of_time(residuals(None, None, t))).mean_absolute_error_fraction for t in Typed}
+    assert (means[Typed.RELEASE] or 1) < (means[Typed.NAME] or 1) < 0.14

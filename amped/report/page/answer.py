@@ -15,10 +15,14 @@ def heading(e: Estimation) -> tuple[str, str]:
     return screen.what_is_trained(e), screen.how_it_is_divided(e)
 
 
-def answer(e: Estimation, change: str | None = None) -> Section:
-    """The answers of `amped estimate`, as a section with the first numbers; `change` as in `screen.fit`."""
+def answer(e: Estimation, change: str | None = None, *, other_runs: bool = False) -> Section:
+    """The answers of `amped estimate`, as a section with the first numbers; `change` as in `screen.fit`.
+
+    With `other_runs` it has the times of the other manner of the software and of a first run, too.
+    """
     lines = [("", line) for line in screen.not_modeled_first(e)]
     lines += [(word, re.sub(r" {2,}", "; ", text)) for word, text, _ in screen.answers(e, change)]
+    lines += screen.other_runs_in_words(e) if other_runs else []
     lines.append(("WHERE", where(e)))
     wait = screen.longest_wait(e)
     lines += [("SLOW BY", f"{wait}; `amped why` says what helps")] if wait else []

@@ -1,0 +1,86 @@
+"""Software as recipes run it: which row is taken, and which values of it hold for a network, a precision and a machine."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import amped
+from amped.base.errors import ConfigError
+from amped.tables.recipes import PLAIN, RECIPE, Machine, as_recipes_have_it, in_manner, is_recipe
+from amped.tables.table_files import SOFTWARE
+from amped.tables.tables import user_tables
+
+TABLES = user_tables()
+RACK = Machine(is_mixture=True, matrix_precision="fp8", compute_capability=10.0, scale_up_domain_size=72)
+MIXTURE: dict[str, Any] = {"model": "Mixtral 8x7B", "system": "DGX H100", "expert_parallel_degree": 8}
+
+
+@pytest.mark.parametrize(
+    ("typed", "row"),
+    [
+        ("Megatron-Bridge", "Megatron-Bridge 26.06 recipe"),
+        ("Megatron-Bridge 26.06", "Megatron-Bridge 26.06 recipe"),
+        ("megatron bridge 26.04", "Megatron-Bridge 26.04 recipe"),
+        ("Megatron-Bridge 26.04.01", "Megatron-Bridge 26.04 recipe"),
+        ("Megatron-Bridge 26.05", "Megatron-Bridge 26.04 recipe"),
+        ("Megatron-Bridge 25.10", "Megatron-Bridge 25.09 recipe"),
+        ("Megatron-Bridge 30.01", "Megatron-Bridge 26.06 recipe"),
+        ("Megatron-Bridge 25.11 recipe", "Megatron-Bridge 25.11 recipe"),
+    ],
+)
+def test_the_recipe_of_the_nearest_release_is_taken_and_of_the_newest_if_none_is_typed(typed: str, row: str) -> None:
+    assert in_manner(TABLES, typed, RECIPE) == row
+    assert in_manner(TABLES, typed, PLAIN) == "Megatron-Bridge"
+
+
+def test_software_without_recipes_is_refused_with_those_that_have_some() -> None:
+    with pytest.raises(ConfigError, match=r"(?s)no recipes of 'MaxText' are known.*Megatron-Bridge"):
+        in_manner(TABLES, "MaxText", RECIPE)
+
+
+def test_a_later_record_stands_above_an_earlier_one_and_holds_only_where_its_conditions_do() -> None:
+    row = TABLES.row(SOFTWARE, "Megatron-Bridge 26.06 recipe")
+    columns = as_recipes_have_it(row, RACK).columns
+    in_bf16 = as_recipes_have_it(row, replace(RACK, matrix_precision="bf16")).columns
+    on_hopper = as_recipes_have_it(row, replace(RACK, compute_capability=9.0, scale_up_domain_size=8)).columns
+    dense = as_recipes_have_it(row, replace(RACK, is_mixture=False)).columns
+    assert (columns["cuda_graph_scope"], columns["attention_format"]) == ("step", "fp8")
+    assert in_bf16["cuda_graph_scope"] == "router"
+    assert "attention_format" not in in_bf16
+    assert on_hopper.get("cuda_graph_scope") == row.columns.get("cuda_graph_scope") == dense.get("cuda_graph_scope")
+    assert on_hopper["deduplicated_dispatch"] is True
+
+
+def test_every_value_of_a_recipe_is_a_parameter_that_amped_has() -> None:
+    from amped.theory.language.catalogue import catalogue
+
+    recipes = [row for name in TABLES.names(SOFTWARE) if is_recipe(row := TABLES.row(SOFTWARE, name))]
+    names = {name for row in recipes for recipe in row.columns["recipes"] for name in recipe["values"]}
+    assert recipes
+    assert names <= {*catalogue().public}
+
+
+def test_what_a_person_gives_stands_above_a_recipe() -> None:
+    recipe = amped.estimate("minimal", **MIXTURE, software="Megatron-Bridge", manner="recipe")
+    given = amped.estimate(
+        "minimal", **MIXTURE, software="Megatron-Bridge", manner="recipe", deduplicated_dispatch=False
+    )
+    plain = amped.estimate("minimal", **MIXTURE, software="Megatron-Bridge")
+    assert recipe["deduplicated_dispatch"] == 1
+    assert given["deduplicated_dispatch"] == plain["deduplicated_dispatch"] == 0
+    assert (
+        amped.estimate("minimal", **MIXTURE, software="Megatron-Bridge", manner="plain")["step_time"]
+        == plain["step_time"]
+    )
+
+
+def test_a_word_that_is_no_manner_is_told_with_both() -> None:
+    with pytest.raises(ConfigError, match=r"(?s)'quick' is no manner.*plain or recipe"):
+        amped.estimate("minimal", **MIXTURE, software="Megatron-Bridge", manner="quick")
+
+
+def test_dense_networks_run_as_recipes_have_it_at_the_same_time() -> None:
+    dense = {"model": "Llama 3 8B", "system": "DGX H100", "software": "Megatron-Bridge"}
+    one, other = (amped.estimate("minimal", **dense, manner=manner)["step_time"] for manner in (PLAIN, RECIPE))
+    assert one == other
