@@ -124,9 +124,11 @@ class _Builder:
             what = f"{quoted(str(manner))} is no manner in which software runs"
             self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}"))
             return software
-        with collected(self.problems, MANNER):
-            software = in_manner(self.tables, named, str(manner))
-        return software
+        try:
+            return in_manner(self.tables, named, str(manner))
+        except AmpedError as error:
+            self.problems += error.at(MANNER)
+            return software
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""

@@ -17,6 +17,10 @@ from amped.theory.language.quantity import MAPPING
 # The tokens of the busiest accelerator of a first run, as a multiple of the average: the least of the published ones.
 IMBALANCE, IMBALANCE_OF_A_FIRST_RUN = "expert_imbalance_factor", 1.3
 SOURCE = "arXiv 2606.04101: 1.3 to 4 between ranks before balancing"
+# What only a benchmark does.
+BY_FORCE = ("expert_imbalance_factor", "expert_capacity_factor", "expert_assignment")
+# A step of the road saves at least a thousandth.
+NO_GAIN = 0.999
 # A difference of this share of a step is told for a network without experts.
 WORTH_TELLING = 0.03
 
@@ -44,6 +48,57 @@ def other_runs(e: Estimation) -> tuple[Run, ...]:
     """The step in the other manner of its software, and as a first run; those that tell nothing new are left out."""
     runs = [_in_other_manner(e), _first_run(e)]
     return tuple(run for run in runs if run is not None)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the road from an estimate to the recipe of its software.
+
+    Attributes:
+        settings: what it switches on, in the form of `--set`.
+        step_time: seconds of a step with this part and all earlier ones.
+        gain_fraction: the share of the earlier step's time that it saves; never negative.
+    """
+
+    settings: tuple[str, ...]
+    step_time: float
+    gain_fraction: float
+
+
+def road(e: Estimation) -> tuple[Step, ...]:
+    """The switches of the recipe one by one, the best first; what only helps together comes last, and what loses is left out.
+
+    Experts that a benchmark balances by force are not on it. Empty if no recipes are known, or if the estimate is one of a recipe.
+    """
+    run = _in_other_manner(e)
+    if run is None or run.name == PLAIN:
+        return ()
+    left = [s for s in run.switches if s.partition("=")[0] not in BY_FORCE]
+    steps: list[Step] = []
+    while left:
+        taken = [text for step in steps for text in step.settings]
+        before = steps[-1].step_time if steps else e["step_time"]
+        times = {(switch,): _time(e, (*taken, switch)) for switch in left}
+        best = min(times, key=times.__getitem__)
+        if times[best] >= before * NO_GAIN:
+            best = tuple(left)
+            times[best] = _time(e, (*taken, *left))
+        if times[best] >= before * NO_GAIN:
+            break
+        steps.append(Step(best, times[best], 1 - times[best] / before))
+        left = [switch for switch in left if switch not in best]
+    return tuple(steps)
+
+
+def _time(e: Estimation, settings: tuple[str, ...]) -> float:
+    """The seconds of a step with further settings; infinite if they are not possible or do not fit."""
+    written = (setting.split("=", 1) for setting in settings)
+    values = {name: {"true": True, "false": False}.get(value, value) for name, value in written}
+    try:
+        other = estimated(asked_again(e.scenario.question, values))
+    except AmpedError:
+        return float("inf")
+    return other["step_time"] if other["fits_in_memory"] >= e["fits_in_memory"] else float("inf")
 
 
 def _in_other_manner(e: Estimation) -> Run | None:
@@ -85,9 +140,13 @@ def _switches(e: Estimation, other: Estimation) -> tuple[str, ...]:
     """The values that the rows of software of two estimates have differently, as texts of the other one."""
     before, after = ({**x.scenario.sources.given, **x.scenario.sources.choices} for x in (e, other))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return tuple(f"{name}={_text(after[name])}" for name in changed if name in after)
+    return tuple(f"{name}={_text(name, after[name], other)}" for name in changed if name in after)
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object, e: Estimation) -> str:
     """A value as people write it."""
-    return value if isinstance(value, str) else f"{float(value):g}"  # type: ignore[arg-type]
+    if isinstance(value, str):
+        return value
+    if e.scenario.catalogue[name].mark.unit == "boolean":
+        return "true" if value else "false"
+    return f"{float(value):g}"  # type: ignore[arg-type]

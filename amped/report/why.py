@@ -10,6 +10,7 @@ from amped.base.commands import set_option
 from amped.drafting.chooser import is_tried
 from amped.drafting.improvements import Improvement
 from amped.estimation.estimation import Estimation
+from amped.estimation.manners import Step
 from amped.report import human
 from amped.report.screen import LEAST_SHARE, fit, heading, is_chosen, shares
 from amped.report.tables import Part, drawn, grid
@@ -28,8 +29,22 @@ MORE = "`amped explore` changes several parameters at once."
 
 
 @drawn
-def reasons(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:
-    """Sentences on the waits of a step, and the changes that gain most, of `number` that gain."""
+def reasons(e: Estimation, changes: Sequence[Improvement], number: int, steps: Sequence[Step] = ()) -> Iterator[Part]:
+    """Sentences on the waits of a step, and the changes that gain most, of `number` that gain; then the road to the recipe."""
+    yield from _singly(e, changes, number)
+    if steps:
+        yield "\nWhat recipes of this software switch on, the best first:\n"
+        lines = (
+            (f"  {' '.join(step.settings)}", f"{human.duration(step.step_time)} a step", f"{human.percent(step.gain_fraction)} less")
+            for step in steps
+        )  # fmt: skip
+        yield grid(lines, Column(overflow="fold"))
+        settings = " ".join(f"--set {setting}" for step in steps for setting in step.settings)
+        yield f"\nAll of them: {settings}"
+
+
+def _singly(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:
+    """Sentences on the waits of a step, and the changes that gain most by themselves."""
     yield from heading(e)
     yield ""
     if not e["fits_in_memory"]:

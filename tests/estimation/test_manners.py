@@ -5,7 +5,7 @@ from typing import Any
 import amped
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
-from amped.estimation.manners import IMBALANCE, IMBALANCE_OF_A_FIRST_RUN, other_runs
+from amped.estimation.manners import IMBALANCE, IMBALANCE_OF_A_FIRST_RUN, other_runs, road
 
 ASKED: dict[str, Any] = {
     "model": "DeepSeek V3", "system": "GB300 NVL72", "software": "Megatron-Bridge", "number_of_accelerators": 256, "data_parallel_degree": 256,
@@ -26,7 +26,7 @@ def test_a_mixture_has_the_time_of_its_recipe_and_of_a_first_run() -> None:
     )
     first = amped.estimate("minimal", **ASKED, **{IMBALANCE: IMBALANCE_OF_A_FIRST_RUN})
     assert found["first_run"].step_time == first["step_time"] > e["step_time"]
-    assert "deduplicated_dispatch=1" in found["recipe"].switches
+    assert "deduplicated_dispatch=true" in found["recipe"].switches
 
 
 def test_as_recipes_run_it_the_other_time_is_the_plain_one() -> None:
@@ -39,3 +39,14 @@ def test_who_says_how_unequal_experts_are_gets_no_first_run_and_a_dense_network_
     assert set(runs(expert_imbalance_factor=1.2)) == {"recipe"}
     assert runs(model="Llama 3 8B", expert_parallel_degree=1) == {}
     assert "first_run" not in runs(software="MaxText", expert_capacity_factor=1)
+
+
+def test_the_road_to_the_recipe_never_loses_and_ends_near_its_time() -> None:
+    e = estimated(read_scenario("minimal", ASKED))
+    steps = road(e)
+    times = [e["step_time"], *(step.step_time for step in steps)]
+    assert times == sorted(times, reverse=True)
+    assert all(step.gain_fraction > 0 for step in steps)
+    assert times[-1] <= 1.01 * runs()["recipe"].step_time
+    assert not {"expert_imbalance_factor"} & {s.partition("=")[0] for step in steps for s in step.settings}
+    assert road(estimated(read_scenario("minimal", ASKED | {"manner": "recipe"}))) == ()
