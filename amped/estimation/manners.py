@@ -78,7 +78,7 @@ def road(e: Estimation) -> tuple[Step, ...]:
     while left:
         taken = [text for step in steps for text in step.settings]
         before = steps[-1].step_time if steps else e["step_time"]
-        times = {(switch,): _time(e, (*taken, switch)) for switch in left}
+        times: dict[tuple[str, ...], float] = {(switch,): _time(e, (*taken, switch)) for switch in left}
         best = min(times, key=times.__getitem__)
         if times[best] >= before * NO_GAIN:
             best = tuple(left)
