@@ -383,8 +383,9 @@ class _Builder:
         given, rows = self.sources.given, self.sources.rows
         columns = {name: value for row in rows.values() for name, value in row.columns.items()}
         number = {name: float(given.get(name, columns.get(name)) or 0) for name in (EXPERTS, CAPABILITY, DOMAIN)}
-        precision = self.sources.choices.get("matrix_precision", "bf16")
-        return Machine(number[EXPERTS] > 0, precision, number[CAPABILITY], number[DOMAIN])
+        precision, adapters = (self.sources.choices.get(n) for n in ("matrix_precision", "adapters"))
+        has_adapters = adapters not in (None, "none")
+        return Machine(number[EXPERTS] > 0, has_adapters, precision or "bf16", number[CAPABILITY], number[DOMAIN])
 
     def calculate_as_amped_did(self) -> None:
         """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""

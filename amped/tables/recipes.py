@@ -28,12 +28,14 @@ class Machine:
 
     Attributes:
         is_mixture: whether the network has routed experts.
+        has_adapters: whether adapters are trained beside frozen weights.
         matrix_precision: the format of products.
         compute_capability: that of a GPU of NVIDIA, else 0.
         scale_up_domain_size: the accelerators of a fast domain.
     """
 
     is_mixture: bool
+    has_adapters: bool
     matrix_precision: str
     compute_capability: float
     scale_up_domain_size: float
@@ -44,6 +46,7 @@ class Machine:
         return (
             recipe.get("network", "mixture" if self.is_mixture else "dense")
             == ("mixture" if self.is_mixture else "dense")
+            and self.has_adapters == recipe.get("adapters", self.has_adapters)
             and self.matrix_precision in recipe.get("matrix_precisions", (self.matrix_precision,))
             and lowest <= self.compute_capability < below
             and self.scale_up_domain_size >= recipe.get("least_scale_up_domain_size", 0)

@@ -26,7 +26,8 @@ class Typed(StrEnum):
 def as_typed(row: Row, typed: Typed, tables: Tables) -> Row:
     """A row with the values that people type: network, machine, degrees, batch, precision, recomputation and software.
 
-    Software is taken as its recipes run it if the row is a benchmark, which balances experts by force, and recipes are known.
+    Software is taken as its recipes run it if recipes are known and the row is a benchmark: of a page of benchmarks, or with experts
+    that are balanced by force.
     """
     untyped = shipped_json("validation", "untyped.json")["parameters"]
     settings = {name: value for name, value in row.settings.items() if name not in untyped}
@@ -38,7 +39,10 @@ def as_typed(row: Row, typed: Typed, tables: Tables) -> Row:
 def _software(row: Row, name: str, typed: Typed, tables: Tables) -> str:
     """The software of a row, in the manner in which it ran, as far as its row tells."""
     release = row.facts.get("software_release", name) if typed is Typed.RELEASE else name
-    is_benchmark = any(_equal(row.settings.get(parameter), value) for parameter, value in FORCED)
+    pages = shipped_json("validation", "untyped.json")["benchmarks"]
+    is_benchmark = row.texts.get("source") in pages or any(
+        _equal(row.settings.get(parameter), value) for parameter, value in FORCED
+    )
     try:
         return in_manner(tables, release, RECIPE) if is_benchmark else name
     except AmpedError:  # no recipes of this software are known

@@ -12,7 +12,9 @@ from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import user_tables
 
 TABLES = user_tables()
-RACK = Machine(is_mixture=True, matrix_precision="fp8", compute_capability=10.0, scale_up_domain_size=72)
+RACK = Machine(
+    is_mixture=True, has_adapters=False, matrix_precision="fp8", compute_capability=10.0, scale_up_domain_size=72
+)
 MIXTURE: dict[str, Any] = {"model": "Mixtral 8x7B", "system": "DGX H100", "expert_parallel_degree": 8}
 
 
