@@ -31,6 +31,7 @@ Config:
     --accelerator ROW: Accelerator (`amped list accelerators`).
     --system ROW: Nodes, networks (`amped list systems`).
     --software ROW: Framework (`amped list software`).
+    --manner WORD: How software runs: plain, or recipe.
     --lookup-tables DIR: Your own lookup tables; repeatable.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.
@@ -43,7 +44,6 @@ DEGREES
     --mbs N: Sequences of a micro-batch.
     --zero N: What replicas share: ZeRO 0 to 3.
     --recompute WORD: none, selective, full or block.
-    --manner WORD: How software runs: plain, or recipe.
     --headroom WORD: Memory left free: a share (10%) or 8 GB.
 Batch and precision:
     --gbs N: Sequences of a global batch.
@@ -89,8 +89,8 @@ def _option(names: list[str], words: list[str], help_text: str, group: str) -> A
 
 
 EVERYWHERE = described(SHARED)
-# The names of rows; and the parameters that many people type, by short names of their own (`amped/schema/common_aliases.json`).
-ROWS = ("model", "accelerator", "system", "software")
+# The names of rows, and the manner of software; and the parameters that many people type, by short names of their own (`amped/schema/common_aliases.json`).
+ROWS = ("model", "accelerator", "system", "software", "manner")
 SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help_panel in (MAPPING, TRAINING)}
 
 

@@ -124,7 +124,8 @@ def _first_run(e: Estimation) -> Run | None:
         return None
     if e.scenario.sources.given.get("expert_capacity_factor"):
         return None
-    plain = _in_other_manner(e) if is_recipe(e.scenario.sources.rows[MAPPING]) else None
+    row = e.scenario.sources.rows.get(MAPPING)
+    plain = _in_other_manner(e) if row is not None and is_recipe(row) else None
     software = {"software": plain.software} if plain else {}
     try:
         other = estimated(
@@ -132,7 +133,7 @@ def _first_run(e: Estimation) -> Run | None:
         )
     except AmpedError:
         return None
-    return Run("first_run", other.scenario.sources.rows[MAPPING].name, other["step_time"], bool(other["fits_in_memory"]),
+    return Run("first_run", row.name if row else "", other["step_time"], bool(other["fits_in_memory"]),
                (f"{IMBALANCE} {IMBALANCE_OF_A_FIRST_RUN} ({SOURCE})",))  # fmt: skip
 
 

@@ -18,7 +18,7 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
     ("words", "told"),
     [
         (("estimate", "--fsdp"), "type --zero 3:"),
-        (("estimate", "--lora", 8), "not modeled: most weights are frozen"),
+        (("estimate", "--lora", 8), "type --set adapters=lora --set adapter_rank=16"),
         (("validate", "--fsdp"), "type --zero 3:"),
         (("estimate", "--measured-mfu", "35%"), "type amped validate --table runs.csv"),
         (("estimate", "--set", "hsdp=1"), "sharding_degree=8"),
@@ -36,7 +36,7 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("whatif", "--nic", 400), 'bandwidth_per_network_card="400 GB/s"'),
         (("estimate", "--price", "cheap"), "accelerator_price='2.5 USD/hour'"),
         (("estimate", "--fsdpp", 3), "did you mean 'fsdp'? type --zero 3:"),
-        (("estimate", "--loraa", 8), "did you mean 'lora'? not modeled"),
+        (("estimate", "--loraa", 8), "did you mean 'lora'? type --set adapters=lora"),
         (("estimate", "--q-lora-rnk", 8), "did you mean '--q-lora-rank'"),
         (("validate", "--fsdpp"), "did you mean 'fsdp'? type --zero 3:"),
     ],

@@ -6,6 +6,7 @@ import pytest
 
 import amped
 from amped.configuring.scenario import read_scenario
+from amped.tables.recipes import is_recipe
 from amped.tables.stacks import ALL_FUSED, NO_STACKS, UNKNOWN_STACK, middle
 from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import Tables
@@ -14,7 +15,7 @@ from tests.helpers.tables import layered
 
 TABLES = Tables()
 ROWS = [TABLES.row(SOFTWARE, name) for name in TABLES.names(SOFTWARE) if name not in NO_STACKS]
-STACKS = [row for row in ROWS if UNKNOWN_STACK not in (row.name, *row.ancestors)]
+STACKS = [row for row in ROWS if UNKNOWN_STACK not in (row.name, *row.ancestors) and not is_recipe(row)]
 FUSED = TABLES.row(SOFTWARE, ALL_FUSED).columns
 MIDDLE = middle(TABLES, TABLES.row(SOFTWARE, UNKNOWN_STACK)).columns
 

@@ -5,8 +5,6 @@ row of W + s·B·A. Adapters stand beside the projections of attention and the p
 The experts of a mixture have none.
 """
 
-from typing import Any
-
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
@@ -155,11 +153,10 @@ def adapter_pairs__METHOD(
 
     Source: arXiv 2106.09685, section 4.1; Megatron-Bridge, peft/utils.py (ParallelLinearAdapter).
     """
-    kept: dict[str, Any] = {}
-    pairs = []
+    kept, pairs = dict.fromkeys((tensor for tensor, *_ in PLACES.values()), 0.0), []
     for product in (*adapted_projections, *adapted_network_products):
         tensor, after, part, splits_inputs = PLACES[product.name]
-        first, kept[tensor] = 1 - kept.get(tensor, 0.0), np.maximum(kept.get(tensor, 0.0), product.count)
+        first, kept[tensor] = 1 - kept[tensor], np.maximum(kept[tensor], product.count)
         by_rank = np.where(splits_inputs, 1.0, tensor_parallel_rows)
         name, calls = f"{product.name}_adapter", {"count": product.count, "weights": ADAPTERS}
         down = Gemm(f"{name}_down", product.m, adapter_rank / by_rank, product.k, **calls)
