@@ -38,6 +38,9 @@ from amped.theory.nouns.parallelisms import OF_TOKENS, PLACED
 MACHINE, NUMBER = "DGX H100", 1024
 # The tokens of a global batch: arXiv 2005.14165, table 2.1 (GPT-3), and arXiv 2407.21783, section 3.4.1 (Llama 3).
 BATCH_TOKENS = 4_000_000
+# The same, and the tokens of the whole training, where adapters are trained: those of mlcommons/training, llama2_70b_lora
+# (batches of 8 and an epoch of 3,901 sequences of 8,192 tokens).
+ADAPTER_BATCH_TOKENS, ADAPTER_TOKENS = 65_536, 32_000_000
 # The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little; and
 # the sequences of one, where these are long. Both are assumed.
 MICROBATCH_TOKENS, LARGEST_OF_LONG = 16_384, 4
@@ -334,7 +337,8 @@ def _size(question: OpenQuestion) -> Iterator[tuple[str, object]]:
 def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     """Chooses the usual switches (`TODAY`; on an old cluster those of its time), the batch size and the tokens to train.
 
-    The batch has about `BATCH_TOKENS` tokens, and can be split over the accelerators and into the given micro-batch.
+    The batch has about `BATCH_TOKENS` tokens (`ADAPTER_BATCH_TOKENS` with adapters), and can be split over the accelerators and into
+    the given micro-batch.
     """
     its_own = _switches_of_its_time(question)
     yield from ((name, its_own.get(name, value)) for name, value in TODAY.items())
@@ -343,7 +347,14 @@ def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     scenario, sources, sizes = question.scenario, question.scenario.sources, question.sizes
     number, context = int(sizes.number("number_of_accelerators")), sizes.number("context")
     unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
-    yield "batch_size", int(unit * _power_of_two(BATCH_TOKENS / context / unit))
+    has_adapters = sources.choices.get("adapters", "none") != "none"
+    yield (
+        "batch_size",
+        int(unit * _power_of_two((ADAPTER_BATCH_TOKENS if has_adapters else BATCH_TOKENS) / context / unit)),
+    )
+    if has_adapters:
+        yield "tokens_to_train", ADAPTER_TOKENS
+        return
     model = sources.rows.get(NETWORK)
     tokens = model.columns.get("training_tokens") if model else None
     yield "tokens_to_train", tokens or TOKENS_PER_PARAMETER * sizes.number("number_of_parameters")

@@ -221,6 +221,8 @@ def as_given(e: Estimation, word: str, text: str, style: str) -> tuple[str, str,
 def _of_parameters(e: Estimation) -> str:
     """The tokens per parameter, if amped assumed the number of tokens; else empty."""
     row = e.scenario.sources.rows.get(NETWORK)
+    if e.choices["adapters"] != "none" and "tokens_to_train" in chosen(e):
+        return " (assumed)"
     if "tokens_to_train" not in chosen(e) or (row is not None and row.columns.get("training_tokens")):
         return ""
     return f" ({e['tokens_to_train'] / e['number_of_parameters']:g} a parameter, assumed)"
