@@ -35,12 +35,12 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int, steps: S
     if steps:
         yield "\nWhat recipes of this software switch on, the best first:\n"
         lines = (
-            (f"  {' '.join(step.settings)}", f"{human.duration(step.step_time)} a step", f"{human.percent(step.gain_fraction)} less")
+            (f"  {' '.join(f'--set {s}' for s in step.settings)}", f"{human.duration(step.step_time)} a step", f"{human.percent(step.gain_fraction)} less")
             for step in steps
         )  # fmt: skip
         yield grid(lines, Column(overflow="fold"))
-        settings = " ".join(f"--set {setting}" for step in steps for setting in step.settings)
-        yield f"\nAll of them: {settings}"
+    if len(steps) > 1:
+        yield f"\nAll of them: {' '.join(f'--set {setting}' for step in steps for setting in step.settings)}"
 
 
 def _singly(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:

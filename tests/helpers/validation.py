@@ -60,7 +60,9 @@ def estimated_once() -> Iterator[None]:
 
     tests/validation/test_own_runs.py runs the command without it, over a table of its own.
     """
-    with mock.patch("amped.validation.residuals.residuals", lambda table, tables: list(alike(table, tables))):
+    with mock.patch(
+        "amped.validation.residuals.residuals", lambda table, tables, typed=None: list(alike(table, tables))
+    ):
         yield
 
 

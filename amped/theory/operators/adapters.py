@@ -8,7 +8,7 @@ The experts of a mixture have none.
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
-from amped.theory.nouns.kernel_work import ADDITION, COPY, DROPOUT, MOVE, READ, Traffic, Work, contraction, streamed
+from amped.theory.nouns.kernel_work import ADDITION, DROPOUT, MOVE, READ, Traffic, Work, contraction, streamed
 from amped.theory.nouns.layer_kinds import ATTENTION, DENSE
 from amped.theory.nouns.parameter_classes import ADAPTERS, CLASSES, EMBEDDINGS, EXPERTS, ParameterClass
 from amped.theory.nouns.places import HEADS_JOINED, NETWORK_INPUTS, PROJECTION_INPUTS
@@ -271,7 +271,7 @@ def widening_operators__FORM(product_operators, frozen_weight_precision, entry_c
     Source: bitsandbytes, autograd/_functions.py (MatMul4Bit: dequantize_4bit in the forward and in the backward pass).
     """
     (cost,) = entry_costs
-    widened = COPY._replace(read=frozen_weight_precision / cost.activation)
+    widened = Traffic(read=frozen_weight_precision, written=cost.activation)
     return tuple(
         operator
         for o in product_operators
@@ -281,7 +281,7 @@ def widening_operators__FORM(product_operators, frozen_weight_precision, entry_c
             "element_wise",
             o.n,
             o.k,
-            Work(cost.of(widened, o.n * o.k * o.batch), cost.of(widened, o.n * o.k * o.batch)),
+            Work(widened, widened) * (o.n * o.k * o.batch),
             count=o.count,
             part=o.part,
         )
