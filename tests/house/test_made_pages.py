@@ -24,7 +24,7 @@ FIGURES = {
     },
     "first-questions.md": {
         r"7B model .*?MFU ([\d.]+)": 46.5,
-        r"8B on a server.*?MFU ([\d.]+)": 59.7,
+        r"8B on a server.*?MFU ([\d.]+)": 59.1,
         r"70B on 64 H100.*?([\d.]+) s a step": 59.16,
         r"Mixtral on 16.*?FITS +([\d.]+)": 75.6,
         r"V3 on 512 H100.*?([\d,]+) tokens/s": 1103,

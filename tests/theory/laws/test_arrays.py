@@ -80,9 +80,9 @@ class Cell:
 
     @cached_property
     def structure(self) -> tuple[object, ...]:
-        """The kinds and texts of its records, which no variation changes."""
+        """The kinds, texts and switches of its records, which no variation changes."""
         found = [*leaves(self.value)]
-        return (len(found), *(leaf for leaf in found if isinstance(leaf, str)))
+        return (len(found), *(leaf for leaf in found if isinstance(leaf, str | bool)))
 
     @cache  # noqa: B019 (cells live as long as the test)
     def times(self, factor: float) -> object:
