@@ -271,7 +271,7 @@ def widening_operators__FORM(product_operators, frozen_weight_precision, entry_c
     Source: bitsandbytes, autograd/_functions.py (MatMul4Bit: dequantize_4bit in the forward and in the backward pass).
     """
     (cost,) = entry_costs
-    widened = Traffic(read=frozen_weight_precision, written=cost.activation)
+    widened = Traffic(0.0 * cost.flop, read=frozen_weight_precision, written=cost.activation)
     return tuple(
         operator
         for o in product_operators
