@@ -89,7 +89,8 @@ def _option(names: list[str], words: list[str], help_text: str, group: str) -> A
 
 
 EVERYWHERE = described(SHARED)
-# The names of rows, and the manner of software; and the parameters that many people type, by short names of their own (`amped/schema/common_aliases.json`).
+# The names of rows, and the manner in which software runs. Below: the parameters that many people type, by short names of their
+# own (`amped/schema/common_aliases.json`).
 ROWS = ("model", "accelerator", "system", "software", "manner")
 SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help_panel in (MAPPING, TRAINING)}
 

@@ -24,7 +24,7 @@ from amped.configuring.sources import Calculated, Given, LookedUp, Sources
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
-from amped.tables.recipes import MANNER, MANNERS, Machine, as_recipes_have_it, in_manner
+from amped.tables.recipes import MANNER, MANNERS, Circumstances, as_recipes_have_it, in_manner
 from amped.tables.stacks import middle
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
@@ -38,8 +38,9 @@ ROW_NAMES = {
 }  # fmt: skip
 # What a system's row says about a whole node. A node with other accelerators has proportionally more or less.
 NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
-EXPERTS, CAPABILITY = "number_of_experts", "compute_capability"
 OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
+# What recipes ask of the network and of the accelerator.
+EXPERTS, CAPABILITY = "number_of_experts", "compute_capability"
 # The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
 # The ends of the names of a machine's quantities that nobody means in bytes, Hz or flop/s.
@@ -366,7 +367,7 @@ class _Builder:
         self.notices += following.values()
         taken = self.sources.named() | following.keys()
         for category, row in sorted(self.sources.rows.items(), key=lambda item: item[0] == MAPPING):
-            row = as_recipes_have_it(row, self._machine()) if category == MAPPING else row
+            row = as_recipes_have_it(row, self._circumstances()) if category == MAPPING else row
             taken = taken | self.sources.origins.keys() if category == MAPPING else taken
             untaken = [c for c, v in row.columns.items() if v is not None and c in self.catalogue and c not in taken]
             silenced = [column for column in untaken if column in self.replaced]
@@ -378,14 +379,14 @@ class _Builder:
                         of_kin = self.of_kin.get(column) if category == KERNELS else None
                         self.sources.add(column, of_kin or _looked_up(self.catalogue[column], row, column))
 
-    def _machine(self) -> Machine:
+    def _circumstances(self) -> Circumstances:
         """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""
         given, rows = self.sources.given, self.sources.rows
         columns = {name: value for row in rows.values() for name, value in row.columns.items()}
         number = {name: float(given.get(name, columns.get(name)) or 0) for name in (EXPERTS, CAPABILITY, DOMAIN)}
         precision, adapters = (self.sources.choices.get(n) for n in ("matrix_precision", "adapters"))
         has_adapters = adapters not in (None, "none")
-        return Machine(number[EXPERTS] > 0, has_adapters, precision or "bf16", number[CAPABILITY], number[DOMAIN])
+        return Circumstances(number[EXPERTS] > 0, has_adapters, precision or "bf16", number[CAPABILITY], number[DOMAIN])
 
     def calculate_as_amped_did(self) -> None:
         """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""

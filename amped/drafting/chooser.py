@@ -39,7 +39,7 @@ MACHINE, NUMBER = "DGX H100", 1024
 # The tokens of a global batch: arXiv 2005.14165, table 2.1 (GPT-3), and arXiv 2407.21783, section 3.4.1 (Llama 3).
 BATCH_TOKENS = 4_000_000
 # The same, and the tokens of the whole training, where adapters are trained: those of mlcommons/training, llama2_70b_lora
-# (batches of 8 and an epoch of 3,901 sequences of 8,192 tokens).
+# (batches of 8, and an epoch of 3,901 sequences of 8,192 tokens; recalled).
 ADAPTER_BATCH_TOKENS, ADAPTER_TOKENS = 65_536, 32_000_000
 # The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little; and
 # the sequences of one, where these are long. Both are assumed.
@@ -348,10 +348,8 @@ def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     number, context = int(sizes.number("number_of_accelerators")), sizes.number("context")
     unit = number // _most_that_share(scenario, number, context) * _odd_part(sources.given.get(MICROBATCH, 1.0))
     has_adapters = sources.choices.get("adapters", "none") != "none"
-    yield (
-        "batch_size",
-        int(unit * _power_of_two((ADAPTER_BATCH_TOKENS if has_adapters else BATCH_TOKENS) / context / unit)),
-    )
+    batch_tokens = ADAPTER_BATCH_TOKENS if has_adapters else BATCH_TOKENS
+    yield "batch_size", int(unit * _power_of_two(batch_tokens / context / unit))
     if has_adapters:
         yield "tokens_to_train", ADAPTER_TOKENS
         return

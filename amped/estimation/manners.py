@@ -6,19 +6,22 @@ that does not yet deal tokens evenly.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from amped.base.errors import AmpedError
+from amped.base.numbers import settable
 from amped.base.record import dataclass
 from amped.configuring.scenario import asked_again
 from amped.estimation.estimation import Estimation, estimated
-from amped.tables.recipes import MANNER, PLAIN, RECIPE, in_manner, is_recipe
-from amped.tables.tables import user_tables
+from amped.tables.recipes import BY_FORCE, MANNER, PLAIN, RECIPE, in_manner, is_recipe
+from amped.tables.tables import Row, user_tables
 from amped.theory.language.quantity import MAPPING
 
 # The tokens of the busiest accelerator of a first run, as a multiple of the average: the least of the published ones.
 IMBALANCE, IMBALANCE_OF_A_FIRST_RUN = "expert_imbalance_factor", 1.3
 SOURCE = "arXiv 2606.04101: 1.3 to 4 between ranks before balancing"
-# What only a benchmark does.
-BY_FORCE = ("expert_imbalance_factor", "expert_capacity_factor", "expert_assignment")
 # A step of the road saves at least a thousandth.
 NO_GAIN = 0.999
 # A difference of this share of a step is told for a network without experts.
@@ -35,6 +38,7 @@ class Run:
         step_time: seconds.
         fits: whether it fits in memory.
         switches: what differs from the estimate, as texts.
+        values: the values of these switches, by parameter.
     """
 
     name: str
@@ -42,12 +46,7 @@ class Run:
     step_time: float
     fits: bool
     switches: tuple[str, ...]
-
-
-def other_runs(e: Estimation) -> tuple[Run, ...]:
-    """The step in the other manner of its software, and as a first run; those that tell nothing new are left out."""
-    runs = [_in_other_manner(e), _first_run(e)]
-    return tuple(run for run in runs if run is not None)
+    values: Mapping[str, str | bool]
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,12 @@ class Step:
     gain_fraction: float
 
 
+def other_runs(e: Estimation) -> tuple[Run, ...]:
+    """The step in the other manner of its software, and as a first run; those that tell nothing new are left out."""
+    runs = [_in_other_manner(e), _first_run(e)]
+    return tuple(run for run in runs if run is not None)
+
+
 def road(e: Estimation) -> tuple[Step, ...]:
     """The switches of the recipe one by one, the best first; what only helps together comes last, and what loses is left out.
 
@@ -73,32 +78,29 @@ def road(e: Estimation) -> tuple[Step, ...]:
     run = _in_other_manner(e)
     if run is None or run.name == PLAIN:
         return ()
-    left = [s for s in run.switches if s.partition("=")[0] not in BY_FORCE]
-    steps: list[Step] = []
+    left = [name for name in run.values if name not in BY_FORCE]
+    taken: list[str] = []
+    before, steps = e["step_time"], list[Step]()
     while left:
-        taken = [text for step in steps for text in step.settings]
-        before = steps[-1].step_time if steps else e["step_time"]
-        times: dict[tuple[str, ...], float] = {(switch,): _time(e, (*taken, switch)) for switch in left}
+        times: dict[tuple[str, ...], float] = {(name,): _time(e, run, [*taken, name]) for name in left}
         best = min(times, key=times.__getitem__)
-        if times[best] >= before * NO_GAIN:
-            best = tuple(left)
-            times[best] = _time(e, (*taken, *left))
-        if times[best] >= before * NO_GAIN:
+        time = times[best]
+        if time >= before * NO_GAIN:
+            best, time = tuple(left), _time(e, run, [*taken, *left])
+        if time >= before * NO_GAIN:
             break
-        steps.append(Step(best, times[best], 1 - times[best] / before))
-        left = [switch for switch in left if switch not in best]
+        steps.append(Step(tuple(_setting(name, run.values[name]) for name in best), time, 1 - time / before))
+        before, taken, left = time, [*taken, *best], [name for name in left if name not in best]
     return tuple(steps)
 
 
-def _time(e: Estimation, settings: tuple[str, ...]) -> float:
-    """The seconds of a step with further settings; infinite if they are not possible or do not fit."""
-    written = (setting.split("=", 1) for setting in settings)
-    values = {name: {"true": True, "false": False}.get(value, value) for name, value in written}
+def _time(e: Estimation, run: Run, names: Sequence[str]) -> float:
+    """The seconds of a step with some switches of a run; infinite if they are not possible or do not fit."""
     try:
-        other = estimated(asked_again(e.scenario.question, values))
+        other = estimated(asked_again(e.scenario.question, {name: run.values[name] for name in names}))
     except AmpedError:
-        return float("inf")
-    return other["step_time"] if other["fits_in_memory"] >= e["fits_in_memory"] else float("inf")
+        return math.inf
+    return other["step_time"] if other["fits_in_memory"] >= e["fits_in_memory"] else math.inf
 
 
 def _in_other_manner(e: Estimation) -> Run | None:
@@ -108,13 +110,15 @@ def _in_other_manner(e: Estimation) -> Run | None:
         return None
     manner = PLAIN if is_recipe(row) else RECIPE
     try:
-        software = in_manner(user_tables(e.scenario.question.lookup_tables), row.name, manner)
+        software = _software(e, row, manner)
         other = estimated(asked_again(e.scenario.question, {"software": software, MANNER: None}))
     except AmpedError:  # no recipes are known, or they rule this mapping out
         return None
     if other["number_of_experts"] <= 1 and abs(other["step_time"] / e["step_time"] - 1) < WORTH_TELLING:
         return None
-    return Run(manner, software, other["step_time"], bool(other["fits_in_memory"]), _switches(e, other))
+    values = _differing(e, other)
+    switches = tuple(_setting(name, value) for name, value in values.items())
+    return Run(manner, software, other["step_time"], bool(other["fits_in_memory"]), switches, values)
 
 
 def _first_run(e: Estimation) -> Run | None:
@@ -125,29 +129,41 @@ def _first_run(e: Estimation) -> Run | None:
     if e.scenario.sources.given.get("expert_capacity_factor"):
         return None
     row = e.scenario.sources.rows.get(MAPPING)
-    plain = _in_other_manner(e) if row is not None and is_recipe(row) else None
-    software = {"software": plain.software} if plain else {}
+    software = {"software": _software(e, row, PLAIN)} if row is not None and is_recipe(row) else {}
     try:
         other = estimated(
             asked_again(e.scenario.question, {IMBALANCE: IMBALANCE_OF_A_FIRST_RUN, **software, MANNER: None})
         )
     except AmpedError:
         return None
-    return Run("first_run", row.name if row else "", other["step_time"], bool(other["fits_in_memory"]),
-               (f"{IMBALANCE} {IMBALANCE_OF_A_FIRST_RUN} ({SOURCE})",))  # fmt: skip
+    name = software.get("software", row.name if row else "")
+    switches = (f"{IMBALANCE} {IMBALANCE_OF_A_FIRST_RUN} ({SOURCE})",)
+    return Run("first_run", name, other["step_time"], bool(other["fits_in_memory"]), switches, {})
 
 
-def _switches(e: Estimation, other: Estimation) -> tuple[str, ...]:
-    """The values that the rows of software of two estimates have differently, as texts of the other one."""
+def _software(e: Estimation, row: Row, manner: str) -> str:
+    """The name of a row of software in a manner.
+
+    Raises:
+        ConfigError: if no recipes of it are known.
+    """
+    return in_manner(user_tables(e.scenario.question.lookup_tables), row.name, manner)
+
+
+def _differing(e: Estimation, other: Estimation) -> dict[str, str | bool]:
+    """The values of another estimate that differ from those of the first one, by parameter, as people give them."""
     before, after = ({**x.scenario.sources.given, **x.scenario.sources.choices} for x in (e, other))
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return tuple(f"{name}={_text(name, after[name], other)}" for name in changed if name in after)
+    changed = sorted(name for name in after if before.get(name) != after[name])
+    return {name: _given(name, after[name], other) for name in changed}
 
 
-def _text(name: str, value: object, e: Estimation) -> str:
-    """A value as people write it."""
-    if isinstance(value, str):
-        return value
+def _given(name: str, value: Any, e: Estimation) -> str | bool:
+    """A value as people give it."""
     if e.scenario.catalogue[name].mark.unit == "boolean":
-        return "true" if value else "false"
-    return f"{float(value):g}"  # type: ignore[arg-type]
+        return bool(value)
+    return value if isinstance(value, str) else settable(float(value))
+
+
+def _setting(name: str, value: str | bool) -> str:
+    """A parameter and its value, as `--set` takes them."""
+    return f"{name}={str(value).lower() if isinstance(value, bool) else value}"

@@ -67,12 +67,13 @@ class _Room:
     def of(cls, e: Estimation) -> _Room:
         """The room of an estimate."""
         offloaded = {name: float(e[name]) if name in e else 0.0 for name in OFFLOADS}
+        unbounded = cls(weight=0.0, gradient=0.0, optimizer=0.0, available=0.0, offloaded=offloaded)
         if e.choices.get("adapters", "none") != "none":  # frozen weights have no states, and perhaps 4 bits
-            return cls(weight=0.0, gradient=0.0, optimizer=0.0, available=0.0, offloaded=offloaded)
+            return unbounded
         try:
             copy = run(plan(e.scenario.catalogue, COPY, e.scenario.sources), e.scenario.sources.given)
         except AmpedError:
-            return cls(weight=0.0, gradient=0.0, optimizer=0.0, available=0.0, offloaded=offloaded)
+            return unbounded
         size, weight, gradient, whole, optimizer, accelerators, available = map(copy.number, COPY)
         share = size / accelerators
         gradient = min(gradient, whole) if whole > 0 else gradient

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Column
 
-from amped.base.commands import set_option
+from amped.base.commands import set_option, typed
 from amped.drafting.chooser import is_tried
 from amped.drafting.improvements import Improvement
 from amped.estimation.estimation import Estimation
@@ -35,12 +35,12 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int, steps: S
     if steps:
         yield "\nWhat recipes of this software switch on, the best first:\n"
         lines = (
-            (f"  {' '.join(f'--set {s}' for s in step.settings)}", f"{human.duration(step.step_time)} a step", f"{human.percent(step.gain_fraction)} less")
+            (f"  {' '.join(typed('--set', setting) for setting in step.settings)}", f"{human.duration(step.step_time)} a step", f"{human.percent(step.gain_fraction)} less")
             for step in steps
         )  # fmt: skip
         yield grid(lines, Column(overflow="fold"))
     if len(steps) > 1:
-        yield f"\nAll of them: {' '.join(f'--set {setting}' for step in steps for setting in step.settings)}"
+        yield f"\nAll of them: {' '.join(typed('--set', setting) for step in steps for setting in step.settings)}"
 
 
 def _singly(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:

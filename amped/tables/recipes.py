@@ -20,10 +20,16 @@ from amped.tables.tables import Row, Tables
 PLAIN, RECIPE = MANNERS = ("plain", "recipe")
 MANNER, RECIPES, RELEASE = "manner", "recipes", "release"
 NUMBERS = re.compile(r"\d+")
+# Values that balance experts by force: only a benchmark has them.
+BY_FORCE: Mapping[str, float | str] = {
+    "expert_imbalance_factor": 1.0,
+    "expert_capacity_factor": 1.0,
+    "expert_assignment": "in_turn",
+}
 
 
 @dataclass(frozen=True)
-class Machine:
+class Circumstances:
     """What the conditions of a recipe ask: the kind of network, the precision and the machine.
 
     Attributes:
@@ -40,12 +46,12 @@ class Machine:
     compute_capability: float
     scale_up_domain_size: float
 
-    def meets(self, recipe: Mapping[str, Any]) -> bool:
+    def meet(self, recipe: Mapping[str, Any]) -> bool:
         """Whether all conditions of a record hold."""
         lowest, below = recipe.get("compute_capability", (0, float("inf")))
+        network = "mixture" if self.is_mixture else "dense"
         return (
-            recipe.get("network", "mixture" if self.is_mixture else "dense")
-            == ("mixture" if self.is_mixture else "dense")
+            recipe.get("network", network) == network
             and self.has_adapters == recipe.get("adapters", self.has_adapters)
             and self.matrix_precision in recipe.get("matrix_precisions", (self.matrix_precision,))
             and lowest <= self.compute_capability < below
@@ -58,9 +64,9 @@ def is_recipe(row: Row) -> bool:
     return row.columns.get(MANNER) == RECIPE
 
 
-def as_recipes_have_it(row: Row, machine: Machine) -> Row:
+def as_recipes_have_it(row: Row, circumstances: Circumstances) -> Row:
     """A row with the values of all its recipes whose conditions hold; other rows stay as they are."""
-    recipes = [recipe["values"] for recipe in row.columns.get(RECIPES) or () if machine.meets(recipe)]
+    recipes = [recipe["values"] for recipe in row.columns.get(RECIPES) or () if circumstances.meet(recipe)]
     values = {name: value for recipe in recipes for name, value in recipe.items()}
     return replace(row, columns={**row.columns, **values}) if values else row
 

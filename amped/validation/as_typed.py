@@ -8,12 +8,9 @@ from typing import Any
 
 from amped.base.errors import AmpedError
 from amped.base.files import shipped_json
-from amped.tables.recipes import RECIPE, in_manner
+from amped.tables.recipes import BY_FORCE, RECIPE, in_manner
 from amped.tables.tables import Tables
 from amped.validation.table import Row
-
-# Values that balance experts by force: only a benchmark does so.
-FORCED = (("expert_imbalance_factor", 1.0), ("expert_capacity_factor", 1.0), ("expert_assignment", "in_turn"))
 
 
 class Typed(StrEnum):
@@ -41,7 +38,7 @@ def _software(row: Row, name: str, typed: Typed, tables: Tables) -> str:
     release = row.facts.get("software_release", name) if typed is Typed.RELEASE else name
     pages = shipped_json("validation", "untyped.json")["benchmarks"]
     is_benchmark = row.texts.get("source") in pages or any(
-        _equal(row.settings.get(parameter), value) for parameter, value in FORCED
+        _equal(row.settings.get(parameter), value) for parameter, value in BY_FORCE.items()
     )
     try:
         return in_manner(tables, release, RECIPE) if is_benchmark else name

@@ -7,12 +7,12 @@ import pytest
 
 import amped
 from amped.base.errors import ConfigError
-from amped.tables.recipes import PLAIN, RECIPE, Machine, as_recipes_have_it, in_manner, is_recipe
+from amped.tables.recipes import PLAIN, RECIPE, Circumstances, as_recipes_have_it, in_manner, is_recipe
 from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import user_tables
 
 TABLES = user_tables()
-RACK = Machine(
+RACK = Circumstances(
     is_mixture=True, has_adapters=False, matrix_precision="fp8", compute_capability=10.0, scale_up_domain_size=72
 )
 MIXTURE: dict[str, Any] = {"model": "Mixtral 8x7B", "system": "DGX H100", "expert_parallel_degree": 8}

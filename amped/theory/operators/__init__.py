@@ -4,7 +4,7 @@ The chapter takes the network, the precisions and the mapping. It hands on recor
 (`phase`), a shape, flops, bytes read and written, the bytes that it keeps for the backward pass (`stash`), and the
 number of its calls (`count`, on average in a layer).
 
-    layer_operators = norms + attention + residuals + feed-forward network + experts + casts + accumulation
+    layer_operators = norms + attention + residuals + feed-forward network + experts + casts + accumulation + adapters
 
 The folders `attention/` and `feedforward/` have one kind in each file. The page `encoder` has the layer
 that normalizes after its blocks; `embedding_and_output_head` has the two ends of the network. The pages `recomputation`

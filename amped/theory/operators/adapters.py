@@ -238,14 +238,15 @@ def magnitude_kernels(pair, cost, calls):
     """The kernels of DoRA: the length of each row of the adapted weight, and the scaling of both outputs by it.
 
     Forward, B·A is computed, added to the weight and its rows' norms are taken; the frozen output and that of the
-    adapter are scaled. Backward, both gradients are scaled. The lengths have no gradient.
+    adapter are scaled. Backward, both gradients are scaled. The norms count as constants, so that no gradient passes
+    through them.
 
     Args:
         pair: the adapter.
         cost: the costs of an entry.
         calls: the number of these adapters in a layer.
 
-    Source: PEFT, tuners/lora/dora.py (DoraLinearLayer); arXiv 2402.09353, section 4.3 (lengths are constants).
+    Source: PEFT, tuners/lora/dora.py (DoraLinearLayer); arXiv 2402.09353, section 4.3 (norms are constants).
     """
     weights, outputs = pair.up.n * pair.down.k, pair.up.m * pair.up.n
     product = Traffic(flops=weights * pair.up.k * cost.product, written=weights * cost.activation)

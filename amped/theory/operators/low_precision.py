@@ -1,4 +1,4 @@
-"""Products in fp8 and fp4: the casts before them."""
+"""Products and attention in fp8 and fp4: the casts before them, and how much faster attention is."""
 
 import numpy as np
 
