@@ -100,6 +100,10 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "DoRA on weights of 4 bits": ("default", {"adapters": "dora", "frozen_weight_format": "nf4", "trained_ends": "both"}),
     "attention in fp8": ("llama-3-70b", {"attention_format": "fp8"}),
     "no optimizer": ("default", {"optimizer": "none"}),
+    **{f"Muon, {mode}": (name, {"optimizer": "muon", "zero_stage": 1, "muon_tensor_parallel_mode": mode, "muon_replicas": who})
+       for mode, name, who in (("blockwise", "default", "owner"), ("duplicated", "mixtral-8x7b", "all"),
+                               ("distributed", "default", "all"), ("layer_sharded", "mixtral-8x7b", "owner"))},
+    **{name: ("default", {"optimizer": name, "weight_averages": 1}) for name in ("adam_8bit", "adafactor", "lion")},
     "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
     "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
                                   "pipeline_parallel_degree": 8}),

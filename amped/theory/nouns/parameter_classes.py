@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from amped.base.record import record
 from amped.theory.nouns.records import MATRICES, Record, total
 
@@ -141,3 +143,32 @@ class ModelState(Record):
     def of(self, parameters: Parameters) -> Any:
         """The bytes of this state for the given parameters, on the accelerator and on the host together."""
         return total(n * size for n, size in zip(parameters.counts, self.bytes, strict=True))
+
+
+@record
+class WeightMatrix(Record):
+    """A weight matrix of a layer, as tensor parallelism cuts it; all sides are those before the cut.
+
+    Attributes:
+        whole: the side that is not cut.
+        cut: the side that is cut, if any.
+        shares: the number of shares into which it is cut.
+        count: the number of such matrices on an accelerator, in all its layers.
+        routed: whether they are weights of routed experts.
+    """
+
+    whole: Any
+    cut: Any
+    shares: Any
+    count: Any
+    routed: bool = False
+
+    @property
+    def shorter(self) -> Any:
+        """The shorter side of the matrix before it is cut."""
+        return np.minimum(self.whole, self.cut)
+
+    @property
+    def longer(self) -> Any:
+        """The longer side of the matrix before it is cut."""
+        return np.maximum(self.whole, self.cut)

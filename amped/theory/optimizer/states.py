@@ -17,9 +17,20 @@ def full_precision_copies(weight_precision, optimizer_state_precision):
 
 
 @quantity("byte")
-def optimizer_bytes_per_parameter(optimizer_states_per_parameter, optimizer_state_precision):
-    """The bytes of the optimizer states of one parameter, unsharded. Source: arXiv 1910.02054, section 3.1."""
-    return optimizer_states_per_parameter * optimizer_state_precision
+def optimizer_bytes_per_parameter(
+    optimizer_states_per_parameter,
+    full_precision_copies,
+    optimizer_state_precision,
+    moment_precision,
+    weight_averages,
+):
+    """The bytes of the optimizer states of one parameter, unsharded: a copy in full precision, moments and averages.
+
+    Source: arXiv 1910.02054, section 3.1; arXiv 2412.19437, section 3.3.2 (moments in 16 bits) and 3.2.3 (averages).
+    """
+    copies = np.minimum(full_precision_copies, optimizer_states_per_parameter)
+    kept = (copies + weight_averages * (optimizer_states_per_parameter > 0)) * optimizer_state_precision
+    return kept + (optimizer_states_per_parameter - copies) * moment_precision
 
 
 @records()
