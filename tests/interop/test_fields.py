@@ -40,11 +40,11 @@ def read(**arguments: Any) -> Reading:
 
 
 def test_a_word_that_amped_does_not_know_is_told_and_read_as_another() -> None:
-    reading = read(normalization="L2Norm", optimizer="muon", attention_backend="AttnBackend.unfused")
+    reading = read(normalization="L2Norm", optimizer="soap", attention_backend="AttnBackend.unfused")
     assert [reading.values[name] for name in ("norm_vectors", "optimizer", "flash_attention")] == [2, "adam", False]
     assert [str(line) for line in reading.report.unsupported] == [
         "--normalization: L2Norm, read as LayerNorm",
-        "--optimizer: muon, read as adam",
+        "--optimizer: soap, read as adam",
     ]
 
 

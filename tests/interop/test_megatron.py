@@ -152,10 +152,10 @@ def test_nothing_is_executed(tmp_path: Path) -> None:
 
 def test_what_amped_has_not_is_told() -> None:
     found = megatron.read(
-        SCRIPT.replace("--lr 1e-4", "--optimizer muon --rampup-batch-size 16 16 1000 --brand-new-flag 3"), "f"
+        SCRIPT.replace("--lr 1e-4", "--optimizer soap --rampup-batch-size 16 16 1000 --brand-new-flag 3"), "f"
     )
     told = {line.key: line.what for line in found.report.unsupported}
-    assert told["--optimizer"] == "muon, read as adam"
+    assert told["--optimizer"] == "soap, read as adam"
     assert set(told) == {"--optimizer", "rampup_batch_size", "brand_new_flag"}
 
 

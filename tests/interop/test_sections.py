@@ -51,7 +51,7 @@ DEEPSPEED = {
     "train_batch_size": 512, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": "auto", "bf16": {"enabled": True},
     "zero_optimization": {"stage": 3, "overlap_comm": True, "offload_optimizer": {"device": "cpu", "ratio": 0.5}, "stage3_prefetch_bucket_size": 5e7,
                           "zero_quantized_weights": True},
-    "data_types": {"grad_accum_dtype": "fp32"}, "optimizer": {"type": "Muon", "params": {"lr": 1e-4}}, "sequence_parallel_size": 4, "mystery": 3,
+    "data_types": {"grad_accum_dtype": "fp32"}, "optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-4}}, "sequence_parallel_size": 4, "mystery": 3,
 }  # fmt: skip
 BRIDGE = """
 model:

@@ -24,8 +24,8 @@ OF_MUON = (MATRICES, EXPERTS, ADAPTERS)
 # Products whose inputs tensor parallelism splits, not their outputs; and products that it does not split.
 SPLIT_INPUTS = ("attention_output", "feedforward_down", "experts_down", "shared_experts_down")
 UNSPLIT = ("query_down", "key_value_down", "router")
-# Products with weights that another product of the list has too.
-ABSORPTIONS = ("query_absorption", "value_absorption")
+# Products whose weights another product of the list has too.
+NOT_THEIR_OWN = {"query_absorption": (), "value_absorption": ()}
 # The modes in which one rank orthogonalizes a whole matrix.
 IN_WHOLE = ("duplicated", "layer_sharded")
 
@@ -41,12 +41,11 @@ def optimizer_states_per_parameter__muon(
 
     Source: Keller Jordan, Muon (momentum); Megatron-LM, core/optimizer/layer_wise_optimizer.py (which are its own).
     """
-    moments = {name: 1.0 for name in OF_MUON}
-    trained, kept = [], []
+    own, trained, kept = dict.fromkeys(OF_MUON, 1.0), [], []
     for place, c in enumerate(parameter_classes):
         number = c.changes * total(parameters.counts[place] for parameters in stage_parameters)
         trained.append(number)
-        kept.append(number * moments.get(c.name, adam_moments_per_parameter))
+        kept.append(number * own.get(c.name, adam_moments_per_parameter))
     return total(kept) / total(trained) + full_precision_copies
 
 
@@ -64,8 +63,11 @@ def optimizer_states_by_class__muon(
     Source: Keller Jordan, Muon; Megatron-LM, core/optimizer/layer_wise_optimizer.py (Adam for embeddings and vectors).
     """
     copies = (full_precision_copies + weight_averages) * optimizer_state_precision
-    moments = {c.name: 1.0 if c.name in OF_MUON else adam_moments_per_parameter for c in parameter_classes}
-    return tuple(Held(c.name, c.changes * (moments[c.name] * moment_precision + copies)) for c in parameter_classes)
+    own, adam = (
+        dict.fromkeys(OF_MUON, moment_precision + copies),
+        adam_moments_per_parameter * moment_precision + copies,
+    )
+    return tuple(Held(c.name, c.changes * own.get(c.name, adam)) for c in parameter_classes)
 
 
 # --- matrices --------------------------------------------------------------------------------------------------------
@@ -73,71 +75,59 @@ def optimizer_states_by_class__muon(
 
 @each_of(GEMMS=GEMMS, COUNTS=COUNTS)
 @records()
+def single_products(GEMMS, COUNTS, layers, attention_heads, key_value_heads, gated_mlp, gated_experts):
+    """The products of an average layer with one matrix each; `count` is the number of matrices of a layer.
+
+    Queries, keys and values are a product each, and so are gate and up projection.
+
+    Source: Megatron-LM, core/optimizer/optimizer_config.py (muon_split_qkv). Differs: Megatron-LM orthogonalizes gate
+    and up projection as one matrix.
+    """
+    share = attention_heads / (attention_heads + 2 * key_value_heads)
+    gates = {"experts_up": gated_experts, "feedforward_up": gated_mlp, "shared_experts_up": gated_mlp}
+    pieces = {name: ((name, 1 / (1 + gate), 1.0 + gate),) for name, gate in gates.items()} | NOT_THEIR_OWN
+    pieces["query_key_value"] = (("query", share, 1.0), ("key", (1 - share) / 2, 2.0))
+    return tuple(
+        gemm.having(name=name, n=gemm.n * width, count=count / layers * gemm.batch * calls)
+        for gemms, count in zip(GEMMS, COUNTS, strict=True)
+        for gemm in gemms
+        for name, width, calls in pieces.get(gemm.name, ((gemm.name, 1.0, 1.0),))
+    )
+
+
+@records()
 def weight_matrices(
-    GEMMS,
-    COUNTS,
-    layers,
-    largest_stage_layers,
-    attention_heads,
-    key_value_heads,
-    gated_mlp,
-    gated_experts,
-    tensor_parallel_rows,
-    expert_tensor_parallel_degree,
-    parameter_classes,
+    single_products, largest_stage_layers, tensor_parallel_rows, expert_tensor_parallel_degree, parameter_classes
 ):
     """The weight matrices that Muon takes, of an accelerator in the stage with the most layers.
 
-    The layers of the stage have as many blocks of each kind as the network's layers have on average.
+    The layers of the stage have as many blocks of each kind as the network's layers have on average. Tensor parallelism
+    cuts the outputs of a product, or the inputs of the products that follow.
 
-    Source: Megatron-LM, core/optimizer/layer_wise_optimizer.py (parameters of two dimensions), muon_split_qkv. Differs:
-    Megatron-LM orthogonalizes gate and up projection as one matrix; modules of multi-token prediction are left out.
+    Source: Megatron-LM, core/optimizer/layer_wise_optimizer.py (parameters of two dimensions); arXiv 1909.08053,
+    section 3 (cuts). Differs: modules of multi-token prediction are left out.
     """
     trained, matrices = {c.name: c.changes for c in parameter_classes}, []
-    heads = (attention_heads / (attention_heads + 2 * key_value_heads), key_value_heads, attention_heads)
-    gates = {"experts_up": gated_experts, "feedforward_up": gated_mlp, "shared_experts_up": gated_mlp}
-    for gemms, number in zip(GEMMS, COUNTS, strict=True):
-        for gemm in gemms:
-            count = number / layers * largest_stage_layers * trained[gemm.weights] * gemm.batch
-            for piece in pieces_of(gemm, heads, gates):
-                shares = expert_tensor_parallel_degree if gemm.weights == EXPERTS else tensor_parallel_rows
-                matrices += matrix_of(piece, shares, count * piece.count)
+    for gemm in single_products:
+        cuts = {EXPERTS: expert_tensor_parallel_degree} | dict.fromkeys(UNSPLIT, 1.0 + 0 * tensor_parallel_rows)
+        shares = cuts.get(gemm.weights, cuts.get(gemm.name, tensor_parallel_rows))
+        whole, cut = SIDES.get(gemm.name, outputs_are_cut)(gemm)
+        number = gemm.count * largest_stage_layers * trained[gemm.weights] * (whole * cut > 0)
+        matrices.append(WeightMatrix(gemm.name, whole, cut * shares, shares, number, routed=gemm.weights == EXPERTS))
     return tuple(matrices)
 
 
-def pieces_of(gemm, heads, gates):
-    """The products with one matrix each into which a joint product falls; `count` is the number of equal ones.
-
-    Args:
-        gemm: the product.
-        heads: the share of queries among all heads; the heads of keys; the heads of queries.
-        gates: by the name of a joint product: 1 if it has a gate, else 0.
-
-    Source: definition.
-    """
-    share, keys, queries = heads
-    if gemm.name == "query_key_value":
-        query = gemm.n * share
-        return (gemm.having(name="query", n=query), gemm.having(name="key", n=query * keys / queries, count=2.0))
-    if gemm.name in gates:
-        return (gemm.having(n=gemm.n / (1 + gates[gemm.name]), count=1.0 + gates[gemm.name]),)
-    return () if gemm.name in ABSORPTIONS else (gemm.having(count=1.0),)
+def outputs_are_cut(gemm):
+    """The side of a product's weight that is not cut (inputs), and a share of the other. Source: definition."""
+    return gemm.k, gemm.n
 
 
-def matrix_of(gemm, shares, count):
-    """The matrix of a product, or none if it has no output.
+def inputs_are_cut(gemm):
+    """The side of a product's weight that is not cut (outputs), and a share of the other. Source: definition."""
+    return gemm.n, gemm.k
 
-    Args:
-        gemm: the product, with the sides of one accelerator.
-        shares: the number of shares into which tensor parallelism splits its outputs or inputs.
-        count: the number of such matrices on an accelerator.
 
-    Source: arXiv 1909.08053, section 3 (columns of the first product, rows of the second one).
-    """
-    shares = 1.0 + 0 * shares if gemm.name in UNSPLIT else shares
-    whole, cut = (gemm.n, gemm.k) if gemm.name in SPLIT_INPUTS else (gemm.k, gemm.n)
-    count = count * (gemm.n * gemm.k > 0)
-    return (WeightMatrix(gemm.name, whole, cut * shares, shares, count, routed=gemm.weights == EXPERTS),)
+SIDES = dict.fromkeys(SPLIT_INPUTS, inputs_are_cut)
 
 
 # --- who orthogonalizes ----------------------------------------------------------------------------------------------
@@ -170,7 +160,7 @@ def orthogonalized_matrices__MODE(weight_matrices, orthogonalizing_ranks, *, mod
 
     Source: NVIDIA-NeMo/Emerging-Optimizers, muon_utils.py (newton_schulz_tp); Megatron-LM, pull request 6683.
     """
-    homes = [m.shares if mode == "layer_sharded" else 1.0 + 0 * m.shares for m in weight_matrices]
+    homes = [{"layer_sharded": m.shares}.get(mode, 1.0 + 0 * m.shares) for m in weight_matrices]
     shapes = [(m.shorter, m.longer) for m in weight_matrices]
     return shared_out(weight_matrices, shapes, homes, orthogonalizing_ranks)
 
@@ -218,7 +208,8 @@ def shared_out(matrices, shapes, homes, ranks):
     Source: Megatron-LM, core/optimizer/layer_wise_optimizer.py (greedy bin packing); Graham, SIAM J. Appl. Math. 17(2),
     1969 (its bound). Differs: it packs by the number of parameters, here the work counts.
     """
-    products = [Gemm(m.name, short, long, short, count=m.count) for m, (short, long) in zip(matrices, shapes, strict=True)]
+    pairs = zip(matrices, shapes, strict=True)
+    products = [Gemm(m.name, short, long, short, count=m.count) for m, (short, long) in pairs]
     rows = list(zip(matrices, products, homes, strict=True))
     shared = []
     for matrix, shape, home in rows:
@@ -322,15 +313,6 @@ def orthogonalization_messages__layer_sharded(
         name = ("momentum", "expert_momentum")[routed]
         messages.append(Collective(name, "all_to_all", volume, group, 2.0 * (volume > 0)))
     return tuple(messages)
-
-
-@records()
-def momentum_gathers(weight_matrices, optimizer_state_precision, optimizer_state_shards, expert_optimizer_state_shards):
-    """The gathers of momenta over replicas that shard them: none, as each replica owns whole matrices.
-
-    Source: Megatron-LM, core/optimizer/layer_wise_optimizer.py.
-    """
-    return ()
 
 
 @records(choice="muon_replicas", value="all")

@@ -10,10 +10,8 @@ def optimizer_operators(
     gradient_precision,
     optimizer_state_precision,
     weight_precision,
-    optimizer_states_per_parameter,
     optimizer_bytes_per_parameter,
     full_precision_copies,
-    weight_averages,
     gradient_clipping,
     entry_costs,
     update_scaling_operators,
@@ -21,25 +19,24 @@ def optimizer_operators(
 ):
     """The kernels of an optimizer step in mixed precision, with the matrix products of an optimizer that has any.
 
-    The kernels unscale the gradients, compute their norm, clip the gradients, update the optimizer states, copy the
-    result to the weights, and reset the gradients. Averages of the weights are updated if there are any. If there is no copy of the weights in full precision, the update
-    reads and writes the weights themselves.
+    The kernels unscale the gradients, compute their norm, clip the gradients, update the optimizer states (and averages
+    of weights), copy the result to the weights, and reset the gradients. If there is no copy of the weights in full
+    precision, the update reads and writes the weights themselves.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
     """
     gradient, state, weight, flop = gradient_precision, optimizer_state_precision, weight_precision, entry_costs[0].flop
-    states = optimizer_bytes_per_parameter - weight_averages * state + (1 - full_precision_copies) * weight
+    states = optimizer_bytes_per_parameter + (1 - full_precision_copies) * weight
     updated = Traffic(flops=ADAM.flops * flop, read=state + states, written=states, functions=ADAM.functions)
     parts = (
         ("gradient_unscale", Traffic(flop, gradient, state), 1.0),
         ("gradient_norm", Traffic(2 * flop, state), gradient_clipping),
         ("gradient_clip", Traffic(flop, state, state), gradient_clipping),
         ("optimizer_update", updated, 1.0),
-        ("weight_average", Traffic(2 * flop, 2 * state, state), weight_averages),
         ("weight_copy", Traffic(0 * flop, state, weight), full_precision_copies),
         ("gradient_reset", Traffic(0 * flop, written=gradient), 1.0),
     )
-    sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_states_per_parameter > 0)
+    sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_bytes_per_parameter > 0)
     kernels = tuple(
         operator(name, "element_wise", "update", sides, work * device_updated_parameters, count=used * calls)
         for name, work, calls in parts
