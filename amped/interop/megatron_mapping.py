@@ -95,20 +95,17 @@ def _number_format(reading: Reading, name: str, quantity: str) -> str:
 
 
 def read_states(reading: Reading) -> dict[str, Any]:
-    """Reads the bits of a state of the optimizer: 32 unless the optimizer is aware of precision.
+    """Reads the bits of the optimizer's copy of the weights, and of a moment: 32 unless it is aware of precision.
 
-    amped has one format of both states; different formats, and weights below fp32, are reported as not supported.
+    Two moments of different formats are read as two of the mean size.
     """
-    quantity = "optimizer_state_precision"
-    has_formats = reading.flag("use_precision_aware_optimizer", quantity)
-    formats = ("exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype")
-    mean, square, weights = (_number_format(reading, name, quantity) for name in formats)
+    names = {"exp_avg_dtype": "moment_precision", "exp_avg_sq_dtype": "moment_precision",
+             "main_params_dtype": "optimizer_state_precision"}  # fmt: skip
+    has_formats = reading.flag("use_precision_aware_optimizer", "optimizer_state_precision")
+    mean, square, weights = (BITS.get(_number_format(reading, name, of), 32) for name, of in names.items())
     if not has_formats:
-        return {"optimizer_state_precision": 32}
-    if mean != square or weights != "fp32":
-        what = f"states in {mean} and {square} with weights in {weights}: amped has one format of states"
-        reading.unsupported("--exp-avg-dtype", what)
-    return {"optimizer_state_precision": BITS.get(mean, 32)}
+        return {"optimizer_state_precision": 32, "moment_precision": 32}
+    return {"optimizer_state_precision": weights, "moment_precision": (mean + square) / 2}
 
 
 def _states_have_a_format(out: Outgoing) -> bool:
@@ -117,13 +114,17 @@ def _states_have_a_format(out: Outgoing) -> bool:
 
 
 def write_states(out: Outgoing) -> None:
-    """Writes the format of optimizer states below fp32, or reports it as lost if Megatron-LM takes none."""
-    states = {1: "fp8", 2: "bf16"}.get(out["optimizer_state_precision"])
-    if states and not _states_have_a_format(out):
-        out.lose("optimizer_state_precision", f"{states}: only Adam with shared states (ZeRO 1) has states below fp32")
-    elif states:
-        why = f"the optimizer's states are {states}"
-        out.write(why, use_precision_aware_optimizer=True, exp_avg_dtype=states, exp_avg_sq_dtype=states)
+    """Writes the formats of optimizer states below fp32, or reports them as lost if Megatron-LM takes none."""
+    formats = {"moment_precision": {1: "fp8", 2: "bf16"}, "optimizer_state_precision": {2: "fp16"}}
+    narrow = {name: words[out[name]] for name, words in formats.items() if out[name] in words}
+    if narrow and not _states_have_a_format(out):
+        for name, word in narrow.items():
+            out.lose(name, f"{word}: only Adam with shared states (ZeRO 1) has states below fp32")
+    elif narrow:
+        moments, weights = (narrow.get(name, "fp32") for name in formats)
+        what = f"the optimizer's moments are {moments}, its copy of the weights {weights}"
+        out.write(what, use_precision_aware_optimizer=True, main_params_dtype=weights, exp_avg_dtype=moments,
+                  exp_avg_sq_dtype=moments)  # fmt: skip
 
 
 def read_steps(reading: Reading) -> dict[str, Any]:

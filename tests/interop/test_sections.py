@@ -334,7 +334,7 @@ def test_formats_by_torch_s_names_are_megatron_s(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(text, "utf-8")
     found = read_file(path)
-    assert found.values["optimizer_state_precision"] == 16
+    assert found.values["moment_precision"] == 16
     assert "--exp-avg-dtype" not in {line.key for line in found.report.unsupported}
 
 
