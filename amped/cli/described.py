@@ -32,6 +32,8 @@ Config:
     --system ROW: Nodes, networks (`amped list systems`).
     --software ROW: Framework (`amped list software`).
     --manner WORD: How software runs: plain, or recipe.
+    --lengths FILE|TEXT: Lengths of documents, to fill sequences.
+    --packing WORD: How they fill them: packed, or padded.
     --lookup-tables DIR: Your own lookup tables; repeatable.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.
@@ -89,9 +91,9 @@ def _option(names: list[str], words: list[str], help_text: str, group: str) -> A
 
 
 EVERYWHERE = described(SHARED)
-# The names of rows, and the manner in which software runs. Below: the parameters that many people type, by short names of their
+# The names of rows, the manner in which software runs, and documents of sequences. Below: the parameters that many people type, by short names of their
 # own (`amped/schema/common_aliases.json`).
-ROWS = ("model", "accelerator", "system", "software", "manner")
+ROWS = ("model", "accelerator", "system", "software", "manner", "lengths", "packing")
 SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help_panel in (MAPPING, TRAINING)}
 
 

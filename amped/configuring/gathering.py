@@ -16,6 +16,7 @@ from amped.configuring.config import Config, Entry
 from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
+from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, filled, read_documents
 from amped.configuring.node_links import NAME as LINK
 from amped.configuring.node_links import link_settings
 from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
@@ -73,6 +74,7 @@ def build_sources(
     """
     values = dict(overrides or {})
     anyway, manner = values.pop(ANYWAY, False), values.pop(MANNER, None)
+    lengths, packing = values.pop(LENGTHS, None), values.pop(PACKING, PACKED)
     options = {name: aliases().option(name) for name in values}
     rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
     builder = _Builder(config, tables, catalogue)
@@ -81,6 +83,7 @@ def build_sources(
     builder.look_up_rows({category: _named(row) for category, row in rows.items() if row is not None})
     builder.take_entries()
     builder.fill_from_rows()
+    builder.fill_sequences(lengths, packing)
     builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
@@ -378,6 +381,24 @@ class _Builder:
                     with collected(self.problems):
                         of_kin = self.of_kin.get(column) if category == KERNELS else None
                         self.sources.add(column, of_kin or _looked_up(self.catalogue[column], row, column))
+
+    def fill_sequences(self, lengths: object, packing: object) -> None:
+        """Takes what equations need of the lengths of documents that are packed into sequences, or padded."""
+        if lengths is None:
+            return
+        context = self.sources.given.get("context")
+        if packing not in WAYS:
+            what = f"{quoted(packing)} is no way to fill sequences with documents"
+            self.problems.append(Problem(what, PACKING, f"write {' or '.join(WAYS)}"))
+        elif not isinstance(context, float):
+            what = "documents fill sequences whose length is not known" if not context else "lengths need one context"
+            self.problems.append(Problem(what, LENGTHS, "give the tokens of a sequence: --seq 8192"))
+        else:
+            with collected(self.problems, f"--{LENGTHS}"):
+                found = filled(read_documents(str(lengths)), int(context), str(packing))
+                self.notices.append(found.text)
+                for name in found.settings.keys() - self.sources.named():
+                    self.sources.add(name, Given(found.settings[name], found.settings[name], f"--{LENGTHS} {lengths}"))
 
     def _circumstances(self) -> Circumstances:
         """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""

@@ -93,7 +93,7 @@ def _boolean(quantity: Quantity, written: object) -> float:
 def _within(quantity: Quantity, number: float, written: object) -> float:
     """The number, unchanged, if it is within the bounds of the mark.
 
-    By default a rate must be above 0, a count must be whole and at least 1, and others at least 0.
+    By default a rate must be above 0, a count must be whole (unless it is a mean) and at least 1, and others at least 0.
 
     Raises:
         ConfigError: for a number out of bounds, with the text that was written.
@@ -101,7 +101,7 @@ def _within(quantity: Quantity, number: float, written: object) -> float:
     mark, shown, name = quantity.mark, quoted(written), quantity.name
     if mark.unit == "count" and number > LARGEST_COUNT:
         raise ConfigError(f"{shown} is too large to be counted", f"'{name}' is at most {LARGEST_COUNT:.0f}")
-    if mark.unit == "count" and number != int(number):
+    if mark.unit == "count" and number != int(number) and not mark.mean:
         raise ConfigError(f"{shown} is not a whole number", f"'{name}' is a count")
     least = mark.at_least if mark.at_least is not None else 1.0 if mark.unit == "count" else 0.0
     above = mark.above if mark.above is not None else 0.0 if mark.unit in RATES else None

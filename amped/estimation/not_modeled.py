@@ -188,7 +188,7 @@ def network_products(results: Results) -> float:
     number = results.number
     matrices = number("active_parameters") - number("embedding_parameters")
     head = number("tied_embeddings") * number("vocabulary_size") * number("dimensionality")
-    window = number("effective_attention_window") / number("context")
+    window = number("effective_attention_window") / number("document_tokens")
     share_of_scores = 1 - number("windowed_layer_fraction") * (1 - window)
     return matrices + head + number("number_of_attention_layers") * share_of_scores * _core(results)
 

@@ -115,7 +115,8 @@ def batch_in_words(e: Estimation) -> str:
     sequences, tokens = e["batch_size"], e["context"]
     kind = " images" if is_of_images(e) else ""
     total = human.scaled(sequences * tokens, "", 2)
-    return f"{human.digits(sequences)}{kind} x {human.digits(tokens)} tokens ({total}){_assumed_of_batch(e)}"
+    documents = f", {e['filled_fraction'] * 100:.3g} % filled" if e["filled_fraction"] < 1 else ""
+    return f"{human.digits(sequences)}{kind} x {human.digits(tokens)} tokens ({total}){documents}{_assumed_of_batch(e)}"
 
 
 def _assumed_of_batch(e: Estimation) -> str:

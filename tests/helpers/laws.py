@@ -99,6 +99,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "LoRA on weights of 4 bits": ("default", {"adapters": "lora", "frozen_weight_format": "nf4_double"}),
     "DoRA on weights of 4 bits": ("default", {"adapters": "dora", "frozen_weight_format": "nf4", "trained_ends": "both"}),
     "attention in fp8": ("llama-3-70b", {"attention_format": "fp8"}),
+    "packed documents": ("llama-3-70b", {"document_tokens": 1500, "documents_per_sequence": 7, "filled_fraction": 0.9,
+                                         "attention_work_deviation": 0.3, "rotary_by_document": True}),
     "no optimizer": ("default", {"optimizer": "none"}),
     **{f"Muon, {mode}": (name, {"optimizer": "muon", "zero_stage": 1, "muon_tensor_parallel_mode": mode, "muon_replicas": who})
        for mode, name, who in (("blockwise", "default", "owner"), ("duplicated", "mixtral-8x7b", "all"),

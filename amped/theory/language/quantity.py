@@ -51,6 +51,7 @@ class Mark:
         replaces: names whose sources do not count any more if a value is given for this name.
         constrains: for a rule (a boolean that must be true), the degree or choice to change if it is false.
         or_boolean: for a share, whether true means all and false means nothing.
+        mean: for a count, whether it is a mean, which need not be whole.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Mark:
     replaces: tuple[str, ...] = ()
     constrains: str | None = None
     or_boolean: bool = False
+    mean: bool = False
 
     @cached_property
     def clauses(self) -> tuple[frozenset[str], ...]:

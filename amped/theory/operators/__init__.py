@@ -38,6 +38,7 @@ HANDS_ON = (
     "entry_costs",
     # attention/scores
     "effective_attention_window",
+    "document_score_fraction",
     "causal_score_fraction",
     "computed_score_fraction",
     # attention/projections

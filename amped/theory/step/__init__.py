@@ -11,7 +11,7 @@ and `host_copies` use the time that layers leave free. The page `flops` counts t
 those that it does. The pages `totals`, `goodput` and `cost` give time, utilization, energy and money.
 """
 
-PAGES = ("parts", "data_overlap", "host_copies", "flops", "totals", "goodput", "cost")
+PAGES = ("parts", "data_overlap", "uneven_replicas", "host_copies", "flops", "totals", "goodput", "cost")
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (

@@ -70,14 +70,18 @@ def output_head_multiply_accumulates(
 
 
 @quantity("1", choice="attention_flop_convention", value="full")
-def counted_score_fraction__full(windowed_layer_fraction, effective_attention_window, context):
+def counted_score_fraction__full(
+    windowed_layer_fraction, effective_attention_window, document_tokens, document_score_fraction
+):
     """The share of the attention scores whose FLOPs are counted.
 
-    All scores are counted; in windowed layers only the scores in the window, with a whole window for each token.
+    All scores within documents are counted; in windowed layers only the scores in the window, with a whole window for
+    each token.
 
     Source: arXiv 2104.04473, eq. 3.
     """
-    return 1 - windowed_layer_fraction * (1 - effective_attention_window / context)
+    within = 1 - windowed_layer_fraction * (1 - effective_attention_window / document_tokens)
+    return document_score_fraction * within
 
 
 @quantity("count")
@@ -121,15 +125,20 @@ def model_flops_per_accelerator(
     counted_layer_multiply_accumulates,
     output_head_multiply_accumulates,
     frozen_multiply_accumulates,
+    attention_multiply_accumulates,
+    counted_score_fraction,
+    filled_fraction,
 ):
     """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
-    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient.
+    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient. Padding needs none.
 
     Source: arXiv 2104.04473, appendix (FLOPs of a transformer).
     """
-    counted = counted_layer_multiply_accumulates + output_head_multiply_accumulates
-    return 3 * flops_per_multiply_accumulate * counted - flops_per_multiply_accumulate * frozen_multiply_accumulates
+    core = counted_score_fraction * attention_multiply_accumulates
+    products = counted_layer_multiply_accumulates - core + output_head_multiply_accumulates
+    padding = (1 - filled_fraction) * (3 * products - frozen_multiply_accumulates)
+    return flops_per_multiply_accumulate * (3 * (core + products) - frozen_multiply_accumulates - padding)
 
 
 @quantity("count")

@@ -226,17 +226,18 @@ def exposed_data_communication_time__operators(
     data_exchanges_of_other_stages_time,
     hidden_data_communication_time,
     overlap_slowdown_fraction,
+    replica_wait_time,
 ):
     """The time that accelerators lose because of data-parallel communication: by waiting, and by slower computation.
 
     Communication that runs beside computation slows it down. The two copies of a tied embedding are summed after all
-    other gradients, beside nothing.
+    other gradients, beside nothing. Replicas wait for the one whose documents have most work.
 
     Source: arXiv 2006.15704, section 3.2; Megatron-Core, distributed/finalize_model_grads.py.
     """
     all_messages = gradient_communication_time + weight_communication_time + tied_embedding_communication_time
     all_messages = all_messages + data_exchanges_of_other_stages_time
-    return all_messages - hidden_data_communication_time * (1 - overlap_slowdown_fraction)
+    return all_messages - hidden_data_communication_time * (1 - overlap_slowdown_fraction) + replica_wait_time
 
 
 @quantity("s", **BY_OPERATORS)

@@ -11,6 +11,9 @@ from amped.theory.nouns.layer_kinds import ATTENTION
 from amped.theory.nouns.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
 from amped.theory.nouns.records import Gemm
 
+# The kernels of a rotation that is not fused, of queries or of keys.
+ROTATION_KERNELS = 6
+
 
 @records()
 def projection_gemms(
@@ -163,9 +166,27 @@ def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parall
 
 
 @records(choice="positions", value="rope")
-def rotary_operators__rope(microbatch_tokens, rotary_width, scaled_rotation, attentions_per_layer, entry_costs):
-    """The rotation of queries and keys by their position. Source: arXiv 2104.09864, eq. 34."""
-    (cost,), entries = entry_costs, microbatch_tokens * rotary_width
+def rotary_operators__rope(
+    microbatch_tokens,
+    rotary_width,
+    scaled_rotation,
+    rotary_by_document,
+    microbatch_size,
+    documents_per_sequence,
+    attentions_per_layer,
+    entry_costs,
+):
+    """The rotation of queries and keys by their position: in one kernel, or document by document.
+
+    In the second case each document has six kernels for queries and six for keys, which pass over its entries.
+
+    Source: arXiv 2104.09864, eq. 34; Megatron-Core, models/common/embeddings/rope_utils.py (_apply_rotary_pos_emb_thd:
+    sign, two joins, two products, sum).
+    """
+    (cost,), apart = entry_costs, 1.0 * (rotary_by_document > 0)
+    documents = 2 * microbatch_size * documents_per_sequence
+    calls = 1 + apart * (ROTATION_KERNELS * documents - 1)
+    entries = microbatch_tokens * rotary_width * (1 + apart * (1 / documents - 1))
     turned = cost.of(ROTATION, entries) + Traffic(flops=scaled_rotation * entries * cost.flop)
     return streamed(
         "rotary_positions",
@@ -173,7 +194,7 @@ def rotary_operators__rope(microbatch_tokens, rotary_width, scaled_rotation, att
         microbatch_tokens,
         rotary_width,
         Work(turned, turned),
-        count=attentions_per_layer,
+        count=attentions_per_layer * calls,
         after=("query_key_norm",),
     )
 

@@ -7,12 +7,23 @@ from amped.theory.nouns.records import AttentionMask
 
 
 @quantity("count")
-def effective_attention_window(attention_window, context):
-    """The number of tokens to which a windowed layer looks back: the window, but no more than the context.
+def effective_attention_window(attention_window, document_tokens):
+    """The number of tokens to which a windowed layer looks back: the window, but no more than the document.
 
     Source: arXiv 2310.06825, section 2.
     """
-    return np.where(attention_window > 0, np.minimum(attention_window, context), context)
+    return np.where(attention_window > 0, np.minimum(attention_window, document_tokens), document_tokens)
+
+
+@quantity("1")
+def document_score_fraction(document_tokens, filled_fraction, context):
+    """The share of the pairs of tokens of a sequence that are in the same document; 1 for one document that fills it.
+
+        share = (sum of the squared lengths of a sequence's documents) / context²
+
+    Source: NVIDIA/Megatron-LM, core/packed_seq_params.py (cu_seqlens); arXiv 2107.02027, section 3.2 (masks).
+    """
+    return filled_fraction * document_tokens / context
 
 
 def windowed_score_fraction(window, context, parts):
@@ -51,19 +62,28 @@ def score_fraction(causal, context, window, windowed_layer_fraction, parts):
 
 
 @quantity("1")
-def causal_score_fraction(causal, context, effective_attention_window, windowed_layer_fraction):
+def causal_score_fraction(
+    causal, document_tokens, effective_attention_window, windowed_layer_fraction, document_score_fraction
+):
     """The share of the scores that a network needs.
 
-    With a causal mask these are the scores on and below the diagonal; with a window only the scores within it.
+    With a causal mask these are the scores on and below the diagonal; with a window only the scores within it. Tokens
+    attend to their own document alone.
 
-    Source: arXiv 2307.08691, section 3.1.
+    Source: arXiv 2307.08691, section 3.1. Differs: in layers with a window, documents count as equally long.
     """
-    return score_fraction(causal, context, effective_attention_window, windowed_layer_fraction, 1)
+    layers = (effective_attention_window, windowed_layer_fraction)
+    return document_score_fraction * score_fraction(causal, document_tokens, *layers, 1)
 
 
 @quantity("1")
 def computed_score_fraction(
-    causal, context, effective_attention_window, windowed_layer_fraction, unbalanced_sequence_split_degree
+    causal,
+    document_tokens,
+    effective_attention_window,
+    windowed_layer_fraction,
+    unbalanced_sequence_split_degree,
+    document_score_fraction,
 ):
     """The share of its scores that the busiest accelerator computes in a fused attention.
 
@@ -73,16 +93,18 @@ def computed_score_fraction(
     Source: arXiv 2307.08691, section 3.1 (on and below the diagonal); arXiv 2311.09431, section 1 (the last part).
     """
     layers = (effective_attention_window, windowed_layer_fraction)
-    return score_fraction(causal, context, *layers, unbalanced_sequence_split_degree)
+    return document_score_fraction * score_fraction(causal, document_tokens, *layers, unbalanced_sequence_split_degree)
 
 
 @records()
-def attention_masks(computed_score_fraction, causal, context, effective_attention_window, windowed_layer_fraction):
+def attention_masks(
+    computed_score_fraction, causal, document_tokens, effective_attention_window, windowed_layer_fraction
+):
     """The mask of the attention scores, averaged over the layers.
 
     A causal mask has one edge. A window adds an edge at its far end; without a causal mask it has an edge at each end.
 
     Source: arXiv 2307.08691, section 3.1 (blocks on the diagonal); arXiv 2310.06825, section 2 (windows).
     """
-    windowed_share = windowed_layer_fraction * (effective_attention_window < context)
+    windowed_share = windowed_layer_fraction * (effective_attention_window < document_tokens)
     return (AttentionMask("mask", computed_score_fraction, 1.0 * causal + windowed_share * (2 - causal)),)
