@@ -48,6 +48,7 @@ VERB_GROUPS = {
     "Search": {
         "explore": "Rank every mapping that is possible.",
         "recommend": "Fewest accelerators for a deadline or budget.",
+        "tune": "Fine-tune: full, LoRA or QLoRA, side by side.",
         "init": "Write a config to start from.",
         "merge": "Join the findings of shards of a search.",
     },

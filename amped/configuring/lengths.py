@@ -100,7 +100,8 @@ def _rows(file: str, lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     Raises:
         FileError: with the first problems, for lines that have no whole number above zero.
     """
-    names, problems = ("length", "count"), []
+    names: tuple[str, ...] = ("length", "count")
+    problems: list[Problem] = []
     for place, line in enumerate(lines, 1):
         words = [word for word in BETWEEN.split(line.strip().replace('"', "")) if word]
         if place == 1 and words and not NUMBER.match(words[0]):

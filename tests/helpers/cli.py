@@ -16,12 +16,12 @@ from amped.cli.app import app, main
 from tests.helpers.places import ROOT
 
 
-def amped(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+def amped(*arguments: object, folder: Path, columns: int = 200) -> subprocess.CompletedProcess[str]:
     """Runs the whole command in a folder as if it were redirected, in this process: starting one takes a second and more."""
     out, told = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.object(sys, "argv", ["amped", *map(str, arguments)]),
-        mock.patch.dict(os.environ, {"COLUMNS": "200"}),
+        mock.patch.dict(os.environ, {"COLUMNS": str(columns)}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(told),
         contextlib.chdir(folder),

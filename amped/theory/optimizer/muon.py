@@ -25,7 +25,7 @@ OF_MUON = (MATRICES, EXPERTS, ADAPTERS)
 SPLIT_INPUTS = ("attention_output", "feedforward_down", "experts_down", "shared_experts_down")
 UNSPLIT = ("query_down", "key_value_down", "router")
 # Products whose weights another product of the list has too.
-NOT_THEIR_OWN = {"query_absorption": (), "value_absorption": ()}
+NOT_THEIR_OWN = ("query_absorption", "value_absorption")
 # The modes in which one rank orthogonalizes a whole matrix.
 IN_WHOLE = ("duplicated", "layer_sharded")
 
@@ -85,13 +85,15 @@ def single_products(GEMMS, COUNTS, layers, attention_heads, key_value_heads, gat
     """
     share = attention_heads / (attention_heads + 2 * key_value_heads)
     gates = {"experts_up": gated_experts, "feedforward_up": gated_mlp, "shared_experts_up": gated_mlp}
-    pieces = {name: ((name, 1 / (1 + gate), 1.0 + gate),) for name, gate in gates.items()} | NOT_THEIR_OWN
-    pieces["query_key_value"] = (("query", share, 1.0), ("key", (1 - share) / 2, 2.0))
+    pieces = dict.fromkeys(NOT_THEIR_OWN, []) | {
+        name: [(name, 1 / (1 + gate), 1.0 + gate)] for name, gate in gates.items()
+    }
+    pieces["query_key_value"] = [("query", share, 1.0), ("key", (1 - share) / 2, 2.0)]
     return tuple(
         gemm.having(name=name, n=gemm.n * width, count=count / layers * gemm.batch * calls)
         for gemms, count in zip(GEMMS, COUNTS, strict=True)
         for gemm in gemms
-        for name, width, calls in pieces.get(gemm.name, ((gemm.name, 1.0, 1.0),))
+        for name, width, calls in pieces.get(gemm.name, [(gemm.name, 1.0, 1.0)])
     )
 
 

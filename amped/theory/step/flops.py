@@ -131,7 +131,8 @@ def model_flops_per_accelerator(
 ):
     """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
-    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient. Padding needs none.
+    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient. Padding needs no
+    FLOPs.
 
     Source: arXiv 2104.04473, appendix (FLOPs of a transformer).
     """
