@@ -85,14 +85,13 @@ def single_products(GEMMS, COUNTS, layers, attention_heads, key_value_heads, gat
     """
     share = attention_heads / (attention_heads + 2 * key_value_heads)
     gates = {"experts_up": gated_experts, "feedforward_up": gated_mlp, "shared_experts_up": gated_mlp}
-    pieces = dict.fromkeys(NOT_THEIR_OWN, []) | {
-        name: [(name, 1 / (1 + gate), 1.0 + gate)] for name, gate in gates.items()
-    }
+    pieces = {name: [(name, 1 / (1 + gate), 1.0 + gate)] for name, gate in gates.items()}
     pieces["query_key_value"] = [("query", share, 1.0), ("key", (1 - share) / 2, 2.0)]
     return tuple(
         gemm.having(name=name, n=gemm.n * width, count=count / layers * gemm.batch * calls)
         for gemms, count in zip(GEMMS, COUNTS, strict=True)
         for gemm in gemms
+        if gemm.name not in NOT_THEIR_OWN
         for name, width, calls in pieces.get(gemm.name, [(gemm.name, 1.0, 1.0)])
     )
 
