@@ -35,6 +35,7 @@ from amped.measured_kernels.predictor import (
     texts,
     tool_name,
 )
+from amped.theory.links import dispatchers
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, operator
 from amped.theory.nouns.records import Collective, Group, Operator
 
@@ -269,6 +270,36 @@ def collective_time(columns: Columns, machine: Predictor) -> Any:
     return times
 
 
+# --- exchanges of tokens between experts -----------------------------------------------------------------------------
+
+# The kernels by the first word of the column `kernel`: all of DeepEP's, and those of a rack.
+EXCHANGES = {"deepep": dispatchers.DEEPEP, "rack": dispatchers.IN_RACK}
+
+
+def exchange_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of an exchange of tokens between experts that are spread evenly over ranks, in one direction.
+
+    Raises:
+        ConfigError: if no system with this accelerator is known.
+    """
+    if machine.network is None:
+        raise ConfigError("no system is built with this accelerator", "its links are not known")
+    ranks, nodes, visits, tokens = (floats(columns[n]) for n in ("ranks", "nodes", "experts_per_token", "tokens"))
+    copies, crossing = (
+        places * -np.expm1(visits * np.log1p(-1 / places)) for places in (ranks, np.maximum(nodes, 1.01))
+    )
+    volume = tokens * copies * floats(columns["dimensionality"]) * floats(columns["entry_bytes"])
+    group = Group("experts", ranks / nodes, nodes)
+    sent = Collective("exchange", "all_to_all", volume, group, 1.0, crossing=crossing / copies, forwarded=1.0)
+    kernels, times = EXCHANGES[str(columns["kernel"][0]).partition(" ")[0]], np.zeros(len(tokens))
+    for name, kernel in kernels.items():
+        time = dispatchers.exchange_time(  # type: ignore[no-untyped-call]
+            kernel, sent, tokens, copies, floats(columns["cores"]), MICRO, 1.0, machine.network
+        )
+        times = np.where(texts(columns["exchange"]) == name, time, times)
+    return times
+
+
 PRODUCT = ("m", "n", "k")
 TRAINING = ("batch", "tokens", "heads", "key_value_heads", "key_width", "value_width", "mask", "window")
 OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak_tflops")}
@@ -292,6 +323,9 @@ KINDS = {
     "experts_forward": KernelKind(
         ("tokens", "dimensionality", "expert_feedforward_dimension", "experts_per_token", "number_of_experts", "tensor_degree",
          "expert_degree", "distribution"), experts_time),
+    "expert_exchanges": KernelKind(
+        ("exchange", "ranks", "nodes", "tokens", "dimensionality", "experts_per_token", "number_of_experts", "cores", "entry_bytes"),
+        exchange_time, library=("software", "kernel", "exchange")),
     "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),
                               measured=("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
 }  # fmt: skip

@@ -34,6 +34,7 @@ TEXTS = (
     "collective",
     "element",
     "mask",
+    "exchange",
 )
 WINDOW = "window"
 # One shape of this many is kept out of every fit.

@@ -7,10 +7,11 @@ This chapter takes the collectives, and the links of the machine. It gives the d
 The page `electrical` has two tiers: the fast domain, and the network across nodes. The page `optical` has optical
 circuits that are reconfigured. Each of these pages has two tables. `TIMES` gives the equation for each kind of
 collective. `ALGORITHMS` has the ways to run a collective; the fastest one counts. Both pages give one record, the
-network. The page `durations` asks it for the time of every message.
+network. The page `durations` asks it for the time of every message, and the page `dispatchers` has kernels that
+send tokens to their experts by themselves.
 """
 
-PAGES = ("electrical", "optical", "durations")
+PAGES = ("electrical", "optical", "durations", "dispatchers")
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (

@@ -36,6 +36,33 @@ class Link(Record):
 
 
 @record
+class ExchangeKernel(Record):
+    """What a core spends on an exchange of tokens between experts by a kernel of its own, in a unit of time.
+
+    The cores that send and those that receive work side by side.
+
+    Attributes:
+        token: for each token.
+        copy: for each copy of a token, one for each accelerator that has an expert of it.
+        sent: for each byte of a copy that it sends.
+        crossing: for each byte of a copy that crosses nodes, in addition.
+        received: for each token that it writes to its place.
+        written: for each byte of such a token.
+        added: for each byte of a copy that it adds up.
+        start: time of a call besides all work.
+    """
+
+    token: float
+    copy: float
+    sent: float
+    crossing: float
+    received: float
+    written: float
+    added: float
+    start: float
+
+
+@record
 class Algorithm(Record):
     """An algorithm for an all-reduce, which may also serve for an all-gather or a reduce-scatter.
 

@@ -30,6 +30,7 @@ PAGES = (
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
     # tokens
+    "fp8_precision",
     "matrix_operand_precision",
     "microbatch_tokens",
     "residual_tokens",
