@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_kinds import IN_SPLIT_NETWORK
+from amped.theory.nouns.layer_kinds import ATTENTION, IN_SPLIT_NETWORK
 from amped.theory.nouns.records import ANY_PART, Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
@@ -78,6 +78,36 @@ def repeated_gather_collectives(
 
 
 @records()
+def adapter_collectives(
+    adapter_pairs,
+    microbatch_bytes,
+    microbatch_tokens,
+    activation_precision,
+    row_group,
+    attentions_per_layer,
+    dense_fraction,
+):
+    """The messages that tensor parallelism adds for adapters, in each pass: one of their outputs, one of their ranks.
+
+    An adapter beside a product that splits outputs reduces the gradient of its input; one beside a product that splits
+    inputs gathers its output, and in the backward pass the gradient of it. Both count as one gather of a micro-batch in
+    each pass, which is half of an all-reduce. The rows between its two products are gathered, or summed, too.
+
+    Source: Megatron-Bridge, peft/utils.py (ParallelLinearAdapter: linear_in and linear_out with gather_output,
+    scatter_to_sequence_parallel_region).
+    """
+    (rows,), layers, messages = row_group, {ATTENTION: attentions_per_layer}, []
+    for pair in adapter_pairs:
+        calls = pair.down.count * layers.get(pair.part.block, dense_fraction)
+        between = microbatch_tokens * pair.up.k * activation_precision
+        for name, volume in ((pair.up.name, microbatch_bytes), (pair.down.name, between)):
+            messages.append(
+                Collective(name, "all_reduce", volume / 2, group=rows, count=calls, after=(name,), part=pair.part)
+            )
+    return tuple(messages)
+
+
+@records()
 def tensor_collectives(
     microbatch_bytes,
     row_group,
@@ -86,6 +116,7 @@ def tensor_collectives(
     tensor_parallel_feedforwards_per_layer,
     gathered_entry_fraction,
     repeated_gather_collectives,
+    adapter_collectives,
 ):
     """The tensor-parallel collectives of a forward pass of a layer: an all-reduce after each of its two blocks.
 
@@ -108,12 +139,16 @@ def tensor_collectives(
             IN_SPLIT_NETWORK,
         ),
     )
-    return repeated_gather_collectives + tuple(
-        Collective(name, kind, volume, group=rows, count=calls * share, after=after, part=part)
-        for inputs, outputs, calls, before_block, after_block, part in blocks
-        for name, kind, volume, share, after in (
-            (inputs, "all_gather", narrow, halves, before_block),
-            (outputs, "reduce_scatter", payload, halves, after_block),
-            (outputs, "all_reduce", payload, whole, after_block),
+    return (
+        repeated_gather_collectives
+        + adapter_collectives
+        + tuple(
+            Collective(name, kind, volume, group=rows, count=calls * share, after=after, part=part)
+            for inputs, outputs, calls, before_block, after_block, part in blocks
+            for name, kind, volume, share, after in (
+                (inputs, "all_gather", narrow, halves, before_block),
+                (outputs, "reduce_scatter", payload, halves, after_block),
+                (outputs, "all_reduce", payload, whole, after_block),
+            )
         )
     )
