@@ -49,6 +49,7 @@ VERB_GROUPS = {
         "explore": "Rank every mapping that is possible.",
         "recommend": "Fewest accelerators for a deadline or budget.",
         "tune": "Fine-tune: full, LoRA or QLoRA, side by side.",
+        "phases": "Add up the phases of a training.",
         "init": "Write a config to start from.",
         "merge": "Join the findings of shards of a search.",
     },

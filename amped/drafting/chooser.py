@@ -41,6 +41,8 @@ BATCH_TOKENS = 4_000_000
 # The same, and the tokens of the whole training, where adapters are trained: those of mlcommons/training, llama2_70b_lora
 # (batches of 8, and an epoch of 3,901 sequences of 8,192 tokens; recalled).
 ADAPTER_BATCH_TOKENS, ADAPTER_TOKENS = 65_536, 32_000_000
+# What else says how much is trained on.
+LENGTHS_OF_TRAINING = {"samples", "number_of_steps"}
 # The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little; and
 # the sequences of one, where these are long. Both are assumed.
 MICROBATCH_TOKENS, LARGEST_OF_LONG = 16_384, 4
@@ -350,6 +352,8 @@ def _training(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     has_adapters = sources.choices.get("adapters", "none") != "none"
     batch_tokens = ADAPTER_BATCH_TOKENS if has_adapters else BATCH_TOKENS
     yield "batch_size", int(unit * _power_of_two(batch_tokens / context / unit))
+    if LENGTHS_OF_TRAINING & question.given.keys():
+        return
     if has_adapters:
         yield "tokens_to_train", ADAPTER_TOKENS
         return
