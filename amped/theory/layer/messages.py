@@ -175,6 +175,29 @@ def KIND_messages(
     return (LayerMessages(kind, forward=forward, repeated=forward, gradient=backward),)
 
 
+@records(choice="context_parallel_kind", value="hierarchical")
+def context_messages__hierarchical(
+    context_durations, communication_rounds, context_levels, overlap_context_communication
+):
+    """The messages of each pass of a layer in a hierarchical context group: only those of the ring may run beside attention.
+
+    Attention waits for the all-to-alls, because it needs the tokens of all neighbors. On the ring, all blocks except the
+    last one run beside messages; no attention runs beside the last step of the gradients.
+
+    Source: NVIDIA Transformer Engine, dot_product_attention/context_parallel.py (AttnFuncWithCPAndKVP2P).
+    """
+    _, ring = context_levels
+    share = (ring.degree - 1) / ring.degree
+    gradients = time_of(d for d in context_durations if d.part.gradients)
+    sent = [d for d in context_durations if not d.part.gradients]
+    every = time_of(sent) / communication_rounds
+    keys = time_of(d for d in sent if d.kind == "send_receive") / communication_rounds
+    windows = ("attention_core", share, overlap_context_communication)
+    forward = Messages("context", every, (MessagePart("keys", keys, *windows),))
+    backward = Messages("context", every + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
+    return (LayerMessages("context", forward=forward, repeated=forward, gradient=backward),)
+
+
 # --- grids and experts -----------------------------------------------------------------------------------------------
 
 

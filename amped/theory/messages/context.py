@@ -102,6 +102,39 @@ def context_collectives__all_to_all(
     )
 
 
+@records(choice="context_parallel_kind", value="hierarchical")
+def context_collectives__hierarchical(
+    query_bytes,
+    attention_output_bytes,
+    local_key_value_bytes,
+    key_value_bytes_per_context_rank,
+    context_levels,
+    attentions_per_layer,
+    communication_rounds,
+):
+    """The all-to-alls among neighbors, and between them the ring of keys and values, with their gradients.
+
+    After the first all-to-all a rank has fewer heads of more tokens, so that its keys and values are as large as before.
+
+    Source: NVIDIA Transformer Engine, dot_product_attention/context_parallel.py (AttnFuncWithCPAndKVP2P with two
+    groups); arXiv 2405.07719, section 3 (both together).
+    """
+    (neighbors, ring), calls = context_levels, attentions_per_layer * communication_rounds
+    exchanged, payload = query_bytes + local_key_value_bytes, key_value_bytes_per_context_rank
+    steps, home = (ring.degree - 1) * calls, ring.degree * attentions_per_layer
+    heads, keys = "heads", "keys_and_values"
+    return (
+        Collective(heads, "all_to_all", volume=exchanged, group=neighbors, count=calls, after=COLUMNS),
+        Collective(keys, "send_receive", volume=payload, group=ring, count=steps, after=("heads all_to_all",)),
+        Collective(
+            "key_and_value_gradients", "send_receive", volume=payload, group=ring, count=home, part=OF_GRADIENTS
+        ),
+        Collective(
+            "attended_heads", "all_to_all", volume=attention_output_bytes, group=neighbors, count=calls, after=HEADS
+        ),
+    )
+
+
 # --- columns of a grid -----------------------------------------------------------------------------------------------
 
 
