@@ -16,12 +16,13 @@ from amped.configuring.config import Config, Entry
 from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
-from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, filled, read_documents
+from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, read_documents
 from amped.configuring.node_links import NAME as LINK
 from amped.configuring.node_links import link_settings
 from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
 from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
+from amped.configuring.uneven_sequences import sequences_of
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
@@ -395,9 +396,10 @@ class _Builder:
             self.problems.append(Problem(what, LENGTHS, "give the tokens of a sequence: --seq 8192"))
         else:
             with collected(self.problems, f"--{LENGTHS}"):
-                found = filled(read_documents(str(lengths)), int(context), str(packing))
+                given, choices = self.sources.given, self.sources.choices
+                found = sequences_of(read_documents(str(lengths)), int(context), str(packing), given, choices)
                 self.notices.append(found.text)
-                for name in found.settings.keys() - self.sources.named():
+                for name in found.settings.keys() - (self.sources.named() - {"context"}):
                     self.sources.add(name, Given(found.settings[name], found.settings[name], f"--{LENGTHS} {lengths}"))
 
     def _circumstances(self) -> Circumstances:

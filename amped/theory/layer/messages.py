@@ -146,12 +146,12 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
-def context_overlappable_attention_fraction__ring(context_parallel_degree):
+def context_overlappable_attention_fraction__ring(split_context_degree):
     """The share of attention that can run while keys and values travel: all blocks of a ring except the last one.
 
     Source: arXiv 2310.01889, section 3.
     """
-    return (context_parallel_degree - 1) / context_parallel_degree
+    return (split_context_degree - 1) / split_context_degree
 
 
 @family(named=("context_messages",), KIND=OF_TOKENS)
