@@ -13,6 +13,7 @@ from amped.base.errors import AmpedError, ConfigError, Problem, TableError, coll
 from amped.base.numbers import settable
 from amped.base.units import COARSE, LEAST_COARSE
 from amped.configuring.config import Config, Entry
+from amped.configuring.dualpipe import FOLDED, TOLD
 from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
@@ -75,10 +76,11 @@ def build_sources(
     """
     values = dict(overrides or {})
     anyway, manner = values.pop(ANYWAY, False), values.pop(MANNER, None)
-    lengths, packing = values.pop(LENGTHS, None), values.pop(PACKING, PACKED)
+    lengths, packing, is_folded = values.pop(LENGTHS, None), values.pop(PACKING, PACKED), values.pop(FOLDED, False)
     options = {name: aliases().option(name) for name in values}
     rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
     builder = _Builder(config, tables, catalogue)
+    builder.notices += [TOLD] if is_folded else []
     builder.override(values | builder.look_up_link(rows.pop(LINKS, None), values))
     rows[MAPPING] = builder.software_in_manner(rows.get(MAPPING), manner)
     builder.look_up_rows({category: _named(row) for category, row in rows.items() if row is not None})

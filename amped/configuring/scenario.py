@@ -16,6 +16,7 @@ from amped.base.files import is_file, read_text
 from amped.base.numbers import settable
 from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
+from amped.configuring.dualpipe import FOLDED
 from amped.configuring.gathering import ROW_NAMES, build_sources
 from amped.configuring.not_modeled import ANYWAY
 from amped.configuring.sources import Sources
@@ -100,7 +101,7 @@ def asked_again(question: Question, overrides: Mapping[str, object] | None = Non
 
 def _title(config: Config, sources: Sources, overrides: Mapping[str, object]) -> str:
     """The description of the config; if rows or values are given in addition, these are named, too."""
-    given = {name: value for name, value in overrides.items() if value is not None and name != ANYWAY}
+    given = {name: value for name, value in overrides.items() if value is not None and name not in (ANYWAY, FOLDED)}
     if not given:
         return config.description
     title = config.description or config.label

@@ -33,8 +33,13 @@ class Asking(NamedTuple):
         return self.config is None and (bool(ROWS & {*named, *swept}) or named >= GIVEN_NETWORK)
 
     def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
-        """The values and rows, with those of `more` in addition; a model that is given as a file is read."""
-        values = {**self.values, **(more or {})}
+        """The values and rows, with those of `more` in addition; a model that is given as a file is read.
+
+        DualPipe becomes the schedule that it is on the same accelerators.
+        """
+        from amped.configuring.dualpipe import folded
+
+        values = folded({**self.values, **(more or {})})
         if "model" in values:
             from amped.interop.models import with_model
 

@@ -263,7 +263,7 @@ class _Pipeline:
 
     def _disagreements(self) -> Iterator[str]:
         """A sentence for each number in which the letters of a layout differ from the network or the pipeline."""
-        number, chunks = len(self.letters), self.sources.given.get(CHUNKS)
+        number, chunks = len(self.letters), self.schedule.chunks or self.sources.given.get(CHUNKS)
         if number % self.stages or (chunks is not None and number != chunks * self.stages):
             virtual = f" x virtual_pipeline_stages = {chunks:g}" if chunks is not None else ""
             yield f"it lists {number} chunks, and pipeline_parallel_degree = {self.stages}{virtual}"

@@ -1,0 +1,61 @@
+"""DualPipe, as a person types it: DualPipeV on half the stages with twice the replicas; and DeepSeek's own training."""
+
+import pytest
+
+import amped
+from amped.base.errors import ConfigError
+from amped.configuring.dualpipe import FOLDED, folded
+
+DAY = 86400
+# arXiv 2412.19437, sections 3.1 and 4.2: 16 stages, 64 shares of experts, ZeRO 1, 15,360 sequences; nothing is recomputed in full.
+AUTHORS: dict[str, object] = {
+    "model": "DeepSeek V3", "accelerator": "H800 SXM", "software": "DeepSeek HAI-LLM", "number_of_accelerators": 2048,
+    "tensor_parallel_degree": 1, "expert_parallel_degree": 64, "microbatch_size": 1, "batch_size": 15360, "context": 4096,
+    "matrix_precision": "fp8", "activation_recomputation": "none",
+}  # fmt: skip
+
+
+def test_two_ranks_with_the_same_stages_are_replicas_of_one_stage() -> None:
+    asked = {"pipeline_schedule": "DualPipe", "pp": 16, "data_parallel_degree": 128}
+    assert folded(asked) == {"pipeline_schedule": "dualpipe_v", "pp": 8, "data_parallel_degree": 256, FOLDED: True}
+    assert folded({"pipeline_schedule": "1f1b", "pp": 16}) == {"pipeline_schedule": "1f1b", "pp": 16}
+
+
+def test_an_odd_number_of_stages_has_no_middle() -> None:
+    with pytest.raises(ConfigError, match="5 stages have no middle"):
+        folded({"pipeline_schedule": "dualpipe", "pipeline_parallel_degree": 5})
+
+
+def test_deepseek_s_own_training_takes_the_days_that_it_took_and_fits() -> None:
+    """Their report says 2.664 million hours of 2,048 accelerators: 54.2 days (arXiv 2412.19437, table 1)."""
+    e = amped.estimate(**AUTHORS, pipeline_parallel_degree=16, pipeline_schedule="dualpipe")
+    half = amped.estimate(**AUTHORS, pipeline_parallel_degree=8, pipeline_schedule="dualpipe_v")
+    assert e["step_time"] == half["step_time"]
+    assert (e["pipeline_parallel_degree"], e["data_parallel_degree"]) == (8, 256)
+    assert 47 <= e["training_time"] / DAY <= 62
+    assert e["fits_in_memory"]
+
+
+@pytest.mark.thorough
+def test_a_free_choice_is_no_slower() -> None:
+    typed = {
+        name: value
+        for name, value in AUTHORS.items()
+        if name not in ("expert_parallel_degree", "activation_recomputation")
+    }
+    chosen = amped.estimate(**typed)
+    assert chosen["fits_in_memory"]
+    assert chosen["training_time"] <= amped.estimate(**AUTHORS, pipeline_parallel_degree=8)["training_time"]
+
+
+def test_a_search_takes_uneven_stages_of_a_v() -> None:
+    """A layout in letters has two chunks a stage, though the schedule has one virtual stage."""
+    asked = {
+        **AUTHORS,
+        "number_of_accelerators": 512,
+        "batch_size": 3840,
+        "pipeline_parallel_degree": 4,
+        "zero_stage": 1,
+    }
+    found = amped.explore(**asked, pipeline_schedule="dualpipe_v", top=1)
+    assert found.best is not None
