@@ -19,7 +19,13 @@ OF_TORCH = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "
 SHARDED = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 # The last name of a kind is the one that is written.
 HIERARCHICAL = "hierarchical"
-KINDS = {"p2p": "ring", "allgather": "all_gather", "all_gather": "all_gather", "a2a": "all_to_all", "a2a+p2p": HIERARCHICAL}
+KINDS = {
+    "p2p": "ring",
+    "allgather": "all_gather",
+    "all_gather": "all_gather",
+    "a2a": "all_to_all",
+    "a2a+p2p": HIERARCHICAL,
+}
 # Modules of selective recomputation that amped has, and their names.
 MODULES = {
     "layernorm": "norm_recomputation",

@@ -68,16 +68,17 @@ def balanced_context_has_two_blocks_per_rank(
 @family(
     named=("heads_divide_by_the_context_degree__all_to_all", "heads_divide_by_the_context_degree__hierarchical"),
     WAY=("all_to_all", "hierarchical"),
+    DEGREE=("context_parallel_degree", "ulysses_degree"),
 )
-@quantity("boolean", constrains="context_parallel_degree", choice="context_parallel_kind", value="WAY")
-def heads_divide_by_the_context_degree__WAY(attention_heads, key_value_heads, tensor_parallel_rows, ulysses_degree):
+@quantity("boolean", constrains="DEGREE", choice="context_parallel_kind", value="WAY")
+def heads_divide_by_the_context_degree__WAY(attention_heads, key_value_heads, tensor_parallel_rows, DEGREE):
     """The all-to-all gives each accelerator equally many query heads.
 
     Each accelerator also gets equally many key heads, or each key head is copied to equally many accelerators.
 
     Source: arXiv 2309.14509, section 3.
     """
-    shares = tensor_parallel_rows * ulysses_degree
+    shares = tensor_parallel_rows * DEGREE
     keys = (np.mod(key_value_heads, shares) == 0) | (np.mod(shares, key_value_heads) == 0)
     return (np.mod(attention_heads, shares) == 0) & keys
 
