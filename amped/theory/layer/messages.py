@@ -179,10 +179,10 @@ def KIND_messages(
 def context_messages__hierarchical(
     context_durations, communication_rounds, context_levels, overlap_context_communication
 ):
-    """The messages of each pass of a layer in a hierarchical context group: only those of the ring may run beside attention.
+    """The messages of each pass of a layer in a context group of two levels; those of rings may run beside attention.
 
-    Attention waits for the all-to-alls, because it needs the tokens of all neighbors. On the ring, all blocks except the
-    last one run beside messages; no attention runs beside the last step of the gradients.
+    Attention waits for the all-to-alls, because it needs the tokens of all neighbors. On the ring, all blocks except
+    the last one run beside messages; no attention runs beside the last step of the gradients.
 
     Source: NVIDIA Transformer Engine, dot_product_attention/context_parallel.py (AttnFuncWithCPAndKVP2P).
     """

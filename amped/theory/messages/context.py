@@ -120,7 +120,7 @@ def context_collectives__hierarchical(
 ):
     """The all-to-alls among neighbors, and between them the ring of keys and values, with their gradients.
 
-    After the first all-to-all a rank has fewer heads of more tokens, so that its keys and values are as large as before.
+    After the first all-to-all a rank has fewer heads of more tokens; its keys and values are as large as before.
 
     Source: NVIDIA Transformer Engine, dot_product_attention/context_parallel.py (AttnFuncWithCPAndKVP2P with two
     groups); arXiv 2405.07719, section 3 (both together).
