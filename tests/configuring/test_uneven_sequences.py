@@ -7,6 +7,7 @@ import pytest
 
 import amped
 from amped.base.errors import AmpedError
+from amped.base.files import shipped_json
 from amped.configuring.lengths import PACKED, Documents, filled
 from amped.configuring.uneven_sequences import packed_by_degree, padded_to_longest
 from tests.configuring.test_lengths import CONTEXT, DRAWN, RUN
@@ -185,3 +186,24 @@ def test_the_screen_says_how(more: tuple[object, ...], told: str, tmp_path: Path
 def test_what_a_way_depends_on_is_told(more: dict[str, object], told: str) -> None:
     with pytest.raises(AmpedError, match=told):
         amped.estimate(model="Llama 3.1 8B", system="DGX H100", lengths="mean 500, p95 1500", **more)
+
+
+def test_a_config_has_lengths_as_the_command_line_has() -> None:
+    plain, asked = shipped_json("configs", "minimal.json"), {"lengths": "mean 500, p95 1500", "packing": "longest"}
+    read, typed = amped.estimate(plain | asked, microbatch_size=4), amped.estimate(plain, microbatch_size=4, **asked)
+    assert read["context"] == typed["context"] < amped.estimate(plain)["context"]
+    assert read["step_time"] == typed["step_time"]
+    again = amped.estimate(plain | asked, packing="padded")  # what is typed takes the place of the config's
+    assert again["context"] == amped.estimate(plain)["context"]
+
+
+def test_lengths_of_a_config_that_are_wrong_are_told_with_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "lengths.csv").write_text("12\nabc\n", "utf-8")
+    config = shipped_json("configs", "minimal.json") | {"lengths": str(tmp_path / "lengths.csv")}
+    with pytest.raises(AmpedError, match=r" lengths: .*lengths.csv: line 2: 'abc' is no length"):
+        amped.estimate(config)
+
+
+def test_packing_without_lengths_is_told() -> None:
+    with pytest.raises(AmpedError, match="packing: says how documents fill sequences"):
+        amped.estimate(model="Llama 3.1 8B", system="DGX H100", packing="padded")
