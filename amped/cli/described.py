@@ -33,7 +33,7 @@ Config:
     --software ROW: Framework (`amped list software`).
     --manner WORD: How software runs: plain, or recipe.
     --lengths FILE|TEXT: Lengths of documents, to fill sequences.
-    --packing WORD: How they fill them: packed, or padded.
+    --packing WORD: packed, padded, longest, dynamic.
     --lookup-tables DIR: Your own lookup tables; repeatable.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from amped.base.files import is_shipped, read_json, shipped_json
 from amped.base.record import dataclass
 from amped.base.words import is_unicode
 from amped.configuring.config_schema import structure_problems
+from amped.configuring.lengths import LENGTHS, PACKING
 from amped.configuring.not_modeled import KEY, NotModeled
 from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.values import read_value
@@ -61,6 +62,7 @@ class Config:
         equals: entries with another name of a quantity, which must agree with it.
         notices: what the user should be told once.
         not_modeled: what amped does not model of it, as an importer wrote it.
+        documents: the texts under "lengths" and "packing", if they are there.
         problems: the problems with names; the caller adds those with values.
     """
 
@@ -73,6 +75,7 @@ class Config:
     notices: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     not_modeled: tuple[NotModeled, ...] = ()
+    documents: Mapping[str, str] = field(default_factory=dict)
 
 
 # The keys by which a config.json of Hugging Face is known.
@@ -178,6 +181,7 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
         old_style=any(aliases().is_old(e.written_name) for e in written),
         equals=tuple(e for e in written if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e)),
         notices=tuple(_notices(written)), problems=tuple(problems), not_modeled=not_modeled_entries(raw.get(KEY, ())),
+        documents={name: raw[name] for name in (LENGTHS, PACKING) if name in raw},
     )  # fmt: skip
 
 

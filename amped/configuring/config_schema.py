@@ -10,6 +10,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import Problem, did_you_mean, quoted
+from amped.configuring.lengths import LENGTHS, PACKING, WAYS
 from amped.configuring.not_modeled import KEY, SHARES, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
 from amped.tables.table_files import KERNELS
@@ -33,6 +34,11 @@ _INSIDE = (
 _KINDS: Mapping[str, tuple[Any, str]] = {
     "object": (Mapping, "an object"), "array": (list, "a list"), "string": (str, "text"), "boolean": (bool, "true or false"),
 }  # fmt: skip
+# `amped.configuring.lengths` reads the text, and says what is wrong with it or with a line of the file.
+_DOCUMENTS = {
+    LENGTHS: _TEXT | {"description": "Lengths of documents: a file with a length on each line, or a text as \"mean 500, p95 1500\"."},
+    PACKING: _TEXT | {"description": f"How documents fill sequences: {', '.join(WAYS)}."},
+}  # fmt: skip
 # `amped.configuring.not_modeled` checks the entries, and says what is wrong with one.
 _NOT_MODELED = {
     "type": "array", "minItems": 0, "items": {"type": "object"},
@@ -46,7 +52,7 @@ def structure() -> dict[str, Any]:
     lookup = _object({"lookup_table_name": _TEXT, "lookup_table_row": rows})
     parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
     category = _object({"description": _TEXT, "lookup_config": lookup, "parameters": parameters})
-    top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT, KEY: _NOT_MODELED}
+    top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT, KEY: _NOT_MODELED, **_DOCUMENTS}
     return _object(top | dict.fromkeys(CATEGORIES, category))
 
 

@@ -17,12 +17,13 @@ from amped.configuring.dualpipe import FOLDED, TOLD
 from amped.configuring.following import as_amped_calculates, followers_of_a_row, followers_of_entries
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
-from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, filled, read_documents
+from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, read_documents
 from amped.configuring.node_links import NAME as LINK
 from amped.configuring.node_links import link_settings
 from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
 from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.sources import Calculated, Given, LookedUp, Sources
+from amped.configuring.uneven_sequences import sequences_of
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
@@ -75,7 +76,9 @@ def build_sources(
     """
     values = dict(overrides or {})
     anyway, manner = values.pop(ANYWAY, False), values.pop(MANNER, None)
-    lengths, packing, is_folded = values.pop(LENGTHS, None), values.pop(PACKING, PACKED), values.pop(FOLDED, False)
+    place = f"--{LENGTHS}" if LENGTHS in values else LENGTHS
+    documents = {**config.documents, **{name: values.pop(name) for name in (LENGTHS, PACKING) if name in values}}
+    is_folded = values.pop(FOLDED, False)
     options = {name: aliases().option(name) for name in values}
     rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
     builder = _Builder(config, tables, catalogue)
@@ -85,7 +88,7 @@ def build_sources(
     builder.look_up_rows({category: _named(row) for category, row in rows.items() if row is not None})
     builder.take_entries()
     builder.fill_from_rows()
-    builder.fill_sequences(lengths, packing)
+    builder.fill_sequences(documents.get(LENGTHS), documents.get(PACKING), place)
     builder.calculate_as_amped_did()
     builder.scale_to_the_node()
     builder.read_kernel_table()
@@ -384,11 +387,18 @@ class _Builder:
                         of_kin = self.of_kin.get(column) if category == KERNELS else None
                         self.sources.add(column, of_kin or _looked_up(self.catalogue[column], row, column))
 
-    def fill_sequences(self, lengths: object, packing: object) -> None:
-        """Takes what equations need of the lengths of documents that are packed into sequences, or padded."""
+    def fill_sequences(self, lengths: object, packing: object, place: str) -> None:
+        """Takes what equations need of the lengths of documents that are packed into sequences, or padded.
+
+        `place` is where the lengths are given: the option or the key of the config.
+        """
         if lengths is None:
+            missing = Problem(
+                "says how documents fill sequences, and no lengths are given", PACKING, f"give --{LENGTHS}"
+            )
+            self.problems += [missing] if packing is not None else []
             return
-        context = self.sources.given.get("context")
+        context, packing = self.sources.given.get("context"), packing or PACKED
         if packing not in WAYS:
             what = f"{quoted(packing)} is no way to fill sequences with documents"
             self.problems.append(Problem(what, PACKING, f"write {' or '.join(WAYS)}"))
@@ -396,11 +406,12 @@ class _Builder:
             what = "documents fill sequences whose length is not known" if not context else "lengths need one context"
             self.problems.append(Problem(what, LENGTHS, "give the tokens of a sequence: --seq 8192"))
         else:
-            with collected(self.problems, f"--{LENGTHS}"):
-                found = filled(read_documents(str(lengths)), int(context), str(packing))
+            with collected(self.problems, place):
+                given, choices = self.sources.given, self.sources.choices
+                found = sequences_of(read_documents(str(lengths)), int(context), str(packing), given, choices)
                 self.notices.append(found.text)
-                for name in found.settings.keys() - self.sources.named():
-                    self.sources.add(name, Given(found.settings[name], found.settings[name], f"--{LENGTHS} {lengths}"))
+                for name in found.settings.keys() - (self.sources.named() - {"context"}):
+                    self.sources.add(name, Given(found.settings[name], found.settings[name], f"{place} {lengths}"))
 
     def _circumstances(self) -> Circumstances:
         """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""

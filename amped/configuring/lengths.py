@@ -14,9 +14,10 @@ from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.files import is_file, read_text
 from amped.base.record import dataclass
 
-# The names of the two settings, and how documents fill sequences: several in one, or each in its own, padded to the end.
+# The names of the two settings, and how documents fill sequences: several in one; each in its own, padded to the end, or to
+# the longest of its micro-batch; or several in as many accelerators as the longest needs.
 LENGTHS, PACKING = "lengths", "packing"
-PACKED, PADDED = WAYS = ("packed", "padded")
+PACKED, PADDED, LONGEST, DYNAMIC = WAYS = ("packed", "padded", "longest", "dynamic")
 # The most documents that are packed; of more, as many are drawn. The documents that stand for a distribution.
 MOST_PACKED, DRAWN = 20_000, 4_000
 # Columns of a file that name a length, and how many documents have it.
@@ -151,17 +152,19 @@ def _log_normal(mean: float, p95: float) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=32)
-def filled(documents: Documents, context: int, way: str) -> Filled:
+def filled(documents: Documents, context: int, way: str, ranks: int = 1) -> Filled:
     """How documents fill sequences of `context` tokens: packed by first fit, or padded, each in its own sequence.
 
-    Documents that are longer are cut.
+    Documents that are longer are cut. A context group of several ranks gets two equal blocks of each packed document for
+    each rank, so that documents are padded to a multiple of twice their number.
     """
     lengths = np.minimum(documents.lengths, context)
-    places = _first_fit(lengths.tolist(), context) if way == PACKED else np.arange(len(lengths))
+    split = padded_to_blocks(lengths, ranks, context) if way == PACKED else lengths
+    places = first_fit(split.tolist(), [context] * len(split)) if way == PACKED else np.arange(len(lengths))
     sequences = int(places.max()) + 1
-    squares = np.bincount(places, weights=lengths.astype(float) ** 2)
+    squares = np.bincount(places, weights=split.astype(float) ** 2)
     settings = {
-        "document_tokens": float(squares.sum() / lengths.sum()),
+        "document_tokens": float(min(squares.sum() / lengths.sum(), context)),
         "filled_fraction": float(lengths.sum() / (sequences * context)),
         "documents_per_sequence": len(lengths) / sequences,
         "attention_work_deviation": float(squares.std() / squares.mean()),
@@ -172,27 +175,49 @@ def filled(documents: Documents, context: int, way: str) -> Filled:
 def _told(documents: Documents, context: int, way: str, settings: Mapping[str, float]) -> str:
     """What the user should be told of documents in sequences."""
     lengths = np.array(documents.lengths)
+    text = (f"{described(documents)}, {way} into sequences of {context:,}: "
+            f"{settings['documents_per_sequence']:.3g} in each, {settings['filled_fraction'] * 100:.0f} % filled")  # fmt: skip
+    return text + cut(lengths, context)
+
+
+def described(documents: Documents) -> str:
+    """The number of the documents, if it is known, and their lengths in words."""
+    lengths = np.array(documents.lengths)
     of = f"{documents.number:,} documents" if documents.number else "documents"
-    cut = int((lengths > context).sum())
-    text = (f"{of} of {lengths.mean():,.0f} tokens (95 %: up to {np.percentile(lengths, 95):,.0f}), {way} into sequences of "
-            f"{context:,}: {settings['documents_per_sequence']:.3g} in each, {settings['filled_fraction'] * 100:.0f} % filled")  # fmt: skip
-    return text + (f"; {cut / len(lengths) * 100:.2g} % of them are longer and are cut" if cut else "")
+    return f"{of} of {lengths.mean():,.0f} tokens (95 %: up to {np.percentile(lengths, 95):,.0f})"
 
 
-def _first_fit(lengths: Sequence[int], room: int) -> np.ndarray:
+def cut(lengths: np.ndarray, context: int) -> str:
+    """The end of a text on documents, if some of them are longer than a sequence; else empty."""
+    share = float((lengths > context).mean())
+    return f"; {share * 100:.2g} % of them are longer and are cut" if share else ""
+
+
+def padded_to_blocks(lengths: np.ndarray, ranks: np.ndarray | int, context: int) -> np.ndarray:
+    """The lengths of documents, padded so that each of several ranks gets two equal blocks of each; at most `context`.
+
+    Source: NVIDIA Megatron-Bridge, docs/training/packed-sequences (pad_seq_to_mult is twice the context degree).
+    """
+    multiple = np.where(np.asarray(ranks) > 1, 2 * np.asarray(ranks), 1)
+    padded: np.ndarray = np.minimum(-(-lengths // multiple) * multiple, context)
+    return padded
+
+
+def first_fit(lengths: Sequence[int], rooms: Sequence[int]) -> np.ndarray:
     """The sequence of each document, if each goes into the first sequence that has room for it.
 
-    A tree over the sequences has the most room below each of its nodes, so that a document takes as many steps as the tree
-    has levels.
+    A document for which no sequence has room opens one with its own element of `rooms`. A tree over the sequences has the
+    most room below each of its nodes, so that a document takes as many steps as the tree has levels.
     """
     leaves = 1 << max(len(lengths) - 1, 1).bit_length()
-    most, places = [room] * (2 * leaves), []
-    for length in lengths:
+    most, places, opened = [max(rooms)] * (2 * leaves), [], 0
+    for length, room in zip(lengths, rooms, strict=True):
         node = 1
         while node < leaves:
             node = 2 * node if most[2 * node] >= length else 2 * node + 1
         places.append(node - leaves)
-        most[node] -= length
+        most[node] = (room if places[-1] == opened else most[node]) - length
+        opened = max(opened, places[-1] + 1)
         while node > 1:
             node //= 2
             most[node] = max(most[2 * node], most[2 * node + 1])

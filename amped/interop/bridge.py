@@ -18,6 +18,8 @@ from amped.interop.sections import as_yaml, flat, parse_yaml
 FORM, SOFTWARE, VERSION = "bridge", "Megatron-Bridge", "Megatron-Bridge 26.08 (v0.6.0)"
 # The sections with fields that are arguments of Megatron-LM.
 OF_MEGATRON = ("model", "ddp", "optimizer", "comm_overlap")
+# The sizes of a hierarchical context group: a list here, numbers with blanks between them on a command line.
+SIZES = "hierarchical_context_parallel_sizes"
 
 
 @lru_cache(maxsize=1)
@@ -122,6 +124,8 @@ def fields_of(e: Estimation) -> Outgoing:
         fields.pop("max_position_embeddings", None)
     if "recompute_modules" in fields:
         fields["recompute_modules"] = fields["recompute_modules"].split()
+    if SIZES in fields:
+        fields[SIZES] = [int(size) for size in fields[SIZES].split()]
     out.fields, out.why = {}, {}
     for name in (name for name in fields if name not in table(FORM)["unwritten"]):
         place = places()[name]

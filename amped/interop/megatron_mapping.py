@@ -7,8 +7,9 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import Layout
+from amped.configuring.settings import setting
 from amped.interop.outgoing import ACCELERATORS_PER_HOST, Outgoing, Rule, servers
-from amped.interop.records import Reading
+from amped.interop.records import Reading, whole
 
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
@@ -17,7 +18,14 @@ OF_TORCH = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "
 # Strategies of Megatron-FSDP, each at the place of its ZeRO stage.
 SHARDED = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 # The last name of a kind is the one that is written.
-KINDS = {"p2p": "ring", "allgather": "all_gather", "all_gather": "all_gather", "a2a": "all_to_all"}
+HIERARCHICAL = "hierarchical"
+KINDS = {
+    "p2p": "ring",
+    "allgather": "all_gather",
+    "all_gather": "all_gather",
+    "a2a": "all_to_all",
+    "a2a+p2p": HIERARCHICAL,
+}
 # Modules of selective recomputation that amped has, and their names.
 MODULES = {
     "layernorm": "norm_recomputation",
@@ -294,7 +302,14 @@ def read_context(reading: Reading) -> dict[str, Any]:
     if len(set(kinds)) != 1 or kinds[0] not in KINDS:
         reading.unsupported("--cp-comm-type", f"{' '.join(kinds)}, read as a ring")
         return {"context_parallel_kind": "ring"}
-    return {"context_parallel_kind": KINDS[kinds[0]]}
+    if KINDS[kinds[0]] != HIERARCHICAL:
+        return {"context_parallel_kind": KINDS[kinds[0]]}
+    name = "hierarchical_context_parallel_sizes"
+    sizes = reading.get(name, "ulysses_degree")
+    if not sizes:
+        return {"context_parallel_kind": HIERARCHICAL}
+    heads = sizes.split()[0] if isinstance(sizes, str) else sizes[0]
+    return {"context_parallel_kind": HIERARCHICAL, "ulysses_degree": whole(setting(str(heads)), reading.place(name), 1)}
 
 
 def write_context(out: Outgoing) -> None:
@@ -302,6 +317,10 @@ def write_context(out: Outgoing) -> None:
     if out["context_parallel_degree"] > 1:
         kind = {amped: theirs for theirs, amped in KINDS.items()}[out["context_parallel_kind"]]
         out.write("how keys and values travel", cp_comm_type=kind)
+        if out["context_parallel_kind"] == HIERARCHICAL:
+            heads = int(out["ulysses_degree"])
+            sizes = f"{heads} {int(out['context_parallel_degree']) // heads}"
+            out.write("neighbors that exchange heads, and their rings", hierarchical_context_parallel_sizes=sizes)
     else:
         out.idle.add("context_parallel_kind")
 

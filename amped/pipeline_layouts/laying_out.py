@@ -42,7 +42,8 @@ BYTES = (
     "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "parameter_classes", "kind_parameters", "embedding_parameters",
     "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
     "replicated_embedding", "model_states", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
-    "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "passing_gradient_bytes_per_parameter", "layer_working_bytes", "weight_buffer_bytes", "logits_gradient_bytes",
+    "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "passing_gradient_bytes_per_parameter", "layer_working_bytes",
+    "weight_buffer_bytes", "logits_gradient_bytes", "longest_microbatch_factor",
 )  # fmt: skip
 # The results by which layouts near the balanced one are compared.
 STEP = ("step_time", "keeps_memory_headroom", "fits_in_memory", "layers_divide_by_stages_and_chunks")

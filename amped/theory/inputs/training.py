@@ -54,7 +54,9 @@ def steps_and_tokens_agree(number_of_steps, batch_size, context, tokens_to_train
 
 
 @quantity("boolean", constrains="document_tokens")
-def documents_fit_into_a_sequence(document_tokens, documents_per_sequence, filled_fraction, context):
+def documents_fit_into_a_sequence(
+    document_tokens, documents_per_sequence, filled_fraction, context, longest_microbatch_factor
+):
     """Documents are no longer than their sequence, and no longer on average than the mean of their own lengths.
 
     A token lies in a longer document than the mean document: document_tokens ≥ filled tokens / documents.
@@ -62,4 +64,4 @@ def documents_fit_into_a_sequence(document_tokens, documents_per_sequence, fille
     Source: definition.
     """
     mean = filled_fraction * context / documents_per_sequence
-    return (document_tokens <= context) & (document_tokens >= mean * (1 - 1e-9))
+    return (document_tokens <= context * longest_microbatch_factor) & (document_tokens >= mean * (1 - 1e-9))

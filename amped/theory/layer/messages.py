@@ -146,12 +146,12 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
-def context_overlappable_attention_fraction__ring(context_parallel_degree):
+def context_overlappable_attention_fraction__ring(split_context_degree):
     """The share of attention that can run while keys and values travel: all blocks of a ring except the last one.
 
     Source: arXiv 2310.01889, section 3.
     """
-    return (context_parallel_degree - 1) / context_parallel_degree
+    return (split_context_degree - 1) / split_context_degree
 
 
 @family(named=("context_messages",), KIND=OF_TOKENS)
@@ -173,6 +173,29 @@ def KIND_messages(
     forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
     backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
     return (LayerMessages(kind, forward=forward, repeated=forward, gradient=backward),)
+
+
+@records(choice="context_parallel_kind", value="hierarchical")
+def context_messages__hierarchical(
+    context_durations, communication_rounds, context_levels, overlap_context_communication
+):
+    """The messages of each pass of a layer in a context group of two levels; those of rings may run beside attention.
+
+    Attention waits for the all-to-alls, because it needs the tokens of all neighbors. On the ring, all blocks except
+    the last one run beside messages; no attention runs beside the last step of the gradients.
+
+    Source: NVIDIA Transformer Engine, dot_product_attention/context_parallel.py (AttnFuncWithCPAndKVP2P).
+    """
+    _, ring = context_levels
+    share = (ring.degree - 1) / ring.degree
+    gradients = time_of(d for d in context_durations if d.part.gradients)
+    sent = [d for d in context_durations if not d.part.gradients]
+    every = time_of(sent) / communication_rounds
+    keys = time_of(d for d in sent if d.kind == "send_receive") / communication_rounds
+    windows = ("attention_core", share, overlap_context_communication)
+    forward = Messages("context", every, (MessagePart("keys", keys, *windows),))
+    backward = Messages("context", every + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
+    return (LayerMessages("context", forward=forward, repeated=forward, gradient=backward),)
 
 
 # --- grids and experts -----------------------------------------------------------------------------------------------

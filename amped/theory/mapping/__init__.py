@@ -51,6 +51,7 @@ HANDS_ON = (
     "ulysses_degree",
     "query_split_degree",
     "unbalanced_sequence_split_degree",
+    "context_levels",
     # sharding
     "expert_split_degree",
     "expert_sharding_degree",

@@ -55,14 +55,16 @@ def stage_activations(
     kind_activations,
     embedding_activation_bytes,
     output_head_activation_bytes,
+    longest_microbatch_factor,
 ):
     """The activations that an accelerator of each stage keeps, of all micro-batches in flight.
 
-        bytes = layers·layer bytes·micro-batches + max(embedding alone, embedding beside the head + head).
+        bytes = longest·(layers·layer bytes·micro-batches + max(embedding alone, embedding beside the head + head)).
 
     `embedding` and `head` are the bytes of the embedding and of the output head, if the stage has them. A stage with
     both may hold the embeddings of most micro-batches at a time when no micro-batch is in the output head (arXiv
-    2405.15362, section 3); that is `embedding alone`.
+    2405.15362, section 3); that is `embedding alone`. If micro-batches differ in tokens, all in flight count as the
+    longest.
 
     Source: arXiv 2205.05198, sections 4.2.3 and 4.3.
     """
@@ -72,7 +74,8 @@ def stage_activations(
         embedding = had(s.has_embedding, embedding_activation_bytes)
         head = had(s.has_output_head, output_head_activation_bytes) * held.output_head
         beside_head = embedding * held.embedding_beside_head + head
-        stages.append(Held(s.name, layers + np.maximum(embedding * held.embedding, beside_head)))
+        kept = layers + np.maximum(embedding * held.embedding, beside_head)
+        stages.append(Held(s.name, kept * longest_microbatch_factor))
     return tuple(stages)
 
 
@@ -84,6 +87,7 @@ def stage_activations__of_layout(
     stage_ends,
     embedding_activation_bytes,
     output_head_activation_bytes,
+    longest_microbatch_factor,
 ):
     """The most activations that an accelerator of each stage keeps at the same time, counted chunk by chunk.
 
@@ -97,7 +101,8 @@ def stage_activations__of_layout(
         sizes = [on(chunk, kinds) for chunk in share.chunks]
         sizes[0] = sizes[0] + had(embedding, embedding_activation_bytes)
         sizes[-1] = sizes[-1] + had(head, output_head_activation_bytes)
-        stages.append(Held(share.name, latest(on(moment, sizes) for moment in held.moments)))
+        most = latest(on(moment, sizes) for moment in held.moments)
+        stages.append(Held(share.name, most * longest_microbatch_factor))
     return tuple(stages)
 
 
@@ -129,6 +134,7 @@ def stage_working(
     layer_working_bytes,
     logits_gradient_bytes,
     output_head_activation_bytes,
+    longest_microbatch_factor,
 ):
     """The working memory of each stage, besides the activations that it keeps for the backward pass.
 
@@ -142,8 +148,10 @@ def stage_working(
     """
     stages = []
     for s, gradients in zip(pipeline_stages, stage_passing_gradients, strict=True):
-        layer = layer_working_bytes + gradients.bytes - had(s.has_output_head, output_head_activation_bytes)
-        stages.append(Held(s.name, np.maximum(layer, had(s.has_output_head, logits_gradient_bytes))))
+        head = had(s.has_output_head, output_head_activation_bytes) * longest_microbatch_factor
+        layer = layer_working_bytes * longest_microbatch_factor + gradients.bytes - head
+        loss = had(s.has_output_head, logits_gradient_bytes) * longest_microbatch_factor
+        stages.append(Held(s.name, np.maximum(layer, loss)))
     return tuple(stages)
 
 

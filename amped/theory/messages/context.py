@@ -32,19 +32,25 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 
 @records(choice="context_parallel_kind", value="ring")
 def context_collectives__ring(
-    key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
+    key_value_bytes_per_context_rank,
+    split_context_degree,
+    split_token_fraction,
+    context_group,
+    attentions_per_layer,
+    communication_rounds,
 ):
     """The messages that send keys and values around a ring in each pass and, in the backward pass, their gradients.
 
     Keys and values make one step less than the ring has ranks; the gradients make one step more than these, back to
     their own rank. Assumes that layers with an attention window also send all keys and values on, and that attention
-    block by block takes as long as attention to all keys at once.
+    block by block takes as long as attention to all keys at once. Documents that one accelerator has alone need none;
+    if others are on rings of fewer ranks than the group has, their messages are as fast as those of the whole group.
 
     Source: arXiv 2310.01889, section 3.
     """
     (group,), payload = context_group, key_value_bytes_per_context_rank
-    steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
-    home = context_parallel_degree * attentions_per_layer
+    split = split_token_fraction * attentions_per_layer
+    steps, home = (split_context_degree - 1) * split * communication_rounds, split_context_degree * split
     return (
         Collective("keys_and_values", "send_receive", volume=payload, group=group, count=steps, after=COLUMNS),
         Collective(
@@ -98,6 +104,39 @@ def context_collectives__all_to_all(
         Collective("heads", "all_to_all", volume=exchanged, group=group, count=calls, after=COLUMNS),
         Collective(
             "attended_heads", "all_to_all", volume=attention_output_bytes, group=group, count=calls, after=HEADS
+        ),
+    )
+
+
+@records(choice="context_parallel_kind", value="hierarchical")
+def context_collectives__hierarchical(
+    query_bytes,
+    attention_output_bytes,
+    local_key_value_bytes,
+    key_value_bytes_per_context_rank,
+    context_levels,
+    attentions_per_layer,
+    communication_rounds,
+):
+    """The all-to-alls among neighbors, and between them the ring of keys and values, with their gradients.
+
+    After the first all-to-all a rank has fewer heads of more tokens; its keys and values are as large as before.
+
+    Source: NVIDIA Transformer Engine, dot_product_attention/context_parallel.py (AttnFuncWithCPAndKVP2P with two
+    groups); arXiv 2405.07719, section 3 (both together).
+    """
+    (neighbors, ring), calls = context_levels, attentions_per_layer * communication_rounds
+    exchanged, payload = query_bytes + local_key_value_bytes, key_value_bytes_per_context_rank
+    steps, home = (ring.degree - 1) * calls, ring.degree * attentions_per_layer
+    heads, keys = "heads", "keys_and_values"
+    return (
+        Collective(heads, "all_to_all", volume=exchanged, group=neighbors, count=calls, after=COLUMNS),
+        Collective(keys, "send_receive", volume=payload, group=ring, count=steps, after=("heads all_to_all",)),
+        Collective(
+            "key_and_value_gradients", "send_receive", volume=payload, group=ring, count=home, part=OF_GRADIENTS
+        ),
+        Collective(
+            "attended_heads", "all_to_all", volume=attention_output_bytes, group=neighbors, count=calls, after=HEADS
         ),
     )
 

@@ -112,6 +112,57 @@ def test_a_ring_hides_what_a_gather_and_an_exchange_of_heads_do_not():
     assert asked["hidden_context_communication_time"] == 0  # attention needs all of it first
 
 
+# --- two levels -------------------------------------------------------------------------------------------------------
+
+
+def two_levels(heads, **overrides):
+    return shared(
+        "hierarchical", context_parallel_degree=8, tensor_parallel_degree=4, ulysses_degree=heads, **overrides
+    )
+
+
+def test_one_neighbor_is_a_ring():
+    ring = shared("ring", context_parallel_degree=8, tensor_parallel_degree=4)
+    for name in ("step_time", "hidden_context_communication_time", "exposed_context_communication_time"):
+        assert two_levels(1)[name] == pytest.approx(ring[name], rel=1e-12)
+
+
+def test_a_ring_of_one_is_an_exchange_of_heads():
+    heads = shared("all_to_all", context_parallel_degree=8, tensor_parallel_degree=4)
+    for name in ("step_time", "exposed_context_communication_time", "computed_score_fraction"):
+        assert two_levels(8)[name] == pytest.approx(heads[name], rel=1e-12)
+
+
+def test_two_neighbors_halve_the_ring():
+    """Two neighbors on one node of eight with tensor degree 4, and rings of four nodes; a neighbor has half of the heads."""
+    e = two_levels(2)
+    neighbors, ring = (sent(e, name).group for name in ("heads", "keys_and_values"))
+    assert [float(part) for part in (neighbors.intra, neighbors.inter, ring.intra, ring.inter)] == [2, 1, 1, 4]
+    assert sent(e, "keys_and_values").count == 3 * 2  # three steps, forward and backward
+    assert sent(e, "key_and_value_gradients").count == 4
+    keys = e["microbatch_tokens"] * 2 * 8 * 128 * 2 / 4  # as large as before the exchange of heads
+    assert sent(e, "keys_and_values").volume == pytest.approx(keys, rel=1e-12)
+    scores, _ = e.results.records("attention_gemms")
+    assert (float(scores.m), float(scores.batch)) == (131072 / 4, 64 / 4 / 2)
+
+
+def test_only_the_ring_runs_beside_attention():
+    e, apart = two_levels(2, overlap_slowdown_fraction=0), two_levels(2, overlap_context_communication=False)
+    times = {d.name: d.time * d.count for d in e.results.records("context_durations")}
+    rings = [name for name in times if name not in ("heads", "attended_heads")]
+    assert exposure(apart, "context").exposed == pytest.approx(fsum(times.values()), rel=1e-9)
+    assert exposure(e, "context").exposed >= times["heads"] + times["attended_heads"]
+    assert exposure(e, "context").overlapped <= fsum(times[name] for name in rings)
+
+
+@pytest.mark.parametrize(
+    ("heads", "rule"), [(3, "levels_make_the_context_group"), (32, "divide_by_the_context_degree")]
+)
+def test_levels_that_do_not_make_the_group_are_refused(heads, rule):
+    with pytest.raises(amped.AmpedError, match=rule):
+        two_levels(heads)
+
+
 # --- who computes which scores ----------------------------------------------------------------------------------------
 
 
