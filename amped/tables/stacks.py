@@ -19,8 +19,8 @@ from amped.theory.language.catalogue import catalogue
 
 # The row that stands for a stack that nobody knows, and the one whose columns are the defaults of all parameters.
 UNKNOWN_STACK, ALL_FUSED = "default", "all fused"
-# Rows that are no stacks that train networks.
-NO_STACKS = (ALL_FUSED, "Megatron-Core layers")
+# Rows that are no stacks that train networks, or that give a stack another name.
+NO_STACKS = (ALL_FUSED, "Megatron-Core layers", "Primus")
 # The units of rates, which have a mean; all else is a switch, a choice or a count.
 OF_RATES = ("1", "s")
 
