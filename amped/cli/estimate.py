@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -161,14 +161,16 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
     typer.echo(sentence, err=quiet)
 
 
-def _plain(result: Estimation) -> dict[str, float | bool | str]:
-    """The results as one flat object for JSON; without room in memory, also the smallest change that fits."""
+def _plain(result: Estimation) -> dict[str, Any]:
+    """The results as one flat object for JSON, with all notices; without room in memory, also the smallest change that fits."""
     from amped.estimation.manners import other_runs
     from amped.estimation.remedies import smallest_change
 
-    runs = {f"step_time_of_{run.name}": run.step_time for run in other_runs(result)}
+    others = other_runs(result)
+    runs = {f"step_time_of_{run.name}": run.step_time for run in others}
+    notices = [*result.notices, *(run.notice for run in others if run.notice)]
     fix = {} if result["fits_in_memory"] else {"smallest_change_that_fits": smallest_change(result)}
-    return result.to_dict() | runs | fix
+    return result.to_dict() | runs | fix | {"notices": notices}
 
 
 def _write(folder: Path, files: Iterable[tuple[str, str | bytes]], quiet: bool, is_asked: bool) -> None:

@@ -27,7 +27,16 @@ from amped.configuring.uneven_sequences import sequences_of
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
-from amped.tables.recipes import MANNER, MANNERS, Circumstances, as_recipes_have_it, in_manner
+from amped.tables.recipes import (
+    MANNER,
+    MANNERS,
+    Circumstances,
+    as_recipes_have_it,
+    in_manner,
+    machine,
+    networks,
+    notice_of_another_release,
+)
 from amped.tables.stacks import middle
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
 from amped.tables.tables import Row, Tables
@@ -42,8 +51,9 @@ ROW_NAMES = {
 # What a system's row says about a whole node. A node with other accelerators has proportionally more or less.
 NODE, DOMAIN = "number_of_accelerators_per_node", "scale_up_domain_size"
 OF_A_NODE = ("number_of_network_cards_per_node", "host_memory_capacity", "host_memory_bandwidth")
-# What recipes ask of the network and of the accelerator.
-EXPERTS, CAPABILITY = "number_of_experts", "compute_capability"
+# What recipes ask of the network and of the machine.
+OF_KIND = ("layers", "number_of_experts", "key_value_latent_dimension", "expert_bias")
+OF_MACHINE = ("compute_capability", DOMAIN)
 # The row of kernel_efficiencies for an accelerator that has no row of its own.
 ANY_ACCELERATOR = "default"
 # The ends of the names of a machine's quantities that nobody means in bytes, Hz or flop/s.
@@ -134,10 +144,13 @@ class _Builder:
             self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}"))
             return software
         try:
-            return in_manner(self.tables, named, str(manner))
+            name = in_manner(self.tables, named, str(manner))
         except AmpedError as error:
             self.problems += error.at(MANNER)
             return software
+        notice = notice_of_another_release(named, self.tables.row(SOFTWARE, name))
+        self.notices += [notice] if notice else []
+        return name
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Adds the values from the command line or a call; each removes every source that it determines."""
@@ -415,12 +428,17 @@ class _Builder:
 
     def _circumstances(self) -> Circumstances:
         """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""
-        given, rows = self.sources.given, self.sources.rows
-        columns = {name: value for row in rows.values() for name, value in row.columns.items()}
-        number = {name: float(given.get(name, columns.get(name)) or 0) for name in (EXPERTS, CAPABILITY, DOMAIN)}
-        precision, adapters = (self.sources.choices.get(n) for n in ("matrix_precision", "adapters"))
-        has_adapters = adapters not in (None, "none")
-        return Circumstances(number[EXPERTS] > 0, has_adapters, precision or "bf16", number[CAPABILITY], number[DOMAIN])
+        columns = {name: value for row in self.sources.rows.values() for name, value in row.columns.items()}
+        number = {name: float(self.sources.given.get(name, columns.get(name)) or 0) for name in (*OF_KIND, *OF_MACHINE)}
+        choices = {name: self.sources.choices.get(name) for name in ("matrix_precision", "fp8_scaling", "adapters")}
+        precision = choices["matrix_precision"] or "bf16"
+        return Circumstances(
+            networks=networks(*(number[name] for name in OF_KIND[1:])),
+            layers=number[OF_KIND[0]],
+            adapters=choices["adapters"] not in (None, "none"),
+            precision="mxfp8" if (precision, choices["fp8_scaling"]) == ("fp8", "blocks") else precision,
+            machine=machine(*(number[name] for name in OF_MACHINE)),
+        )
 
     def calculate_as_amped_did(self) -> None:
         """Gives a config in AMPeD's form the values with which a formula gives what AMPeD's formula gave."""

@@ -15,7 +15,7 @@ from amped.base.numbers import settable
 from amped.base.record import dataclass
 from amped.configuring.scenario import asked_again
 from amped.estimation.estimation import Estimation, estimated
-from amped.tables.recipes import BY_FORCE, MANNER, PLAIN, RECIPE, in_manner, is_recipe
+from amped.tables.recipes import BY_FORCE, MANNER, PLAIN, RECIPE, in_manner, is_recipe, notice_of_another_release
 from amped.tables.tables import Row, user_tables
 from amped.theory.language.quantity import MAPPING
 
@@ -39,6 +39,7 @@ class Run:
         fits: whether it fits in memory.
         switches: what differs from the estimate, as texts.
         values: the values of these switches, by parameter.
+        notice: what to know of the software: that recipes of another release are taken.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Run:
     fits: bool
     switches: tuple[str, ...]
     values: Mapping[str, str | bool]
+    notice: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def _in_other_manner(e: Estimation) -> Run | None:
         return None
     values = _differing(e, other)
     switches = tuple(_setting(name, value) for name, value in values.items())
-    return Run(manner, software, other["step_time"], bool(other["fits_in_memory"]), switches, values)
+    notice = notice_of_another_release(_typed(e, row), other.scenario.sources.rows[MAPPING])
+    return Run(manner, software, other["step_time"], bool(other["fits_in_memory"]), switches, values, notice)
 
 
 def _first_run(e: Estimation) -> Run | None:
@@ -147,14 +150,27 @@ def _software(e: Estimation, row: Row, manner: str) -> str:
     Raises:
         ConfigError: if no recipes of it are known.
     """
-    return in_manner(user_tables(e.scenario.question.lookup_tables), row.name, manner)
+    return in_manner(user_tables(e.scenario.question.lookup_tables), _typed(e, row), manner)
+
+
+def _typed(e: Estimation, row: Row) -> str:
+    """The software as it is typed, with its release; else the name of its row."""
+    question = e.scenario.question
+    typed = question.overrides.get("software") or question.config.lookups.get(MAPPING, (None, None))[1]
+    return typed if isinstance(typed, str) else row.name
 
 
 def _differing(e: Estimation, other: Estimation) -> dict[str, str | bool]:
     """The values of another estimate that differ from those of the first one, by parameter, as people give them."""
     before, after = ({**x.scenario.sources.given, **x.scenario.sources.choices} for x in (e, other))
-    changed = sorted(name for name in after if before.get(name) != after[name])
+    unsaid = {name: _unsaid(e, name) for name in after if name not in BY_FORCE}  # what is forced is always told
+    changed = sorted(name for name in after if before.get(name, unsaid.get(name)) != after[name])
     return {name: _given(name, after[name], other) for name in changed}
+
+
+def _unsaid(e: Estimation, name: str) -> Any:
+    """What an estimate takes for a parameter that nothing gives; None if it needs none."""
+    return e.choices.get(name) if name in e.choices or name not in e else e[name]
 
 
 def _given(name: str, value: Any, e: Estimation) -> str | bool:

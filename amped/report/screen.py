@@ -209,6 +209,7 @@ def other_runs_in_words(e: Estimation) -> Iterator[tuple[str, str]]:
     for run in other_runs(e):
         how = ", ".join(run.switches)
         option = "" if run.name == "first_run" else f" with --manner {run.name}"
+        option += f" ({run.notice})" if run.notice else ""
         fits = "" if run.fits else ", which does not fit"
         yield words[run.name], f"{human.duration(run.step_time)} a step{option}{fits}{f': {how}' if how else ''}"
 

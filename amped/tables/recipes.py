@@ -6,6 +6,7 @@ recipe gives where they hold. A later record stands above an earlier one.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,17 @@ from amped.tables.tables import Row, Tables
 
 # The two manners in which software runs: with its own defaults, and as recipes for its benchmarks switch it.
 PLAIN, RECIPE = MANNERS = ("plain", "recipe")
-MANNER, RECIPES, RELEASE = "manner", "recipes", "release"
+MANNER, RECIPES, RELEASE, VALUES = "manner", "recipes", "release", "values"
+# The machines that recipes tell apart: nodes or racks (or both), and the compute capability from the first number up to the second.
+MACHINES: Mapping[str, tuple[str, float, float]] = {
+    "Hopper": ("", 9.0, 10.0),
+    "B200": ("node", 10.0, 10.3),
+    "B300": ("node", 10.3, 13.0),
+    "GB200": ("rack", 10.0, 10.3),
+    "GB300": ("rack", 10.3, 13.0),
+}
+# A fast domain of at least so many accelerators is a rack.
+RACK = 32
 NUMBERS = re.compile(r"\d+")
 # Values that balance experts by force: only a benchmark has them.
 BY_FORCE: Mapping[str, float | str] = {
@@ -33,30 +44,46 @@ class Circumstances:
     """What the conditions of a recipe ask: the kind of network, the precision and the machine.
 
     Attributes:
-        is_mixture: whether the network has routed experts.
-        has_adapters: whether adapters are trained beside frozen weights.
-        matrix_precision: the format of products.
-        compute_capability: that of a GPU of NVIDIA, else 0.
-        scale_up_domain_size: the accelerators of a fast domain.
+        networks: the kinds that the network is of: `dense`, or `mixture` and `latent mixture` (with latent vectors for keys and
+            values), `biased mixture` (the products of experts have a bias) or `plain mixture`.
+        layers: how many the network has.
+        adapters: whether adapters are trained beside frozen weights.
+        precision: the format of products; fp8 with a scale for each block is `mxfp8`.
+        machine: a word of MACHINES, `other` for all else.
     """
 
-    is_mixture: bool
-    has_adapters: bool
-    matrix_precision: str
-    compute_capability: float
-    scale_up_domain_size: float
+    networks: frozenset[str]
+    layers: float
+    adapters: bool
+    precision: str
+    machine: str
 
     def meet(self, recipe: Mapping[str, Any]) -> bool:
         """Whether all conditions of a record hold."""
-        lowest, below = recipe.get("compute_capability", (0, float("inf")))
-        network = "mixture" if self.is_mixture else "dense"
         return (
-            recipe.get("network", network) == network
-            and self.has_adapters == recipe.get("adapters", self.has_adapters)
-            and self.matrix_precision in recipe.get("matrix_precisions", (self.matrix_precision,))
-            and lowest <= self.compute_capability < below
-            and self.scale_up_domain_size >= recipe.get("least_scale_up_domain_size", 0)
+            recipe.get("network", "") in {"", *self.networks}
+            and recipe.get("least_layers", 0) <= self.layers < recipe.get("layers_below", math.inf)
+            and self.adapters == recipe.get("adapters", self.adapters)
+            and self.precision in recipe.get("precisions", self.precision).split()
+            and self.machine in recipe.get("machines", self.machine).split()
         )
+
+
+def networks(experts: float, latent_dimension: float, expert_bias: float) -> frozenset[str]:
+    """The kinds that a network is of, by its experts, its latent vectors and the bias of its experts."""
+    if not experts:
+        return frozenset({"dense"})
+    kind = "latent" if latent_dimension else "biased" if expert_bias else "plain"
+    return frozenset({"mixture", f"{kind} mixture"})
+
+
+def machine(compute_capability: float, scale_up_domain_size: float) -> str:
+    """The generation of a machine with GPUs of NVIDIA, by their capability and the size of a fast domain; else `other`."""
+    size = "rack" if scale_up_domain_size >= RACK else "node"
+    meant = (
+        name for name, (kind, low, end) in MACHINES.items() if kind in ("", size) and low <= compute_capability < end
+    )
+    return next(meant, "other")
 
 
 def is_recipe(row: Row) -> bool:
@@ -66,7 +93,7 @@ def is_recipe(row: Row) -> bool:
 
 def as_recipes_have_it(row: Row, circumstances: Circumstances) -> Row:
     """A row with the values of all its recipes whose conditions hold; other rows stay as they are."""
-    recipes = [recipe["values"] for recipe in row.columns.get(RECIPES) or () if circumstances.meet(recipe)]
+    recipes = [recipe[VALUES] for recipe in row.columns.get(RECIPES) or () if circumstances.meet(recipe)]
     values = {name: value for recipe in recipes for name, value in recipe.items()}
     return replace(row, columns={**row.columns, **values}) if values else row
 
@@ -91,8 +118,23 @@ def in_manner(tables: Tables, software: str, manner: str) -> str:
         known = sorted({r.ancestors[0] for r in recipes if is_recipe(r)})
         raise ConfigError(f"no recipes of {quoted(row.name)} are known", f"recipes are known of {', '.join(known)}")
     asked = released(software)
-    nearest = min(those, key=lambda r: _distance(released(str(r.columns[RELEASE])), asked))
-    return (nearest if asked else max(those, key=lambda r: released(str(r.columns[RELEASE])))).name
+    nearest = min(those, key=lambda r: _distance(release_of(r), asked))
+    return (nearest if asked else max(those, key=release_of)).name
+
+
+def release_of(row: Row) -> tuple[int, ...]:
+    """The numbers of the release whose recipes a row has; empty if it does not say."""
+    return released(str(row.columns.get(RELEASE) or ""))
+
+
+def notice_of_another_release(software: str, row: Row) -> str:
+    """A sentence if software is named with a release, and a row has the recipes of another one; else empty."""
+    asked, taken = released(software), release_of(row)
+    if not asked or not taken or asked[: len(taken)] == taken:
+        return ""
+    return (
+        f"recipes of {quoted(software)} are not known: those of release {row.columns[RELEASE]} are taken, the nearest"
+    )
 
 
 def released(text: str) -> tuple[int, ...]:

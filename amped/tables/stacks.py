@@ -19,8 +19,8 @@ from amped.theory.language.catalogue import catalogue
 
 # The row that stands for a stack that nobody knows, and the one whose columns are the defaults of all parameters.
 UNKNOWN_STACK, ALL_FUSED = "default", "all fused"
-# Rows that are no stacks that train networks, and one that is known by its paper alone, which has no rates of its own.
-NO_STACKS = (ALL_FUSED, "Megatron-Core layers", "DeepSeek HAI-LLM")
+# Rows that are no stacks that train networks, that give a stack another name, or that are known by a paper alone.
+NO_STACKS = (ALL_FUSED, "Megatron-Core layers", "Primus", "DeepSeek HAI-LLM")
 # The units of rates, which have a mean; all else is a switch, a choice or a count.
 OF_RATES = ("1", "s")
 

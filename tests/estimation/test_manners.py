@@ -20,13 +20,20 @@ def runs(**more: Any) -> dict[str, Any]:
 def test_a_mixture_has_the_time_of_its_recipe_and_of_a_first_run() -> None:
     e, found = amped.estimate("minimal", **ASKED), runs()
     assert set(found) == {"recipe", "first_run"}
-    assert found["recipe"].software == "Megatron-Bridge 26.06 recipe"
+    assert found["recipe"].software == "Megatron-Bridge 26.08 recipe"
     assert (
         found["recipe"].step_time == amped.estimate("minimal", **ASKED, manner="recipe")["step_time"] < e["step_time"]
     )
     first = amped.estimate("minimal", **ASKED, **{IMBALANCE: IMBALANCE_OF_A_FIRST_RUN})
     assert found["first_run"].step_time == first["step_time"] > e["step_time"]
-    assert "deduplicated_dispatch=true" in found["recipe"].switches
+    assert {"dispatcher=hybridep", "expert_imbalance_factor=1"} <= {*found["recipe"].switches}
+
+
+def test_the_recipe_is_that_of_the_release_that_is_typed_or_of_the_nearest_with_a_notice() -> None:
+    older, between = (runs(software=f"Megatron-Bridge {release}")["recipe"] for release in ("25.11", "26.07"))
+    assert (older.software, older.notice) == ("Megatron-Bridge 25.11 recipe", "")
+    assert between.software == "Megatron-Bridge 26.06 recipe"
+    assert "release 26.06" in between.notice
 
 
 def test_as_recipes_run_it_the_other_time_is_the_plain_one() -> None:
