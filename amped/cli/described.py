@@ -31,7 +31,7 @@ Config:
     --accelerator ROW: Accelerator (`amped list accelerators`).
     --system ROW: Nodes, networks (`amped list systems`).
     --software ROW: Framework (`amped list software`).
-    --manner WORD: How software runs: plain, or recipe.
+    --manner WORD: How software runs: plain, recipe or tuned.
     --lengths FILE|TEXT: Lengths of documents, to fill sequences.
     --packing WORD: packed, padded, longest, dynamic.
     --lookup-tables DIR: Your own lookup tables; repeatable.

@@ -30,6 +30,7 @@ from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_
 from amped.tables.recipes import (
     MANNER,
     MANNERS,
+    TUNED,
     Circumstances,
     as_recipes_have_it,
     in_manner,
@@ -137,11 +138,13 @@ class _Builder:
     def software_in_manner(self, software: object, manner: object) -> object:
         """The software that the overrides or the config name, in a manner; as it is if nobody says how it runs."""
         named = software or self.config.lookups.get(MAPPING, (None, None))[1]
-        if manner is None or not isinstance(named, str):
-            return software
-        if manner not in MANNERS:
+        if manner not in (None, *MANNERS):
             what = f"{quoted(str(manner))} is no manner in which software runs"
-            self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}"))
+            tuned = "; tuned is for a question whose mapping amped chooses" if manner == TUNED else ""
+            self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}{tuned}"))
+        elif manner is not None and not isinstance(named, str):
+            self.notices.append(f"--{MANNER} {manner} changes nothing: no software is named")
+        if manner not in MANNERS or not isinstance(named, str):
             return software
         try:
             name = in_manner(self.tables, named, str(manner))

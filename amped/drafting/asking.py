@@ -62,10 +62,13 @@ class Asking(NamedTuple):
             return self.as_written(more)
         from amped.configuring.scenario import asked_again
         from amped.drafting.chooser import completed
+        from amped.drafting.switches import tuned
+        from amped.tables.recipes import MANNER, TUNED
 
         given, lists = _parted(self.given(more))
         firsts = {name: values[0] for name, values in lists.items()}
-        scenario = completed({**given, **firsts}, self.lookup_tables, self.formulas)
+        choose = tuned if given.get(MANNER) == TUNED else completed
+        scenario = choose({**given, **firsts}, self.lookup_tables, self.formulas)
         return asked_again(scenario.question, lists) if lists else scenario
 
     def searched(self, sweeps: Mapping[str, Any]) -> tuple[Scenario, Mapping[str, Any]]:

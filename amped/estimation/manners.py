@@ -7,7 +7,7 @@ that does not yet deal tokens evenly.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amped.base.errors import AmpedError
@@ -94,6 +94,18 @@ def road(e: Estimation) -> tuple[Step, ...]:
         steps.append(Step(tuple(_setting(name, run.values[name]) for name in best), time, 1 - time / before))
         before, taken, left = time, [*taken, *best], [name for name in left if name not in best]
     return tuple(steps)
+
+
+def in_recipe(e: Estimation) -> Mapping[str, str | bool] | None:
+    """What recipes of an estimate's software switch otherwise here, by parameter; None if none are known."""
+    run = _in_other_manner(e)
+    return run.values if run is not None and run.name == RECIPE else None
+
+
+def values_of(e: Estimation, names: Iterable[str]) -> dict[str, str | bool]:
+    """The values that an estimate has for some parameters, as people give them."""
+    known = {**e.scenario.sources.given, **e.scenario.sources.choices}
+    return {name: _given(name, known.get(name, _unsaid(e, name)), e) for name in names}
 
 
 def _time(e: Estimation, run: Run, names: Sequence[str]) -> float:

@@ -19,6 +19,8 @@ from amped.tables.tables import Row, Tables
 
 # The two manners in which software runs: with its own defaults, and as recipes for its benchmarks switch it.
 PLAIN, RECIPE = MANNERS = ("plain", "recipe")
+# The manner in which switches and the mapping are chosen together; it is for whoever chooses, and no row has it.
+TUNED = "tuned"
 MANNER, RECIPES, RELEASE, VALUES = "manner", "recipes", "release", "values"
 # The machines that recipes tell apart: nodes or racks (or both), and the compute capability from the first number up to the second.
 MACHINES: Mapping[str, tuple[str, float, float]] = {

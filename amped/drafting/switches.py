@@ -1,0 +1,103 @@
+"""The switches that a stack has, chosen together with the mapping: what its recipes switch on, as far as it is faster here.
+
+Two mappings are chosen: one with the software's own switches, one with all that its recipes for this network and machine switch on.
+On each of them, switches are turned one after another as long as a step gets shorter. What only a benchmark does, experts that are
+balanced by force, is never chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from amped.base.errors import AmpedError
+from amped.base.record import dataclass
+from amped.configuring.scenario import Scenario, asked_again
+from amped.drafting.chooser import completed
+from amped.drafting.fastest import FITS, KEEPS
+from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.manners import in_recipe, values_of
+from amped.tables.recipes import BY_FORCE, MANNER
+from amped.theory.language.quantity import MAPPING
+
+# A switch is turned if a step gets shorter by a thousandth.
+NO_GAIN = 0.999
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A scenario with its estimate, and which switches differ from those of the software itself."""
+
+    scenario: Scenario
+    estimate: Estimation
+    switched: frozenset[str]
+
+    @property
+    def time(self) -> tuple[bool, bool, float]:
+        """What is compared: whether it does not fit, whether it does not keep the headroom, and the seconds of a step."""
+        return not self.estimate[FITS], not self.estimate[KEEPS], self.estimate["step_time"]
+
+
+def tuned(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any = None) -> Scenario:
+    """The scenario with the fastest mapping and switches; its notices say which switches were chosen.
+
+    Args:
+        given: values and rows by name, as the chooser takes them; the manner is left out.
+        lookup_tables: as the chooser takes them.
+        formulas: as the chooser takes them.
+    """
+    asked = {name: value for name, value in given.items() if name != MANNER}
+    plain = completed(asked, lookup_tables, formulas)
+    own = _Found(plain, estimated(plain), frozenset())
+    recipe = in_recipe(own.estimate)
+    on = {name: v for name, v in (recipe or {}).items() if name not in BY_FORCE and name not in asked}
+    if not on:
+        return _told(own, on, "no recipes of it are known that change anything here")
+    off = values_of(own.estimate, on)
+    found = [_turned(own, on, off)]
+    try:
+        together = completed({**asked, **on}, lookup_tables, formulas)
+        found.append(_turned(_Found(together, estimated(together), frozenset(on)), on, off))
+    except AmpedError:  # no mapping is possible with all of them
+        pass
+    best = _without_idle(min(found, key=lambda each: each.time), on, off)
+    return _told(best, on, "their gain was tried one after another, on two mappings")
+
+
+def _turned(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
+    """The same mapping with switches turned, the one that gains most first, as long as a step gets shorter."""
+    while True:
+        others = [other for name in on if (other := _with(found, found.switched ^ {name}, on, off))]
+        best = min(others, key=lambda each: each.time, default=found)
+        (*room, time), (*before, earlier) = best.time, found.time
+        if (*room, math.ceil(time / NO_GAIN * 1e9)) >= (*before, math.ceil(earlier * 1e9)):
+            return found
+        found = best
+
+
+def _without_idle(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
+    """The same without the switches that change nothing."""
+    for name in sorted(found.switched):
+        other = _with(found, found.switched - {name}, on, off)
+        if other is not None and other.time <= (*found.time[:2], found.time[2] / NO_GAIN):
+            found = other
+    return found
+
+
+def _with(found: _Found, switched: frozenset[str], on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found | None:
+    """The same mapping with these switches on and all others as the software has them; None if that is not possible."""
+    values = {name: on[name] if name in switched else off[name] for name in on}
+    try:
+        scenario = asked_again(found.scenario.question, values)
+        return _Found(scenario, estimated(scenario), switched)
+    except AmpedError:
+        return None
+
+
+def _told(best: _Found, on: Mapping[str, Any], how: str) -> Scenario:
+    """The scenario with a notice of the switches that were chosen."""
+    row = best.scenario.sources.rows.get(MAPPING)
+    chosen = ", ".join(f"{name}={str(on[name]).lower()}" for name in sorted(best.switched)) or "none but its own"
+    best.scenario.sources.notices.insert(0, f"switches of {row.name if row else 'the software'}: {chosen}; {how}")
+    return best.scenario

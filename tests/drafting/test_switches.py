@@ -1,0 +1,75 @@
+"""Switches that a stack has, chosen together with the mapping (`--manner tuned`)."""
+
+from pathlib import Path
+
+import pytest
+
+import amped
+from amped.base.errors import AmpedError
+from amped.tables.recipes import BY_FORCE
+from tests.helpers.cli import amped as run
+
+SMALL: dict[str, object] = {"model": "Qwen3 30B-A3B", "system": "DGX H100", "number_of_accelerators": 16}
+
+
+def test_what_is_chosen_together_is_no_slower_than_each_alone() -> None:
+    plain, recipe, tuned = (amped.estimate(**SMALL, manner=manner) for manner in ("plain", "recipe", "tuned"))
+    assert tuned["fits_in_memory"]
+    assert tuned["step_time"] < 0.95 * min(plain["step_time"], recipe["step_time"])
+    assert tuned["expert_imbalance_factor"] == plain["expert_imbalance_factor"]
+    assert any(
+        notice.startswith("switches of Megatron-Bridge: dispatcher=") for notice in tuned.scenario.sources.notices
+    )
+
+
+def test_a_switch_that_is_given_stays() -> None:
+    tuned = amped.estimate(**SMALL, manner="tuned", dispatcher="alltoall", deduplicated_dispatch=False)
+    assert tuned.choices["dispatcher"] == "alltoall"
+
+
+def test_software_without_recipes_keeps_its_own_switches() -> None:
+    asked = {**SMALL, "software": "nanotron", "number_of_accelerators": 8}
+    plain, tuned = amped.estimate(**asked), amped.estimate(**asked, manner="tuned")
+    assert tuned["step_time"] == plain["step_time"]
+    assert "no recipes of it are known" in tuned.scenario.sources.notices[0]
+
+
+def test_forced_balance_is_never_among_the_switches() -> None:
+    tuned = amped.estimate(**SMALL, manner="tuned")
+    assert not {*BY_FORCE} & {name for name in BY_FORCE if f"{name}=" in tuned.scenario.sources.notices[0]}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("model", "system", "number", "precision"),
+    [
+        ("DeepSeek V3", "GB200 NVL72", 256, "mxfp8"),
+        ("Qwen3 235B-A22B", "DGX H100", 256, "fp8"),
+        ("Mixtral 8x7B", "DGX B200", 64, "bf16"),
+    ],
+)
+def test_it_is_at_least_as_fast_as_the_recipe_at_its_own_balance(
+    model: str, system: str, number: int, precision: str
+) -> None:
+    asked = {"model": model, "system": system, "number_of_accelerators": number, "precision": precision}
+    recipe, tuned = (amped.estimate(**asked, manner=m, expert_imbalance_factor=1) for m in ("recipe", "tuned"))
+    assert tuned["step_time"] <= 1.001 * recipe["step_time"]
+
+
+def test_a_config_with_a_mapping_has_none_to_choose(tmp_path: Path) -> None:
+    with pytest.raises(AmpedError, match="tuned is for a question whose mapping amped chooses"):
+        amped.estimate("mixtral-8x7b", manner="tuned")
+    done = run(
+        "estimate",
+        "--model",
+        "Qwen3 30B-A3B",
+        "--system",
+        "DGX H100",
+        "--gpus",
+        16,
+        "--manner",
+        "tuned",
+        folder=tmp_path,
+    )
+    assert done.returncode == 0
+    assert "switches of Megatron-Bridge" in done.stdout
