@@ -103,7 +103,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
                                          "attention_work_deviation": 0.3, "rotary_by_document": True}),
     "padded to the longest": ("llama-3-70b", {"document_tokens": 1500, "filled_fraction": 0.1, "attention_work_deviation": 0.3,
                                               "sequence_tokens_deviation": 0.2, "longest_microbatch_factor": 1.5}),
-    "split as documents need": ("llama-3-70b", {"context_parallel_degree": 4, "split_token_fraction": 0.4,
+    "split as documents need": ("llama-3-70b", {"context_parallel_degree": 4, "split_token_fraction": 0.4, "whole_context_fraction": 0.3,
                                                 "split_context_degree": 2.5, "document_tokens": 1500,
                                                 "documents_per_sequence": 6}),
     "context parallelism of two levels": ("llama-3-70b", {"context_parallel_kind": "hierarchical", "context_parallel_degree": 4,
