@@ -106,6 +106,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "split as documents need": ("llama-3-70b", {"context_parallel_degree": 4, "split_token_fraction": 0.4, "whole_context_fraction": 0.3,
                                                 "split_context_degree": 2.5, "document_tokens": 1500,
                                                 "documents_per_sequence": 6}),
+    "rings of several sizes, none smaller": ("llama-3-70b", {"context_parallel_degree": 4, "split_context_degree": 2}),
     "context parallelism of two levels": ("llama-3-70b", {"context_parallel_kind": "hierarchical", "context_parallel_degree": 4,
                                                           "tensor_parallel_degree": 4}),
     "no optimizer": ("default", {"optimizer": "none"}),
