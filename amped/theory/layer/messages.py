@@ -187,9 +187,9 @@ def context_messages__dynamic(
 ):
     """The messages of each pass of a layer on rings of several sizes; those of a ring run beside its own attention.
 
-    A ring of the whole context group has the share `whole_context_work_fraction` of the attention work, and smaller rings
-    have `split_work_fraction`. All blocks of a ring except the last one run beside its messages; no attention runs
-    beside the last step of the gradients.
+    A ring of the whole context group has the share `whole_context_work_fraction` of the attention work, and smaller
+    rings have `split_work_fraction`. All blocks of a ring except the last one run beside its messages; no attention
+    runs beside the last step of the gradients.
 
     Source: arXiv 2310.01889, section 3; Megatron-Core, datasets/data_schedule.py (DefaultDynamicCPScheduler).
     """
@@ -207,7 +207,7 @@ def context_messages__dynamic(
 
 
 def ring_part(time, window):
-    """The messages of a ring that may run beside attention, with the window, the share and the overlap of `MessagePart`.
+    """The messages of a ring that may run beside attention; `window` has the further fields of `MessagePart`.
 
     Source: definition.
     """

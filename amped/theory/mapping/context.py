@@ -109,7 +109,7 @@ def latent_vectors_are_not_dealt_out__WAY(absorbed_latent_attention, ulysses_deg
 
 @quantity("boolean", constrains="split_token_fraction", when_given=("split_context_degree",))
 def a_token_is_on_one_ring__dynamic(split_token_fraction, whole_context_fraction):
-    """Tokens on smaller rings and tokens on a ring of the whole context group are together no more than all tokens.
+    """The tokens on smaller rings and those on a ring of the whole context group are no more than all tokens.
 
     Source: definition.
     """
