@@ -103,16 +103,22 @@ def packed_by_degree(documents: Documents, context: int, ranks: int) -> Filled:
     needed = np.minimum(2 ** np.ceil(np.log2(np.maximum(lengths / room, 1))), ranks).astype(np.int64)
     split = padded_to_blocks(lengths, needed, context)
     places = first_fit(split.tolist(), np.floor(needed * room).astype(np.int64).tolist())
-    groups = needed[np.unique(places, return_index=True)[1]].astype(float)
-    sequences, several = groups.sum() / ranks, groups[groups > 1]
+    degrees = needed[np.unique(places, return_index=True)[1]].astype(float)
+    squares = np.bincount(places, weights=split.astype(float) ** 2)
+    whole, smaller = (degrees == ranks) & (ranks > 1), (degrees > 1) & (degrees < ranks)
+    slots, sequences = degrees.sum(), degrees.sum() / ranks
     settings = {
-        "document_tokens": float(min((split.astype(float) ** 2).sum() / lengths.sum(), context)),
+        "document_tokens": float(min(squares.sum() / lengths.sum(), context)),
         "filled_fraction": float(lengths.sum() / (sequences * context)),
         "documents_per_sequence": float(max(len(lengths) / sequences, 1.0)),
-        "split_token_fraction": float(several.sum() / groups.sum()),
-        "split_context_degree": float((several**2).sum() / several.sum()) if len(several) else 1.0,
+        "whole_context_fraction": float(degrees[whole].sum() / slots),
+        "whole_context_work_fraction": float(squares[whole].sum() / squares.sum()),
+        "split_token_fraction": float(degrees[smaller].sum() / slots),
+        "split_work_fraction": float(squares[smaller].sum() / squares.sum()),
+        "split_context_degree": float((degrees[smaller] ** 2).sum() / degrees[smaller].sum()) if smaller.any() else 1.0,
     }
+    alone = 1 - settings["whole_context_fraction"] - settings["split_token_fraction"]
     text = (f"{described(documents)}, packed by degree, {math.floor(room):,} on an accelerator: "
-            f"{settings['split_token_fraction'] * 100:.0f} % of the tokens are split, over {settings['split_context_degree']:.2g} "
-            f"accelerators on average; {settings['filled_fraction'] * 100:.0f} % filled")  # fmt: skip
+            f"{alone * 100:.0f} % of the tokens are on one, {settings['whole_context_fraction'] * 100:.0f} % on all "
+            f"{ranks} of a context group; {settings['filled_fraction'] * 100:.0f} % filled")  # fmt: skip
     return Filled(settings, text + cut(np.array(documents.lengths), context))

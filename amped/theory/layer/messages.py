@@ -146,12 +146,12 @@ def overlapped_panel_time(phase, messages, kernels, panels):
 
 
 @quantity("1", choice="context_parallel_kind", value="ring")
-def context_overlappable_attention_fraction__ring(split_context_degree):
+def context_overlappable_attention_fraction__ring(context_parallel_degree):
     """The share of attention that can run while keys and values travel: all blocks of a ring except the last one.
 
     Source: arXiv 2310.01889, section 3.
     """
-    return (split_context_degree - 1) / split_context_degree
+    return (context_parallel_degree - 1) / context_parallel_degree
 
 
 @family(named=("context_messages",), KIND=OF_TOKENS)
@@ -173,6 +173,45 @@ def KIND_messages(
     forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
     backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
     return (LayerMessages(kind, forward=forward, repeated=forward, gradient=backward),)
+
+
+@records(choice="context_parallel_kind", value="ring", when_given=("split_context_degree",))
+def context_messages__dynamic(
+    context_durations,
+    communication_rounds,
+    context_parallel_degree,
+    split_context_degree,
+    whole_context_work_fraction,
+    split_work_fraction,
+    overlap_context_communication,
+):
+    """The messages of each pass of a layer on rings of several sizes; those of a ring run beside its own attention.
+
+    A ring of the whole context group has the share `whole_context_work_fraction` of the attention work, and smaller
+    rings have `split_work_fraction`. All blocks of a ring except the last one run beside its messages; no attention
+    runs beside the last step of the gradients.
+
+    Source: arXiv 2310.01889, section 3; Megatron-Core, datasets/data_schedule.py (DefaultDynamicCPScheduler).
+    """
+    keys, gradients = context_durations[::2], context_durations[1::2]
+    blocks = [(degree - 1) / degree for degree in (context_parallel_degree, split_context_degree)]
+    whole = whole_context_work_fraction * blocks[0]
+    smaller = np.minimum(split_work_fraction * blocks[1] / (1 - whole), 1)  # of what rings of the whole group leave
+    windows = [("attention_core", share, overlap_context_communication) for share in (whole, smaller)]
+    sent = [time_of((d,)) / communication_rounds for d in keys]
+    home = [time_of((d,)) for d in gradients]
+    back = [time + block * returned for time, block, returned in zip(sent, blocks, home, strict=True)]
+    forward = Messages("context", total(sent), tuple(map(ring_part, sent, windows)))
+    backward = Messages("context", total(sent) + total(home), tuple(map(ring_part, back, windows)))
+    return (LayerMessages("context", forward=forward, repeated=forward, gradient=backward),)
+
+
+def ring_part(time, window):
+    """The messages of a ring that may run beside attention; `window` has the further fields of `MessagePart`.
+
+    Source: definition.
+    """
+    return MessagePart("keys", time, *window)
 
 
 @records(choice="context_parallel_kind", value="hierarchical")

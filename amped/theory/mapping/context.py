@@ -105,3 +105,12 @@ def latent_vectors_are_not_dealt_out__WAY(absorbed_latent_attention, ulysses_deg
     Source: arXiv 2405.04434, section 2.1.2.
     """
     return (absorbed_latent_attention == 0) | (ulysses_degree == 1)
+
+
+@quantity("boolean", constrains="split_token_fraction", when_given=("split_context_degree",))
+def a_token_is_on_one_ring__dynamic(split_token_fraction, whole_context_fraction):
+    """The tokens on smaller rings and those on a ring of the whole context group are no more than all tokens.
+
+    Source: definition.
+    """
+    return split_token_fraction + whole_context_fraction <= 1 + 1e-9

@@ -3,9 +3,11 @@
 On a tensor-parallel grid each column has other tokens, so that its columns gather keys and values as well.
 """
 
+import numpy as np
+
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.layer_kinds import OF_GRADIENTS
-from amped.theory.nouns.records import Collective
+from amped.theory.nouns.records import Collective, Group
 
 # What the exchange of keys waits for: their rotation and norm, and on a grid the gathering between its columns.
 KEYS = ("rotary_positions", "query_key_norm")
@@ -32,31 +34,61 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 
 @records(choice="context_parallel_kind", value="ring")
 def context_collectives__ring(
-    key_value_bytes_per_context_rank,
-    split_context_degree,
-    split_token_fraction,
-    context_group,
-    attentions_per_layer,
-    communication_rounds,
+    key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
     """The messages that send keys and values around a ring in each pass and, in the backward pass, their gradients.
 
     Keys and values make one step less than the ring has ranks; the gradients make one step more than these, back to
     their own rank. Assumes that layers with an attention window also send all keys and values on, and that attention
-    block by block takes as long as attention to all keys at once. Documents that one accelerator has alone need none;
-    if others are on rings of fewer ranks than the group has, their messages are as fast as those of the whole group.
+    block by block takes as long as attention to all keys at once.
 
     Source: arXiv 2310.01889, section 3.
     """
     (group,), payload = context_group, key_value_bytes_per_context_rank
-    split = split_token_fraction * attentions_per_layer
-    steps, home = (split_context_degree - 1) * split * communication_rounds, split_context_degree * split
+    steps = (context_parallel_degree - 1) * attentions_per_layer * communication_rounds
+    home = context_parallel_degree * attentions_per_layer
     return (
         Collective("keys_and_values", "send_receive", volume=payload, group=group, count=steps, after=COLUMNS),
         Collective(
             "key_and_value_gradients", "send_receive", volume=payload, group=group, count=home, part=OF_GRADIENTS
         ),
     )
+
+
+@records(choice="context_parallel_kind", value="ring", when_given=("split_context_degree",))
+def context_collectives__dynamic(
+    key_value_bytes_per_context_rank,
+    context_parallel_degree,
+    context_group,
+    intra_node_context_parallel_degree,
+    whole_context_fraction,
+    split_context_degree,
+    split_token_fraction,
+    attentions_per_layer,
+    communication_rounds,
+):
+    """The messages of rings of several sizes: as many ranks share a document as its length needs.
+
+    Some documents need the whole context group, others a smaller ring, which is in a fast domain as far as the domain
+    has places for the group. Assumes that all smaller rings have their mean size.
+
+    Source: Megatron-Core, parallel_state.py (create_dynamic_dp_cp_groups: adjacent ranks); arXiv 2310.01889, section 3.
+    """
+    (whole,), payload = context_group, key_value_bytes_per_context_rank
+    inside = np.minimum(split_context_degree, intra_node_context_parallel_degree)
+    smaller = Group("smaller", intra=inside, inter=np.maximum(split_context_degree / inside, 1))
+    rings = (
+        ("", whole, context_parallel_degree, whole_context_fraction * attentions_per_layer),
+        ("_of_smaller_rings", smaller, split_context_degree, split_token_fraction * attentions_per_layer),
+    )
+    collectives = []
+    for name, group, degree, calls in rings:
+        keys, gradients = (f"{what}{name}" for what in ("keys_and_values", "key_and_value_gradients"))
+        sent = {"volume": payload, "group": group}
+        steps, home = (degree - 1) * calls * communication_rounds, degree * calls
+        collectives.append(Collective(keys, "send_receive", **sent, count=steps, after=COLUMNS))
+        collectives.append(Collective(gradients, "send_receive", **sent, count=home, part=OF_GRADIENTS))
+    return tuple(collectives)
 
 
 @records(choice="context_parallel_kind", value="all_gather")
