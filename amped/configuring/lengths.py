@@ -165,7 +165,7 @@ def filled(documents: Documents, context: int, way: str, ranks: int = 1) -> Fill
     squares = np.bincount(places, weights=split.astype(float) ** 2)
     settings = {
         "document_tokens": float(min(squares.sum() / lengths.sum(), context)),
-        "filled_fraction": float(lengths.sum() / (sequences * context)),
+        "sequence_fill": float(lengths.sum() / (sequences * context)),
         "documents_per_sequence": len(lengths) / sequences,
         "attention_work_deviation": float(squares.std() / squares.mean()),
     }
@@ -176,7 +176,7 @@ def _told(documents: Documents, context: int, way: str, settings: Mapping[str, f
     """What the user should be told of documents in sequences."""
     lengths = np.array(documents.lengths)
     text = (f"{described(documents)}, {way} into sequences of {context:,}: "
-            f"{settings['documents_per_sequence']:.3g} in each, {settings['filled_fraction'] * 100:.0f} % filled")  # fmt: skip
+            f"{settings['documents_per_sequence']:.3g} in each, {settings['sequence_fill'] * 100:.0f} % filled")  # fmt: skip
     return text + cut(lengths, context)
 
 

@@ -75,7 +75,7 @@ def padded_to_longest(documents: Documents, context: int, microbatch: int) -> Fi
     settings = {
         "context": float(sequence),
         "document_tokens": float(squares.sum() / lengths.sum()),
-        "filled_fraction": float(lengths.mean() / sequence),
+        "sequence_fill": float(lengths.mean() / sequence),
         "documents_per_sequence": 1.0,
         "sequence_tokens_deviation": deviation,
         # what the work of attention varies more than tokens do, in whose time attention is counted already
@@ -83,7 +83,7 @@ def padded_to_longest(documents: Documents, context: int, microbatch: int) -> Fi
         "longest_microbatch_factor": float(lengths[-1] / sequence) if lengths[-1] > sequence else 1.0,
     }
     text = (f"{described(documents)}, each padded to the longest of its micro-batch of {microbatch}: {sequence:,} tokens on "
-            f"average, {settings['filled_fraction'] * 100:.0f} % filled; memory is that of {lengths[-1]:,.0f} tokens")  # fmt: skip
+            f"average, {settings['sequence_fill'] * 100:.0f} % filled; memory is that of {lengths[-1]:,.0f} tokens")  # fmt: skip
     return Filled(settings, text + cut(np.array(documents.lengths), context))
 
 
@@ -109,7 +109,7 @@ def packed_by_degree(documents: Documents, context: int, ranks: int) -> Filled:
     slots, sequences = degrees.sum(), degrees.sum() / ranks
     settings = {
         "document_tokens": float(min(squares.sum() / lengths.sum(), context)),
-        "filled_fraction": float(lengths.sum() / (sequences * context)),
+        "sequence_fill": float(lengths.sum() / (sequences * context)),
         "documents_per_sequence": float(max(len(lengths) / sequences, 1.0)),
         "whole_context_fraction": float(degrees[whole].sum() / slots),
         "whole_context_work_fraction": float(squares[whole].sum() / squares.sum()),
@@ -120,5 +120,5 @@ def packed_by_degree(documents: Documents, context: int, ranks: int) -> Filled:
     alone = 1 - settings["whole_context_fraction"] - settings["split_token_fraction"]
     text = (f"{described(documents)}, packed by degree, {math.floor(room):,} on an accelerator: "
             f"{alone * 100:.0f} % of the tokens are on one, {settings['whole_context_fraction'] * 100:.0f} % on all "
-            f"{ranks} of a context group; {settings['filled_fraction'] * 100:.0f} % filled")  # fmt: skip
+            f"{ranks} of a context group; {settings['sequence_fill'] * 100:.0f} % filled")  # fmt: skip
     return Filled(settings, text + cut(np.array(documents.lengths), context))

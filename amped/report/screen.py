@@ -115,7 +115,7 @@ def batch_in_words(e: Estimation) -> str:
     sequences, tokens = e["batch_size"], e["context"]
     kind = " images" if is_of_images(e) else ""
     total = human.scaled(sequences * tokens, "", 2)
-    documents = f", {e['filled_fraction'] * 100:.3g} % filled" if e["filled_fraction"] < 1 else ""
+    documents = f", {e['sequence_fill'] * 100:.3g} % filled" if e["sequence_fill"] < 1 else ""
     return f"{human.digits(sequences)}{kind} x {human.digits(tokens)} tokens ({total}){documents}{_assumed_of_batch(e)}"
 
 

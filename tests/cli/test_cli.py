@@ -42,6 +42,7 @@ def test_every_shipped_config_is_estimable(amped, config):
     results = json.loads(done.stdout)
     assert set(RESULTS) | {"energy", "cost"} <= set(results)
     assert results.pop("not_modeled") == []
+    assert isinstance(results.pop("notices", []), list)
     assert all(isinstance(value, int | float | bool | str) for value in results.values())
     assert sum(results[part] for part in STEP_PARTS) == pytest.approx(results["step_time"], rel=1e-9)
 

@@ -37,7 +37,7 @@ def test_documents_go_into_the_first_sequence_that_has_room() -> None:
     bins, found = bins_of(DRAWN[:300], CONTEXT), filled(Documents(DRAWN[:300]), CONTEXT, PACKED).settings
     squares = [sum(length**2 for length in content) for content in bins]
     assert found["documents_per_sequence"] == pytest.approx(300 / len(bins))
-    assert found["filled_fraction"] == pytest.approx(sum(DRAWN[:300]) / (len(bins) * CONTEXT))
+    assert found["sequence_fill"] == pytest.approx(sum(DRAWN[:300]) / (len(bins) * CONTEXT))
     assert found["document_tokens"] == pytest.approx(sum(squares) / sum(DRAWN[:300]))
     assert found["attention_work_deviation"] == pytest.approx(np.std(squares) / np.mean(squares))
 
@@ -45,7 +45,7 @@ def test_documents_go_into_the_first_sequence_that_has_room() -> None:
 def test_padded_documents_have_a_sequence_each() -> None:
     found = filled(Documents(DRAWN), CONTEXT, PADDED).settings
     assert found["documents_per_sequence"] == 1
-    assert found["filled_fraction"] == pytest.approx(np.mean(DRAWN) / CONTEXT)
+    assert found["sequence_fill"] == pytest.approx(np.mean(DRAWN) / CONTEXT)
 
 
 def test_attention_counts_the_pairs_of_each_document() -> None:
@@ -58,7 +58,7 @@ def test_attention_counts_the_pairs_of_each_document() -> None:
     products = e["layers"] * 2 * pairs * e["attention_heads"] * e["head_dimension"]
     alike = amped.estimate(**RUN, attention_flop_convention="causal")
     dense = alike["model_flops_per_accelerator"] - 6 * alike["layers"] * 2 * (CONTEXT + 1) / 2 * CONTEXT * 4096
-    assert e["model_flops_per_accelerator"] == pytest.approx(dense * e["filled_fraction"] + 6 * products, rel=1e-9)
+    assert e["model_flops_per_accelerator"] == pytest.approx(dense * e["sequence_fill"] + 6 * products, rel=1e-9)
 
 
 def test_a_step_of_mean_documents_takes_the_mean_of_the_steps_of_all_sequences() -> None:
@@ -74,7 +74,7 @@ def test_a_step_of_mean_documents_takes_the_mean_of_the_steps_of_all_sequences()
 def test_one_document_that_fills_its_sequence_changes_nothing() -> None:
     same = {
         "document_tokens": CONTEXT,
-        "filled_fraction": 1,
+        "sequence_fill": 1,
         "documents_per_sequence": 1,
         "attention_work_deviation": 0,
     }

@@ -37,14 +37,14 @@ def test_the_mean_longest_is_that_of_drawn_microbatches() -> None:
     )
     assert found["context"] == pytest.approx(longest.mean(), rel=0.01)
     assert found["sequence_tokens_deviation"] == pytest.approx(longest.std() / longest.mean(), rel=0.02)
-    assert found["filled_fraction"] == pytest.approx(np.mean(DRAWN) / found["context"], rel=1e-9)
+    assert found["sequence_fill"] == pytest.approx(np.mean(DRAWN) / found["context"], rel=1e-9)
     assert found["longest_microbatch_factor"] * found["context"] == pytest.approx(max(DRAWN))
 
 
 def test_a_microbatch_of_one_document_has_no_padding() -> None:
     found = padded_to_longest(Documents(DRAWN), CONTEXT, 1).settings
     assert found["context"] == np.ceil(np.mean(DRAWN))
-    assert found["filled_fraction"] == pytest.approx(1, rel=2e-3)
+    assert found["sequence_fill"] == pytest.approx(1, rel=2e-3)
 
 
 @pytest.mark.thorough
@@ -59,7 +59,7 @@ def test_a_step_of_mean_microbatches_takes_the_mean_of_the_steps_of_all() -> Non
         return {
             "context": tokens,
             "document_tokens": (documents**2).sum() / documents.sum(),
-            "filled_fraction": mean / tokens,
+            "sequence_fill": mean / tokens,
         } | longer
 
     alone = [amped.estimate(**asked | moments(content.max(), content)) for content in drawn]
@@ -111,7 +111,7 @@ def test_documents_are_split_over_as_many_as_they_need() -> None:
     room = 32768 // RANKS
     groups, found = groups_of(LONG, room, RANKS), packed_by_degree(Documents(LONG), 32768, RANKS).settings
     slots, squares = sum(degree for degree, _ in groups), sum(n**2 for _, content in groups for n in content)
-    assert found["filled_fraction"] == pytest.approx(sum(LONG) / (slots * room))
+    assert found["sequence_fill"] == pytest.approx(sum(LONG) / (slots * room))
     assert found["document_tokens"] == pytest.approx(squares / sum(LONG))
     assert found["split_context_degree"] == 2  # the only one between 1 and 4
     for tokens, work, of in (
@@ -141,7 +141,7 @@ def test_a_ring_carries_the_blocks_of_split_documents_only() -> None:
 
 def test_documents_that_all_need_the_whole_group_are_as_with_a_group_of_one_size() -> None:
     found = packed_by_degree(Documents((32768,) * 10), 32768, RANKS).settings
-    assert (found["whole_context_fraction"], found["split_token_fraction"], found["filled_fraction"]) == (1, 0, 1)
+    assert (found["whole_context_fraction"], found["split_token_fraction"], found["sequence_fill"]) == (1, 0, 1)
     assert amped.estimate(**ON_RINGS, **found)["step_time"] == pytest.approx(
         amped.estimate(**ON_RINGS)["step_time"], rel=1e-12
     )
@@ -159,7 +159,7 @@ def test_a_step_takes_the_mean_of_the_steps_of_all_groups(ranks: int) -> None:
     groups, sums = groups_of(documents, 8192, ranks), dict.fromkeys(names, 0.0)
     for degree, content in groups:
         lengths, tokens = np.array(content, float), degree * 8192
-        own = {"document_tokens": (lengths**2).sum() / lengths.sum(), "filled_fraction": lengths.sum() / tokens}
+        own = {"document_tokens": (lengths**2).sum() / lengths.sum(), "sequence_fill": lengths.sum() / tokens}
         shape = {
             "data_parallel_degree": ranks // degree,
             "batch_size": ranks // degree,

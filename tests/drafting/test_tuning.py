@@ -39,7 +39,7 @@ def test_documents_say_how_much_is_trained_on(tmp_path: Path) -> None:
     path.write_text("length\n" + "\n".join(["500"] * 300 + ["1500"] * 100), "utf-8")
     found = ways("lora", epochs=2.0, lengths=str(path))["lora"].estimate
     assert found["tokens_to_train"] == 2 * (300 * 500 + 100 * 1500)
-    assert found["filled_fraction"] < 1
+    assert found["sequence_fill"] < 1
     assert found["training_time"] == pytest.approx(found["number_of_steps"] * found["step_time"])
 
 

@@ -54,8 +54,8 @@ SELECTED_BY = {
         "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency",
         "deterministic_attention_fraction", "exposed_bubble_fraction", "flex_attention_fraction",
     },
-    # What somebody wants of a mapping: it describes no machine.
-    "the user": {"memory_headroom_fraction"},
+    # What somebody wants of a mapping, or what documents make of it: it describes no machine.
+    "the user": {"memory_headroom_fraction", "split_token_fraction", "whole_context_fraction"},
     # Nothing in the shipped tables; `amped bench fit` writes them in the row of a processor.
     "a processor that was measured": {
         "gemm_ramp_rows", "cached_operand_bytes", "elementary_function_time", "random_number_time",

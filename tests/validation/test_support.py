@@ -43,7 +43,7 @@ packed_sequence: {packed_sequence_size: 4096}
 peft: {_target_: nemo_automodel.components._peft.lora.PeftConfig, dim: 8, alpha: 32}
 """
 LAUNCHES = {
-    "--optimizer muon": {"--optimizer"},
+    "--optimizer soap": {"--optimizer"},
     "--bf16 --fp8-format hybrid --fp8-dot-product-attention": {"fp8_dot_product_attention"},
     "--rampup-batch-size 16 16 1000": {"rampup_batch_size"},
     "--recompute-granularity selective --recompute-modules mlp": {"--recompute-modules"},

@@ -127,7 +127,7 @@ def model_flops_per_accelerator(
     frozen_multiply_accumulates,
     attention_multiply_accumulates,
     counted_score_fraction,
-    filled_fraction,
+    sequence_fill,
 ):
     """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
@@ -138,7 +138,7 @@ def model_flops_per_accelerator(
     """
     core = counted_score_fraction * attention_multiply_accumulates
     products = counted_layer_multiply_accumulates - core + output_head_multiply_accumulates
-    padding = (1 - filled_fraction) * (3 * products - frozen_multiply_accumulates)
+    padding = (1 - sequence_fill) * (3 * products - frozen_multiply_accumulates)
     return flops_per_multiply_accumulate * (3 * (core + products) - frozen_multiply_accumulates - padding)
 
 

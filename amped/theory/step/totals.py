@@ -34,9 +34,9 @@ def training_time(number_of_steps, step_time, goodput_fraction):
 
 
 @quantity("1/s")
-def tokens_per_second_per_accelerator(batch_size, context, filled_fraction, step_time, number_of_accelerators):
+def tokens_per_second_per_accelerator(batch_size, context, sequence_fill, step_time, number_of_accelerators):
     """The number of tokens on which one accelerator trains in a second; padding does not count. Source: definition."""
-    return batch_size * context / number_of_accelerators / step_time * filled_fraction
+    return batch_size * context / number_of_accelerators / step_time * sequence_fill
 
 
 @quantity("flop/s")

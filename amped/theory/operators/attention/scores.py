@@ -16,14 +16,14 @@ def effective_attention_window(attention_window, document_tokens):
 
 
 @quantity("1")
-def document_score_fraction(document_tokens, filled_fraction, context):
+def document_score_fraction(document_tokens, sequence_fill, context):
     """The share of the pairs of tokens of a sequence that are in the same document; 1 for one document that fills it.
 
         share = (sum of the squared lengths of a sequence's documents) / context²
 
     Source: NVIDIA/Megatron-LM, core/packed_seq_params.py (cu_seqlens); arXiv 2107.02027, section 3.2 (masks).
     """
-    return filled_fraction * document_tokens / context
+    return sequence_fill * document_tokens / context
 
 
 def windowed_score_fraction(window, context, parts):
