@@ -17,7 +17,7 @@ from tests.helpers.places import ROOT
 
 ENDS_IN = 20
 # The times that `--json` has beside those of the numbers of the page; the page has them in words.
-OTHER_RUNS = ("step_time_of_recipe", "step_time_of_plain", "step_time_of_first_run")
+OTHER_RUNS = ("step_time_of_recipe", "step_time_of_plain", "step_time_of_first_run", "notices")
 
 
 @dataclass

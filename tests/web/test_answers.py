@@ -45,12 +45,17 @@ def told(answer: Any) -> dict[str, Any]:
     return {row[2][2]: json.loads(row[2][1]) for row in every["tables"][0]["rows"]}
 
 
+def of_command(answer: Any) -> dict[str, Any]:
+    """All results of the command that a page shows, by name, without what the page has in words."""
+    every = json.loads(printed(*shlex.split(answer["command"])[1:], "--json"))
+    return {name: value for name, value in every.items() if name not in OTHER_RUNS}
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("state", DRAWN, ids=str)
 def test_the_numbers_are_those_of_the_command_that_the_page_shows(desk: Desk, state: dict[str, str]) -> None:
     answer = desk.estimate({"state": state})
-    every = json.loads(printed(*shlex.split(answer["command"])[1:], "--json"))
-    assert told(answer) == {name: value for name, value in every.items() if name not in OTHER_RUNS}
+    assert told(answer) == of_command(answer)
     again = desk.estimate({"state": answer["state"]})
     assert told(again) == told(answer)
 
@@ -60,8 +65,7 @@ def test_a_config_that_is_dropped_is_a_model(desk: Desk, tmp_path: Path, monkeyp
     answer = desk.estimate({"state": state})
     (tmp_path / "config.json").write_text(state["network"], "utf-8")
     monkeypatch.chdir(tmp_path)
-    again = json.loads(printed(*shlex.split(answer["command"])[1:], "--json"))
-    assert told(answer) == {name: value for name, value in again.items() if name != "notices"}
+    assert told(answer) == of_command(answer)
     assert desk.network({"text": state["network"]})["name"] in answer["what"]
 
 
@@ -136,7 +140,7 @@ def test_the_headroom_of_memory_is_a_control(desk: Desk) -> None:
     assert desk.estimate({"state": LLAMA})["shown"]["headroom"].endswith(" %")
     answer = desk.estimate({"state": {**LLAMA, "headroom": "20 GB"}})
     assert "--headroom '20 GB'" in answer["command"]
-    assert told(answer) == json.loads(printed(*shlex.split(answer["command"])[1:], "--json"))
+    assert told(answer) == of_command(answer)
 
 
 def test_what_would_make_it_fit_is_looked_for_when_nothing_moves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
