@@ -56,16 +56,23 @@ def read_adapters(reading: Reading) -> dict[str, Any]:
     """
     if not is_on(reading, "use_peft", "adapters"):
         return {}
-    is_decomposed = reading.flag("use_dora", "adapters")
+    is_decomposed, places = reading.flag("use_dora", "adapters"), _adapted(reading)
     dropout = reading.share("lora_dropout", "adapter_dropout", usual(reading, "lora_dropout") or 0.0)
     return {
         "adapters": "dora" if is_decomposed else "lora",
         "adapter_rank": reading.number("lora_r", "adapter_rank", usual(reading, "lora_r"), least=1),
         "adapter_dropout": dropout,
-        **_adapted(reading),
+        **places,
         **_ends(reading),
         **_frozen(reading),
     }
+
+
+def _tell_of_experts(reading: Reading) -> None:
+    """Reports adapters beside the products of experts, which have none in amped."""
+    network = {**reading.family["columns"], **reading.values}
+    if (network.get("number_of_experts") or 1) > 1:
+        _tell(reading, TARGETS, table(COMMON)["adapted experts"])
 
 
 def _adapted(reading: Reading) -> dict[str, Any]:
@@ -90,6 +97,8 @@ def _adapted(reading: Reading) -> dict[str, Any]:
             reading.unsupported(reading.place(TARGETS), f"{target}: adapters in some layers, read as in all")
         joint = joint or any(word in table(COMMON)["joint"] for word in words)
         named |= switches
+    if named & {*MLP}:
+        _tell_of_experts(reading)
     return {**{switch: switch in named for switch in SWITCHES}, "joint_adapters": joint}
 
 
@@ -353,15 +362,17 @@ def named(form: str, saved: Mapping[str, Any], file: str) -> Reading:
     own = table(form)
     names: dict[str, str] = own["names"]
     fields = {names.get(key, key): value for key, value in saved.items() if value is not None}
-    places = {theirs: key for key, theirs in names.items()} | {names[key]: key for key in saved if key in names}
+    said = {names[key]: key for key, value in saved.items() if key in names and value is not None}
+    places = {theirs: key for key, theirs in names.items()} | said
     report, idle = Report(), list[str]()
     for key, pattern, meant in own["words"]:
         match = re.fullmatch(pattern, _as_text(saved.get(key)))
         if match is None or saved.get(key) is None:
             continue
         fields.pop(key, None)
-        fields |= {name: match.expand(word) if isinstance(word, str) else word for name, word in meant.items()}
-        places |= dict.fromkeys(meant, key)
+        new = {name: word for name, word in meant.items() if said.get(name, key) == key}
+        fields |= {name: match.expand(word) if isinstance(word, str) else word for name, word in new.items()}
+        places |= dict.fromkeys(new, key)
         idle += [] if meant else [key]
     if idle:
         report.ignored.append(ReportLine(", ".join(idle), "without effect at this value"))
@@ -374,19 +385,20 @@ def _as_text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
-def read(form: str, saved: Mapping[str, Any], file: str) -> Imported:
+def read(form: str, saved: Mapping[str, Any], file: str, known: Mapping[str, Any] | None = None) -> Imported:
     """The fine-tuning that a file describes.
 
     Args:
         form: the format.
         saved: the keys of the file, dotted.
         file: the path of the file.
+        known: values of the network by quantity, if another part of the file says it.
 
     Raises:
         ConfigError: for wrong values, with their keys.
     """
     own, reading = table(form), named(form, saved, file)
-    network, columns = _network(reading, file)
+    network, columns = _network(reading, file) if known is None else (None, known)
     reading = replace(reading, family={**reading.family, "columns": columns})
     is_compiled = reading.flag("torch_compile", "software")
     rules = {name: rule for name, rule in _RULES.items() if name in own.get("rules", _RULES)}
@@ -429,6 +441,24 @@ def _network(reading: Reading, file: str) -> tuple[str | Imported | None, Mappin
         return None, {}
     found = tables.row(MODELS, row)
     return found.name, found.columns
+
+
+def with_adapters(training: Imported, form: str, saved: Mapping[str, Any]) -> Imported:
+    """A training with the adapters of the section `peft` in its file, if it has one.
+
+    Args:
+        training: the training of the other sections.
+        form: the name of the table of the section.
+        saved: the keys of the file, dotted.
+    """
+    section = {key: value for key, value in saved.items() if key.startswith("peft.") and value is not None}
+    if not section:
+        return training
+    adapters = read(form, section, training.file, training.values)
+    for (_, lines), (_, more) in zip(training.report.groups(), adapters.report.groups(), strict=True):
+        lines += more
+    values, origins = {**training.values, **adapters.values}, {**training.origins, **adapters.origins}
+    return replace(training, values=values, origins=origins)
 
 
 def read_yaml(form: str, text: str, file: str) -> Imported:
