@@ -21,8 +21,9 @@ def as_config(imported: Imported, model: str | Imported | None = None) -> dict[s
 
     Args:
         imported: the file.
-        model: the network, if the file has none: the name of a row of the table, or an imported config.json.
+        model: the network, if the file does not name the wanted one: the name of a row of the table, or an imported config.json.
     """
+    model = imported.network if model is None else model
     sections: dict[str, dict[str, Any]] = {category: {"parameters": {}} for category in CATEGORIES}
     if imported.software:
         sections[MAPPING] = {**_row_reference(SOFTWARE, imported.software), **sections[MAPPING]}

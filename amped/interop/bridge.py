@@ -9,13 +9,15 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem
 from amped.estimation.estimation import Estimation
-from amped.interop import megatron
+from amped.interop import finetuning, megatron
 from amped.interop.fields import table
 from amped.interop.outgoing import Outgoing, heading, run_line
 from amped.interop.records import Imported, Reading, Report, ReportLine
 from amped.interop.sections import as_yaml, flat, parse_yaml
 
 FORM, SOFTWARE, VERSION = "bridge", "Megatron-Bridge", "Megatron-Bridge 26.08 (v0.6.0)"
+# The table of the section `peft`.
+ADAPTERS = "bridge_adapters"
 # The sections with fields that are arguments of Megatron-LM.
 OF_MEGATRON = ("model", "ddp", "optimizer", "comm_overlap")
 # The sizes of a hierarchical context group: a list here, numbers with blanks between them on a command line.
@@ -47,8 +49,9 @@ def read(text: str, file: str) -> Imported:
     if not any(key.startswith("model.") for key in saved):
         advice = "amped reads the YAML that a run of Megatron-Bridge saves"
         raise FileError(Problem("has no section 'model'", "line 1", advice))
-    reading = _arguments(saved)
-    return megatron.imported(reading, file, "a default of the dataclass in a saved config", SOFTWARE, FORM)
+    reading = _arguments({key: value for key, value in saved.items() if not key.startswith("peft.")})
+    training = megatron.imported(reading, file, "a default of the dataclass in a saved config", SOFTWARE, FORM)
+    return finetuning.with_adapters(training, ADAPTERS, saved)
 
 
 def _arguments(saved: Mapping[str, Any]) -> Reading:
@@ -72,23 +75,14 @@ def _arguments(saved: Mapping[str, Any]) -> Reading:
         arguments["grad_reduce_in_bf16"] = True
     if arguments.get("num_query_groups"):
         arguments["group_query_attention"] = True
-    _report_other_keys(other_keys, saved, report)
+    _report_other_keys(other_keys, report)
     return Reading(arguments, keys, report=report)
 
 
-def _report_other_keys(keys: list[str], saved: Mapping[str, Any], report: Report) -> None:
-    """Reports the keys that are no arguments of Megatron-LM.
-
-    An adapter (`peft`) changes what is trained, so that it is not supported. The others cost nothing and are ignored.
-    """
-    adapter_keys = [key for key in keys if key.partition(".")[0] == "peft" and saved[key] is not None]
-    if adapter_keys:
-        report.unsupported.append(
-            ReportLine(", ".join(adapter_keys), "LoRA: most weights are frozen, which amped does not model")
-        )
-    ignored = [key for key in keys if key not in adapter_keys]
-    if ignored:
-        report.ignored.append(ReportLine(", ".join(ignored), "data, logs, checkpoints, the learning rate, or not set"))
+def _report_other_keys(keys: list[str], report: Report) -> None:
+    """Reports the keys that are no arguments of Megatron-LM: they cost nothing."""
+    if keys:
+        report.ignored.append(ReportLine(", ".join(keys), "data, logs, checkpoints, the learning rate, or not set"))
 
 
 def _without_module(value: Any) -> Any:

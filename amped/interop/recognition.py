@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from amped.base.commands import command
 from amped.base.errors import AmpedError, FileError, Problem, quoted
 from amped.base.files import is_file, is_folder, parse_json, read_text
-from amped.interop import CONFIG, automodel, bridge, deepspeed, huggingface, megatron, peers, torchtitan
+from amped.interop import CONFIG, automodel, bridge, deepspeed, finetuning, huggingface, megatron, peers, torchtitan
 from amped.interop.records import Imported
 from amped.theory.language.quantity import CATEGORIES
 
@@ -47,6 +47,12 @@ OBJECTS: dict[str, Form[Mapping[str, Any]]] = {
         "Calculon's applications and executions", _has_key("num_blocks", "tensor_par"), peers.read_calculon
     ),
     "llm-analysis": Form("llm-analysis's networks", _has_key("hidden_dim"), peers.read_llm_analysis),
+    "peft": Form("PEFT's adapter_config.json", _has_key("peft_type"), finetuning.OBJECT["peft"]),
+    "trl": Form(
+        "TRL's and transformers' training arguments, JSON and YAML",
+        _has_key("per_device_train_batch_size", "model_name_or_path"),
+        finetuning.OBJECT["trl"],
+    ),
     "hf": Form(
         "Hugging Face config.json",
         _has_key("model_type", "architectures", "num_hidden_layers", "text_config"),
@@ -75,6 +81,16 @@ def _has_line_with(*starts: str) -> Callable[[str], bool]:
 TEXTS: dict[str, Form[str]] = {
     "megatron": Form("Megatron-LM scripts, argument lists and logs", _is_launch, megatron.read),
     "torchtitan": Form("torchtitan TOML", _has_line_with("[parallelism]", "[training]"), torchtitan.read_toml),
+    "torchtune": Form("torchtune YAML", lambda text: "_component_:" in text, finetuning.YAML["torchtune"]),
+    "axolotl": Form("Axolotl YAML", _has_line_with("base_model:"), finetuning.YAML["axolotl"]),
+    "llamafactory": Form(
+        "LLaMA-Factory YAML", _has_line_with("finetuning_type:", "cutoff_len:", "stage:"), finetuning.YAML["llamafactory"]
+    ),
+    "trl": Form(
+        "TRL's and transformers' training arguments, JSON and YAML",
+        _has_line_with("model_name_or_path:", "per_device_train_batch_size:"),
+        finetuning.YAML["trl"],
+    ),
     "automodel": Form("NeMo AutoModel YAML", _has_line_with("step_scheduler:", "distributed:"), automodel.read),
     "bridge": Form("Megatron-Bridge YAML", _has_line_with("model:"), bridge.read),
 }

@@ -80,6 +80,7 @@ class Imported:
         origins: for each name, the key that it comes from.
         report: what became of every key.
         software: the row of the framework that the file is for.
+        network: the network that the file names: the name of its row, or an imported config.json.
     """
 
     source: str
@@ -89,6 +90,7 @@ class Imported:
     origins: Mapping[str, str]
     report: Report
     software: str | None = None
+    network: str | Imported | None = None
 
     def refuse_unsupported(self) -> None:
         """Refuses a file with features that amped cannot express.

@@ -175,6 +175,7 @@ def read_keys(
     about: str = "keys about",
     check: Callable[[Mapping[str, Any]], None] = lambda _: None,
     unknown: str | None = None,
+    tables: str | None = None,
 ) -> dict[str, str]:
     """Reads all values of a file into `reading.values`, and reports every key. Returns the origin of each value by quantity.
 
@@ -186,6 +187,7 @@ def read_keys(
         about: the words before the name of a rule, in the origin of its values.
         check: refuses values that are too few for the rules.
         unknown: as in `report_unread_keys`.
+        tables: the table with the patterns of other keys; None: that of the format.
     """
     values, origins = reading.values, dict[str, str]()
     for name, key, value in plain_values(form, reading, key_in_file):
@@ -199,7 +201,7 @@ def read_keys(
         values |= rule_values
         origins |= dict.fromkeys(rule_values, f"{about} {name}")
     reading.refuse_wrong(origins)
-    report_unread_keys(form, reading, unknown)
+    report_unread_keys(tables or form, reading, unknown, key_in_file if tables else str)
     reading.report.used += [ReportLine(key_in_file(key), quantities) for key, quantities in reading.taken.items()]
     return origins
 

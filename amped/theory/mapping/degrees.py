@@ -89,6 +89,15 @@ def number_of_microbatches_per_minibatch__of_size(minibatch_size, microbatch_siz
     return minibatch_size / microbatch_size
 
 
+@quantity("count", when_given=("microbatch_size", "number_of_microbatches_per_minibatch"))
+def batch_size__of_microbatches(microbatch_size, number_of_microbatches_per_minibatch, data_parallel_degree):
+    """The number of sequences in a global batch: those of all micro-batches of all replicas.
+
+    Source: transformers, TrainingArguments (per_device_train_batch_size, gradient_accumulation_steps).
+    """
+    return microbatch_size * number_of_microbatches_per_minibatch * data_parallel_degree
+
+
 @quantity("count")
 def microbatches_per_flush(number_of_microbatches_per_minibatch, pipeline_flushes_per_step):
     """The number of micro-batches that pass through the pipeline before it is flushed.
