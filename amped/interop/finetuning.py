@@ -147,7 +147,9 @@ def _ends(reading: Reading) -> dict[str, Any]:
     if not names:
         return {}
     if strange := names - ENDS:
-        reading.unsupported(reading.place(key), f"{', '.join(sorted(strange))}: trained whole, which amped does not model")
+        reading.unsupported(
+            reading.place(key), f"{', '.join(sorted(strange))}: trained whole, which amped does not model"
+        )
     if len(names & ENDS) == 1:
         reading.defaulted(reading.place(key), "one of embedding and output head, read as both (at most)")
     return {quantity: "both"} if names & ENDS else {}
@@ -221,7 +223,9 @@ def read_optimizer(reading: Reading) -> dict[str, Any]:
     key = "optim"
     name = str(reading.word(key, "optimizer", usual(reading, key)) or "adamw_torch")
     is_fused = reading.flag("optim_fused", "optimizer_traffic_factor") or "fused" in name
-    row = next(row for row in table(COMMON)["optimizers"] if re.fullmatch(row["names"], name.rpartition(".")[2].lower()))
+    row = next(
+        row for row in table(COMMON)["optimizers"] if re.fullmatch(row["names"], name.rpartition(".")[2].lower())
+    )
     kind = row.get("is", "")
     try:
         read_value(catalogue()["optimizer"], kind)
@@ -266,7 +270,7 @@ def _of_deepspeed(reading: Reading) -> dict[str, Any]:
         file = _beside(reading.family["file"], path)
         if file is None:
             return _of_name(reading, path)
-        section = flat(read_json(str(file)))
+        section = flat(read_json(file))
     if not section:
         return {}
     inner = Reading(section, {key: f"{reading.place('deepspeed')}: {key}" for key in section})
@@ -324,7 +328,9 @@ def read_memory(reading: Reading) -> dict[str, Any]:
         return {quantity: "full" if is_again else "none", **offload}
     if layers := reading.family["columns"].get("layers"):
         return {quantity: "block", "number_of_recomputed_layers": -(-int(layers) // every), **offload}
-    reading.unsupported(reading.place("checkpointed_layers"), f"one layer of {every} runs again, read as all: give --model")
+    reading.unsupported(
+        reading.place("checkpointed_layers"), f"one layer of {every} runs again, read as all: give --model"
+    )
     return {quantity: "full", **offload}
 
 
@@ -438,7 +444,9 @@ def _network(reading: Reading, file: str) -> tuple[str | Imported | None, Mappin
     tables = user_tables()
     row = tables.meant(MODELS, name)
     if not tables.has(MODELS, row):
-        reading.report.defaulted.append(ReportLine(reading.place(MODEL), f"{name} is no row of amped's; {NO_SIZES.what}"))
+        reading.report.defaulted.append(
+            ReportLine(reading.place(MODEL), f"{name} is no row of amped's; {NO_SIZES.what}")
+        )
         return None, {}
     found = tables.row(MODELS, row)
     return found.name, found.columns

@@ -84,7 +84,9 @@ TEXTS: dict[str, Form[str]] = {
     "torchtune": Form("torchtune YAML", lambda text: "_component_:" in text, finetuning.YAML["torchtune"]),
     "axolotl": Form("Axolotl YAML", _has_line_with("base_model:"), finetuning.YAML["axolotl"]),
     "llamafactory": Form(
-        "LLaMA-Factory YAML", _has_line_with("finetuning_type:", "cutoff_len:", "stage:"), finetuning.YAML["llamafactory"]
+        "LLaMA-Factory YAML",
+        _has_line_with("finetuning_type:", "cutoff_len:", "stage:"),
+        finetuning.YAML["llamafactory"],
     ),
     "trl": Form(
         "TRL's and transformers' training arguments, JSON and YAML",

@@ -141,8 +141,8 @@ class Reading:
         """The first of some keys that has a value, with the value; None if none has. The key is marked as used for the quantity."""
         for name in names:
             if self.raw.get(name) is not None:
-                earlier_quantities = self.taken.get(name, quantity).split(", ")
-                self.taken[name] = ", ".join(dict.fromkeys((*earlier_quantities, quantity)))
+                quantities = f"{self.taken.get(name, quantity)}, {quantity}".split(", ")
+                self.taken[name] = ", ".join(dict.fromkeys(quantities))
                 return name, self.raw[name]
         return None
 
