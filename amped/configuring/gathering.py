@@ -140,7 +140,9 @@ class _Builder:
         named = software or self.config.lookups.get(MAPPING, (None, None))[1]
         if manner not in (None, *MANNERS):
             what = f"{quoted(str(manner))} is no manner in which software runs"
-            tuned = "; tuned is for a question whose mapping amped chooses" if manner == TUNED else ""
+            tuned = (
+                "; tuned is for estimate, explore, why and tune of a model, without a config" if manner == TUNED else ""
+            )
             self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}{tuned}"))
         elif manner is not None and not isinstance(named, str):
             self.notices.append(f"--{MANNER} {manner} changes nothing: no software is named")

@@ -79,8 +79,15 @@ class Asking(NamedTuple):
         if not self.leaves_open(sweeps):
             return self.as_written(), sweeps
         from amped.drafting.chooser import without_mapping
+        from amped.tables.recipes import MANNER, TUNED
 
         given, lists = _parted(self.given())
+        if given.get(MANNER) == TUNED:
+            from amped.drafting.switches import switched
+
+            firsts = {name: values[0] for name, values in lists.items()}
+            chosen = switched({**given, **firsts}, self.lookup_tables, self.formulas)
+            given = {name: value for name, value in chosen.items() if name not in lists}
         swept = {**lists, **sweeps}
         firsts = {name: values[0] if _is_list(values) else values for name, values in swept.items()}
         return without_mapping(given, firsts, self.lookup_tables, self.formulas), swept

@@ -47,13 +47,30 @@ def tuned(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any 
         lookup_tables: as the chooser takes them.
         formulas: as the chooser takes them.
     """
+    best, on = _chosen(given, lookup_tables, formulas)
+    row = best.scenario.sources.rows.get(MAPPING)
+    names = ", ".join(f"{name}={str(on[name]).lower()}" for name in sorted(best.switched)) or "none but its own"
+    how = "tried one after another, on two mappings" if on else "no recipes of it are known that change anything here"
+    best.scenario.sources.notices.insert(0, f"switches of {row.name if row else 'the software'}: {names}; {how}")
+    return best.scenario
+
+
+def switched(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any = None) -> dict[str, object]:
+    """What is given, without the manner and with the switches that `tuned` chooses, for a search of mappings."""
+    best, on = _chosen(given, lookup_tables, formulas)
+    asked = {name: value for name, value in given.items() if name != MANNER}
+    return {**asked, **{name: on[name] for name in best.switched}}
+
+
+def _chosen(given: Mapping[str, object], lookup_tables: Any, formulas: Any) -> tuple[_Found, Mapping[str, Any]]:
+    """The fastest mapping and switches that were found, and what all switches are when they are on."""
     asked = {name: value for name, value in given.items() if name != MANNER}
     plain = completed(asked, lookup_tables, formulas)
     own = _Found(plain, estimated(plain), frozenset())
     recipe = in_recipe(own.estimate)
     on = {name: v for name, v in (recipe or {}).items() if name not in BY_FORCE and name not in asked}
     if not on:
-        return _told(own, on, "no recipes of it are known that change anything here")
+        return own, on
     off = values_of(own.estimate, on)
     found = [_turned(own, on, off)]
     try:
@@ -61,8 +78,7 @@ def tuned(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any 
         found.append(_turned(_Found(together, estimated(together), frozenset(on)), on, off))
     except AmpedError:  # no mapping is possible with all of them
         pass
-    best = _without_idle(min(found, key=lambda each: each.time), on, off)
-    return _told(best, on, "their gain was tried one after another, on two mappings")
+    return _without_idle(min(found, key=lambda each: each.time), on, off), on
 
 
 def _turned(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
@@ -93,11 +109,3 @@ def _with(found: _Found, switched: frozenset[str], on: Mapping[str, Any], off: M
         return _Found(scenario, estimated(scenario), switched)
     except AmpedError:
         return None
-
-
-def _told(best: _Found, on: Mapping[str, Any], how: str) -> Scenario:
-    """The scenario with a notice of the switches that were chosen."""
-    row = best.scenario.sources.rows.get(MAPPING)
-    chosen = ", ".join(f"{name}={str(on[name]).lower()}" for name in sorted(best.switched)) or "none but its own"
-    best.scenario.sources.notices.insert(0, f"switches of {row.name if row else 'the software'}: {chosen}; {how}")
-    return best.scenario

@@ -57,7 +57,7 @@ def test_it_is_at_least_as_fast_as_the_recipe_at_its_own_balance(
 
 
 def test_a_config_with_a_mapping_has_none_to_choose(tmp_path: Path) -> None:
-    with pytest.raises(AmpedError, match="tuned is for a question whose mapping amped chooses"):
+    with pytest.raises(AmpedError, match="tuned is for estimate, explore, why and tune"):
         amped.estimate("mixtral-8x7b", manner="tuned")
     done = run(
         "estimate",

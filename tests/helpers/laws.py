@@ -99,6 +99,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "LoRA on weights of 4 bits": ("default", {"adapters": "lora", "frozen_weight_format": "nf4_double"}),
     "DoRA on weights of 4 bits": ("default", {"adapters": "dora", "frozen_weight_format": "nf4", "trained_ends": "both"}),
     "attention in fp8": ("llama-3-70b", {"attention_format": "fp8"}),
+    "a batch of micro-batches": ({name: value for name, value in TOY.items() if name != "batch_size"}
+                                | {"microbatch_size": 2, "number_of_microbatches_per_minibatch": 4}, {}),
     "packed documents": ("llama-3-70b", {"document_tokens": 1500, "documents_per_sequence": 7, "sequence_fill": 0.9,
                                          "attention_work_deviation": 0.3, "rotary_by_document": True}),
     "padded to the longest": ("llama-3-70b", {"document_tokens": 1500, "sequence_fill": 0.1, "attention_work_deviation": 0.3,
