@@ -42,7 +42,7 @@ def tune(
     methods = [name for text in method or USUAL for name in options.names(text)]
     asking = options.Asking(None, given, lookup_tables)
     if not asking.leaves_open():
-        raise ConfigError("there is no network to fine-tune", f"name one: {typed('--model', 'Llama 3.1 8B')}")
+        raise ConfigError("there is no network to fine-tune", "name one: --model NAME; `amped list models` shows names")
     ways = tuned(asking, methods, epochs)
     if as_json:
         options.show_json([way.to_dict() for way in ways])

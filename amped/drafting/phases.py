@@ -12,7 +12,7 @@ from typing import Any
 
 from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, ConfigError, Problem, quoted
-from amped.base.files import read_json
+from amped.base.files import read_json, shipped_text
 from amped.base.record import dataclass
 from amped.base.units import parse
 from amped.drafting.asking import Asking
@@ -78,6 +78,11 @@ class Phase:
         }  # fmt: skip
 
 
+def template() -> str:
+    """A plan to start from, as text."""
+    return shipped_text("drafting", "plan_of_phases.json")
+
+
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan of phases from a file.
 
@@ -87,8 +92,8 @@ def read_plan(path: Path) -> dict[str, Any]:
     plan = read_json(path)
     phases = plan.get(PHASES) if isinstance(plan, dict) else None
     if not isinstance(phases, list) or not phases or not all(isinstance(phase, dict) for phase in phases):
-        advice = '{"model": "Llama 3.1 8B", "system": "DGX H100", "phases": [{"name": "SFT", "kind": "sft", "samples": 20000}]}'
-        raise ConfigError(f"a plan has a list {quoted(PHASES)} of objects", f"for example {advice}", file=str(path))
+        advice = "`amped phases --template` prints a plan to start from"
+        raise ConfigError(f"a plan has a list {quoted(PHASES)} of objects", advice, file=str(path))
     return dict(plan)
 
 
@@ -164,7 +169,7 @@ def _frozen(
     if kind != DISTILLATION:
         return None
     if TEACHER not in written:
-        raise ConfigError("a distillation has no teacher", f'name its network: "{TEACHER}": "Llama 3.1 70B"')
+        raise ConfigError("a distillation has no teacher", f'name its network: "{TEACHER}": NAME, which `amped list models` shows')
     taught = {n: v for n, v in values.items() if not n.endswith("_degree") and n not in ("microbatch_size", *FROZEN)}
     batch = {"batch_size": e["batch_size"], "context": e["context"]}
     teacher = estimated(

@@ -203,11 +203,16 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(results)}", "")
 
 
+# More switches than this are the first of them, and how many others.
+MOST_SWITCHES = 3
+
+
 def other_runs_in_words(e: Estimation) -> Iterator[tuple[str, str]]:
     """The step as recipes run it (or without recipes), and as a first run: pairs of a word and a text."""
     words = {"recipe": "RECIPE", "plain": "PLAIN", "first_run": "FIRST RUN"}
     for run in other_runs(e):
-        how = ", ".join(run.switches)
+        others = len(run.switches) - MOST_SWITCHES
+        how = ", ".join(run.switches[:MOST_SWITCHES]) + (f" and {others} more" if others > 0 else "")
         option = "" if run.name == "first_run" else f" with --manner {run.name}"
         option += f" ({run.notice})" if run.notice else ""
         fits = "" if run.fits else ", which does not fit"
