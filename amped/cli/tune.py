@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from amped.base.commands import typed
 from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.configuring.lengths import LENGTHS

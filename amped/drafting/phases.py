@@ -169,7 +169,9 @@ def _frozen(
     if kind != DISTILLATION:
         return None
     if TEACHER not in written:
-        raise ConfigError("a distillation has no teacher", f'name its network: "{TEACHER}": NAME, which `amped list models` shows')
+        raise ConfigError(
+            "a distillation has no teacher", f'name its network: "{TEACHER}": NAME, which `amped list models` shows'
+        )
     taught = {n: v for n, v in values.items() if not n.endswith("_degree") and n not in ("microbatch_size", *FROZEN)}
     batch = {"batch_size": e["batch_size"], "context": e["context"]}
     teacher = estimated(
