@@ -147,7 +147,10 @@ def layer_products(
     attention_gemms,
     feedforward_gemms,
     expert_gemms,
+    linear_attention_gemms,
+    linear_scan_gemms,
     attentions_per_layer,
+    linear_attention_fraction,
     dense_fraction,
     MoE_fraction,
     entry_costs,
@@ -158,6 +161,7 @@ def layer_products(
     """
     calls = (
         (attentions_per_layer, projection_gemms + attention_gemms),
+        (linear_attention_fraction, linear_attention_gemms + linear_scan_gemms),
         (dense_fraction, feedforward_gemms),
         (MoE_fraction, expert_gemms),
     )

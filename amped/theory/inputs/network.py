@@ -4,7 +4,17 @@ import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
 from amped.theory.nouns.conditions import MULTI_LATENT
-from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
+from amped.theory.nouns.records import total
+from amped.theory.nouns.layer_kinds import (
+    BLOCKS,
+    COUNTS,
+    DENSE,
+    EITHER,
+    KINDS,
+    MIXTURE,
+    SPLIT_NETWORK,
+    LayerKind,
+)
 
 
 @quantity("count", category=NETWORK)
@@ -64,10 +74,28 @@ def number_of_MoE_layers(layers, MoE_layer_interval, number_of_experts):
     return np.floor(layers / MoE_layer_interval) * (number_of_experts > 1)
 
 
-@quantity("count")
+@quantity("count", category=NETWORK, at_least=0)
 def number_of_dense_layers(layers, number_of_MoE_layers):
-    """The number of layers with a dense feed-forward network. Source: definition."""
+    """The number of layers with a dense feed-forward network: unless given, all that have no mixture of experts.
+
+    Source: definition.
+    """
     return layers - number_of_MoE_layers
+
+
+# --- linear attention ------------------------------------------------------------------------------------------------
+
+
+@quantity("count")
+def linear_key_width(linear_key_heads, linear_key_head_dimension):
+    """The width of the keys of linear attention; queries are as wide. Source: arXiv 2412.06464, section 3.4."""
+    return linear_key_heads * linear_key_head_dimension
+
+
+@quantity("count")
+def linear_value_width(linear_value_heads, linear_value_head_dimension):
+    """The width of the values of linear attention, and of its gate. Source: arXiv 2412.06464, section 3.4."""
+    return linear_value_heads * linear_value_head_dimension
 
 
 # --- positions, norms and the mask of attention ----------------------------------------------------------------------
@@ -95,9 +123,27 @@ def attentions_per_layer(layers, number_of_attention_layers, cross_attention_lay
 
 
 @quantity("1")
-def attention_layer_fraction(number_of_attention_layers, layers):
-    """The share of the layers that attend to their own sequence. Source: definition."""
-    return number_of_attention_layers / layers
+def linear_attention_fraction(number_of_linear_attention_layers, layers):
+    """The share of the layers that have linear attention. Source: definition."""
+    return number_of_linear_attention_layers / layers
+
+
+@quantity("1")
+def mixers_per_layer(attentions_per_layer, linear_attention_fraction):
+    """The number of attentions and linear attentions of a layer, averaged over the layers. Source: definition."""
+    return attentions_per_layer + linear_attention_fraction
+
+
+@quantity("1")
+def mixer_layer_fraction(number_of_attention_layers, number_of_linear_attention_layers, layers):
+    """The share of the layers whose tokens see each other: by attention or linear attention. Source: definition."""
+    return (number_of_attention_layers + number_of_linear_attention_layers) / layers
+
+
+@quantity("1")
+def network_layer_fraction(number_of_dense_layers, number_of_MoE_layers, layers):
+    """The share of the layers with a feed-forward network: dense or a mixture of experts. Source: definition."""
+    return (number_of_dense_layers + number_of_MoE_layers) / layers
 
 
 @quantity("1")
@@ -127,33 +173,51 @@ def layer_kinds(MoE_fraction):
     return (LayerKind("layers", share=1.0, mixtures=MoE_fraction),)
 
 
-@family(named=("layer_kinds__dense_and_mixture",), CHOICE=tuple(KINDS), COUNTS=(COUNTS,) * len(KINDS))
+@family(
+    named=(
+        "layer_kinds__dense_and_mixture",
+        "layer_kinds__linear_and_attention",
+        "layer_kinds__dense_linear_and_attention",
+        "layer_kinds__single_blocks",
+    ),
+    CHOICE=tuple(KINDS),
+    COUNTS=(COUNTS,) * len(KINDS),
+)
 @records(choice="kinds_of_layers", value="CHOICE")
 def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
-    """The kinds of layers of the network, in the order of a layout.
+    """The kinds of layers of the network, in the order of a layout. A kind has one of each block that not all kinds have.
 
-    Source: arXiv 2401.06066, section 4.1 (dense layers first).
+    Source: arXiv 2401.06066, section 4.1 (dense layers first); arXiv 2510.26692, section 4 (linear layers and attention).
     """
-    average = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
-    average = with_split_network(average, shared_expert_fraction)
-    rows = [(row, with_split_network(dict.fromkeys(row.blocks, 1.0), shared_expert_fraction)) for row in KINDS[choice]]
-    differing_blocks = [
-        name for name in average if len({name in numbers for _, numbers in rows}) > 1 or name == SPLIT_NETWORK
-    ]
+    counts = {block.name: count for block, count in zip(BLOCKS, COUNTS, strict=True)}
+    averages = {name: count / layers for name, count in counts.items()}
+    rows = KINDS[choice]
+    common = {name for name in counts if all(name in row.blocks for row in rows)}
+    numbers = [{name: averages[name] if name in common else 1.0 for name in row.blocks} for row in rows]
+    averages = with_joint_blocks(averages, shared_expert_fraction)
+    numbers = [with_joint_blocks(blocks, shared_expert_fraction) for blocks in numbers]
+    differing = [name for name in averages if is_unequal(rows, (EITHER | {SPLIT_NETWORK: (MIXTURE,)}).get(name, (name,)))]
     return tuple(
         LayerKind(
             row.name,
-            share=average[row.counted],
-            mixtures=numbers.get(MIXTURE, 0.0),
-            blocks=tuple(differing_blocks),
-            multiples=tuple(relative(numbers.get(name, 0.0), average[name]) for name in differing_blocks),
+            share=averages[row.counted] - averages.get(row.besides, 0.0),
+            mixtures=blocks.get(MIXTURE, 0.0),
+            blocks=tuple(differing),
+            multiples=tuple(relative(blocks.get(name, 0.0), averages[name]) for name in differing),
         )
-        for row, numbers in rows
+        for row, blocks in zip(rows, numbers, strict=True)
     )
 
 
-def with_split_network(numbers, shared_expert_fraction):
-    """The numbers of blocks of a layer, with one more key: the networks that tensor parallelism splits.
+def is_unequal(rows, blocks):
+    """Whether some kinds of layers have more of the given blocks than others. Source: definition."""
+    return len({sum(block in row.blocks for block in blocks) for row in rows}) > 1
+
+
+def with_joint_blocks(numbers, shared_expert_fraction):
+    """The number of blocks of a layer, with those that stand for one of several: mixers, and feed-forward networks.
+
+    A further key counts the networks that tensor parallelism splits.
 
     Args:
         numbers: the number of blocks by name.
@@ -161,8 +225,9 @@ def with_split_network(numbers, shared_expert_fraction):
 
     Source: definition.
     """
+    joint = {name: total(numbers.get(block, 0.0) for block in blocks) for name, blocks in EITHER.items()}
     split = numbers.get(DENSE, 0.0) + numbers.get(MIXTURE, 0.0) * shared_expert_fraction
-    return numbers | {SPLIT_NETWORK: split}
+    return numbers | joint | {SPLIT_NETWORK: split}
 
 
 def relative(number, average):
@@ -210,6 +275,12 @@ def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension
 def attention_layers_are_layers(number_of_attention_layers, layers):
     """The network has at most as many layers with attention as layers. Source: definition."""
     return number_of_attention_layers <= layers
+
+
+@quantity("boolean", constrains="number_of_linear_attention_layers", choice="linear_attention_kind", value="none")
+def linear_attention_has_a_kind__none(number_of_linear_attention_layers):
+    """A network with layers of linear attention says of which kind they are. Source: definition."""
+    return number_of_linear_attention_layers == 0
 
 
 @quantity("boolean", constrains="number_of_MoE_layers")

@@ -79,6 +79,104 @@ def attention_parameters(
 
 
 @quantity("count")
+def linear_attention_parameters():
+    """The parameters of one linear attention: zero, as no layer has it. Source: definition."""
+    return 0.0
+
+
+@quantity("count")
+def linear_attention_vector_parameters():
+    """The vectors of one linear attention: zero, as no layer has it. Source: definition."""
+    return 0.0
+
+
+@quantity("count", choice="linear_attention_kind", value="gated_delta_net")
+def linear_attention_parameters__gated_delta_net(
+    dimensionality,
+    linear_key_width,
+    linear_value_width,
+    linear_value_heads,
+    linear_convolution_width,
+    linear_attention_vector_parameters,
+):
+    """The parameters of one gated delta net: projections, convolution, decays and the gated norm.
+
+    Source: transformers, Qwen3NextGatedDeltaNet.
+    """
+    projections = dimensionality * (2 * linear_key_width + 3 * linear_value_width + 2 * linear_value_heads)
+    convolution = linear_convolution_width * (2 * linear_key_width + linear_value_width)
+    return projections + convolution + linear_attention_vector_parameters
+
+
+@quantity("count", choice="linear_attention_kind", value="gated_delta_net")
+def linear_attention_vector_parameters__gated_delta_net(linear_value_heads, linear_value_head_dimension):
+    """The vectors of one gated delta net: a decay and a bias for each head, and the weights of the norm of a head.
+
+    Source: transformers, Qwen3NextGatedDeltaNet (A_log, dt_bias, norm).
+    """
+    return 2 * linear_value_heads + linear_value_head_dimension
+
+
+@quantity("count", choice="linear_attention_kind", value="kimi_delta_attention")
+def linear_attention_parameters__kimi_delta_attention(
+    dimensionality,
+    linear_key_width,
+    linear_value_width,
+    linear_value_heads,
+    linear_value_head_dimension,
+    linear_convolution_width,
+    linear_attention_vector_parameters,
+):
+    """The parameters of one Kimi delta attention: projections, those of decays and gates, convolution and vectors.
+
+    Source: transformers, KimiLinearDeltaAttention.
+    """
+    projections = dimensionality * (2 * linear_key_width + 2 * linear_value_width + linear_value_heads)
+    gates = linear_value_head_dimension * (2 * dimensionality + linear_key_width + linear_value_width)
+    convolution = linear_convolution_width * (2 * linear_key_width + linear_value_width)
+    return projections + gates + convolution + linear_attention_vector_parameters
+
+
+@quantity("count", choice="linear_attention_kind", value="kimi_delta_attention")
+def linear_attention_vector_parameters__kimi_delta_attention(
+    linear_key_width, linear_value_heads, linear_value_head_dimension
+):
+    """The vectors of one Kimi delta attention: a decay of each head, a bias of each entry of a key, a norm.
+
+    Source: transformers, KimiLinearForgetGate (A_log, dt_bias) and KimiLinearDeltaAttention (o_norm).
+    """
+    return linear_value_heads + linear_key_width + linear_value_head_dimension
+
+
+@quantity("count", choice="linear_attention_kind", value="mamba2")
+def linear_attention_parameters__mamba2(
+    dimensionality,
+    linear_key_width,
+    linear_value_width,
+    linear_value_heads,
+    linear_convolution_width,
+    linear_attention_vector_parameters,
+):
+    """The parameters of one Mamba-2: projections, convolution with its biases, decays and the gated norm.
+
+    Source: state-spaces/mamba, modules/mamba2.py.
+    """
+    projections = dimensionality * (2 * linear_key_width + 3 * linear_value_width + linear_value_heads)
+    convolution = linear_convolution_width * (2 * linear_key_width + linear_value_width)
+    return projections + convolution + linear_attention_vector_parameters
+
+
+@quantity("count", choice="linear_attention_kind", value="mamba2")
+def linear_attention_vector_parameters__mamba2(linear_key_width, linear_value_width, linear_value_heads):
+    """The vectors of one Mamba-2: biases of the convolution, decay, bias and skip of each head, and the norm.
+
+    Source: state-spaces/mamba, modules/mamba2.py (conv1d.bias, A_log, dt_bias, D, norm).
+    """
+    convolution = 2 * linear_key_width + linear_value_width
+    return convolution + 3 * linear_value_heads + linear_value_width
+
+
+@quantity("count")
 def cross_attention_parameters(cross_attention_layers, attention_parameters, norm_vectors, dimensionality):
     """The parameters of all cross-attentions and their norms. Source: arXiv 1706.03762, section 3.1."""
     return cross_attention_layers * (attention_parameters + norm_vectors * dimensionality)

@@ -8,6 +8,7 @@ parallelism says which part of its messages may run beside which kernels; `waits
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.layer_kinds import LINEAR
 from amped.theory.nouns.layer_records import KindTime, LayerMessages, MessagePart, Messages
 from amped.theory.nouns.parallelisms import OF_TOKENS
 from amped.theory.nouns.places import REPEATED_GATHERS
@@ -162,17 +163,24 @@ def KIND_messages(
     """The KIND-parallel messages of each pass of a layer: keys, values and, in a backward pass, their gradients.
 
     They may run beside attention. Gradients make one more step around the ring than keys and values; no attention runs
-    beside that step.
+    beside that step. Linear attention waits for its messages.
 
     Source: arXiv 2310.01889, section 3.
     """
-    share = KIND_overlappable_attention_fraction
-    gradients = time_of(d for d in KIND_durations if d.part.gradients)
-    keys = time_of(d for d in KIND_durations if not d.part.gradients) / communication_rounds
+    share, (sent, beside) = KIND_overlappable_attention_fraction, with_linear_attention_apart(KIND_durations)
+    gradients = time_of(d for d in sent if d.part.gradients)
+    keys = time_of(d for d in sent if not d.part.gradients) / communication_rounds
+    every = keys + beside / communication_rounds
     windows = ("attention_core", share, overlap_KIND_communication)
-    forward = Messages(kind, keys, (MessagePart("keys", keys, *windows),))
-    backward = Messages(kind, keys + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
+    forward = Messages(kind, every, (MessagePart("keys", keys, *windows),))
+    backward = Messages(kind, every + gradients, (MessagePart("gradients", keys + share * gradients, *windows),))
     return (LayerMessages(kind, forward=forward, repeated=forward, gradient=backward),)
+
+
+def with_linear_attention_apart(durations):
+    """The messages of attention, and the time of those of linear attention. Source: definition."""
+    linear = [d for d in durations if d.part.block == LINEAR]
+    return [d for d in durations if d.part.block != LINEAR], time_of(linear)
 
 
 @records(choice="context_parallel_kind", value="ring", when_given=("split_context_degree",))
@@ -193,7 +201,8 @@ def context_messages__dynamic(
 
     Source: arXiv 2310.01889, section 3; Megatron-Core, datasets/data_schedule.py (DefaultDynamicCPScheduler).
     """
-    keys, gradients = context_durations[::2], context_durations[1::2]
+    of_rings, beside = with_linear_attention_apart(context_durations)
+    keys, gradients = of_rings[::2], of_rings[1::2]
     blocks = [(degree - 1) / degree for degree in (context_parallel_degree, split_context_degree)]
     whole = whole_context_work_fraction * blocks[0]
     smaller = np.minimum(split_work_fraction * blocks[1] / (1 - whole), 1)  # of what rings of the whole group leave
@@ -201,8 +210,9 @@ def context_messages__dynamic(
     sent = [time_of((d,)) / communication_rounds for d in keys]
     home = [time_of((d,)) for d in gradients]
     back = [time + block * returned for time, block, returned in zip(sent, blocks, home, strict=True)]
-    forward = Messages("context", total(sent), tuple(map(ring_part, sent, windows)))
-    backward = Messages("context", total(sent) + total(home), tuple(map(ring_part, back, windows)))
+    every = total(sent) + beside / communication_rounds
+    forward = Messages("context", every, tuple(map(ring_part, sent, windows)))
+    backward = Messages("context", every + total(home), tuple(map(ring_part, back, windows)))
     return (LayerMessages("context", forward=forward, repeated=forward, gradient=backward),)
 
 

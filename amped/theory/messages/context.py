@@ -5,8 +5,8 @@ On a tensor-parallel grid each column has other tokens, so that its columns gath
 
 import numpy as np
 
-from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_kinds import OF_GRADIENTS
+from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.layer_kinds import IN_LINEAR, OF_GRADIENTS
 from amped.theory.nouns.records import Collective, Group
 
 # What the exchange of keys waits for: their rotation and norm, and on a grid the gathering between its columns.
@@ -33,7 +33,7 @@ def key_value_bytes_per_context_rank(local_key_value_bytes, tensor_parallel_colu
 
 
 @records(choice="context_parallel_kind", value="ring")
-def context_collectives__ring(
+def attention_context_collectives__ring(
     key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
     """The messages that send keys and values around a ring in each pass and, in the backward pass, their gradients.
@@ -56,7 +56,7 @@ def context_collectives__ring(
 
 
 @records(choice="context_parallel_kind", value="ring", when_given=("split_context_degree",))
-def context_collectives__dynamic(
+def attention_context_collectives__dynamic(
     key_value_bytes_per_context_rank,
     context_parallel_degree,
     context_group,
@@ -92,7 +92,7 @@ def context_collectives__dynamic(
 
 
 @records(choice="context_parallel_kind", value="all_gather")
-def context_collectives__all_gather(
+def attention_context_collectives__all_gather(
     key_value_bytes_per_context_rank, context_parallel_degree, context_group, attentions_per_layer, communication_rounds
 ):
     """The all-gather of the keys and values of all ranks in each pass, and the reduce-scatter of their gradients.
@@ -115,7 +115,7 @@ def context_collectives__all_gather(
 
 
 @records(choice="context_parallel_kind", value="all_to_all")
-def context_collectives__all_to_all(
+def attention_context_collectives__all_to_all(
     query_bytes,
     attention_output_bytes,
     local_key_value_bytes,
@@ -141,7 +141,7 @@ def context_collectives__all_to_all(
 
 
 @records(choice="context_parallel_kind", value="hierarchical")
-def context_collectives__hierarchical(
+def attention_context_collectives__hierarchical(
     query_bytes,
     attention_output_bytes,
     local_key_value_bytes,
@@ -170,6 +170,52 @@ def context_collectives__hierarchical(
         Collective(
             "attended_heads", "all_to_all", volume=attention_output_bytes, group=neighbors, count=calls, after=HEADS
         ),
+    )
+
+
+@records()
+def context_collectives(attention_context_collectives, linear_context_collectives):
+    """The messages of context parallelism in a layer, averaged over the layers: of attention and of linear attention.
+
+    Source: arXiv 2310.01889, section 3.
+    """
+    return attention_context_collectives + linear_context_collectives
+
+
+@records()
+def linear_context_collectives():
+    """The messages of context parallelism for linear attention: none, as no layer has it. Source: definition."""
+    return ()
+
+
+@family(
+    named=(
+        "linear_context_collectives__gated_delta_net",
+        "linear_context_collectives__kimi_delta_attention",
+        "linear_context_collectives__mamba2",
+    ),
+    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2"),
+)
+@records(choice="linear_attention_kind", value="KIND")
+def linear_context_collectives__KIND(
+    linear_convolved_bytes,
+    linear_value_bytes,
+    context_group,
+    linear_attention_fraction,
+    communication_rounds,
+):
+    """The all-to-alls before and after linear attention, in each pass: a rank has all tokens of its own heads between.
+
+    The second one brings values and gates to their tokens.
+
+    Source: Megatron-Core, ssm/mamba_context_parallel.py (pre_conv_ssm, post_conv_ssm).
+    """
+    (group,), calls = context_group, linear_attention_fraction * communication_rounds
+    states, outputs = linear_convolved_bytes + linear_value_bytes, linear_value_bytes
+    sent = {"group": group, "count": calls, "part": IN_LINEAR}
+    return (
+        Collective("linear_heads", "all_to_all", volume=states, after=("linear_projection",), **sent),
+        Collective("linear_outputs", "all_to_all", volume=outputs, after=("linear_scan",), **sent),
     )
 
 

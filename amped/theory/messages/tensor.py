@@ -3,12 +3,12 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_kinds import ATTENTION, IN_SPLIT_NETWORK
+from amped.theory.nouns.layer_kinds import ATTENTION, IN_MIXER, IN_SPLIT_NETWORK
 from amped.theory.nouns.records import ANY_PART, Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
 NORMALIZED, SUMMED = ("attention_norm", "embedding_dropout"), ("feedforward_norm", "attention_residual")
-NETWORK = ("feedforward_down", "shared_experts_down")
+MIXED, NETWORK = ("attention_output", "linear_attention_output"), ("feedforward_down", "shared_experts_down")
 
 
 @quantity("1")
@@ -112,7 +112,7 @@ def tensor_collectives(
     microbatch_bytes,
     row_group,
     sequence_parallel,
-    attentions_per_layer,
+    mixers_per_layer,
     tensor_parallel_feedforwards_per_layer,
     gathered_entry_fraction,
     repeated_gather_collectives,
@@ -129,7 +129,7 @@ def tensor_collectives(
     (rows,), payload, narrow = row_group, microbatch_bytes, microbatch_bytes * gathered_entry_fraction
     whole, halves = 1 - sequence_parallel, 1.0 * sequence_parallel
     blocks = (
-        ("attention_input", "attention_output", attentions_per_layer, NORMALIZED, ("attention_output",), ANY_PART),
+        ("attention_input", "attention_output", mixers_per_layer, NORMALIZED, MIXED, IN_MIXER),
         (
             "feedforward_input",
             "feedforward_down",

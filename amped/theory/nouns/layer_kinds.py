@@ -33,13 +33,18 @@ class Block:
     passes: str
 
 
-ATTENTION, DENSE, MIXTURE = "attention", "dense", "mixture"
-# What tensor parallelism splits beside attention: a dense feed-forward network, or the shared experts of a mixture.
+ATTENTION, LINEAR, DENSE, MIXTURE = "attention", "linear attention", "dense", "mixture"
+# What mixes tokens: attention or linear attention. What does not: a dense feed-forward network or a mixture.
+MIXER, NETWORK = "mixer", "network"
+# What tensor parallelism splits beside mixers: a dense feed-forward network, or the shared experts of a mixture.
 SPLIT_NETWORK = "split network"
+# The blocks of which each of these consists.
+EITHER = {MIXER: (ATTENTION, LINEAR), NETWORK: (DENSE, MIXTURE)}
 # Parts of a layer that several pages name: of both feed-forward networks, and of the two halves of a mixture.
 IN_DENSE, LAST_IN_DENSE = Part(DENSE), Part(DENSE, last=True)
 IN_MIXTURE, IN_ROUTER, IN_EXPERTS = Part(MIXTURE), Part(MIXTURE, graph="router"), Part(MIXTURE, graph="experts")
-ROUTER_NORM, IN_SPLIT_NETWORK, OF_GRADIENTS = Part(graph="router"), Part(SPLIT_NETWORK), Part(gradients=True)
+IN_MIXER, IN_NETWORK, IN_LINEAR = Part(MIXER), Part(NETWORK), Part(LINEAR)
+NETWORK_NORM, IN_SPLIT_NETWORK, OF_GRADIENTS = Part(NETWORK, graph="router"), Part(SPLIT_NETWORK), Part(gradients=True)
 BLOCKS = (
     Block(
         ATTENTION,
@@ -49,6 +54,15 @@ BLOCKS = (
         operators="attention_operators",
         gemms="projection_gemms",
         passes="attention_passes",
+    ),
+    Block(
+        LINEAR,
+        layers="number_of_linear_attention_layers",
+        parameters="linear_attention_parameters",
+        vectors="linear_attention_vector_parameters",
+        operators="linear_attention_operators",
+        gemms="linear_attention_gemms",
+        passes="linear_attention_passes",
     ),
     Block(
         DENSE,
@@ -85,18 +99,36 @@ class KindRow:
         name: the kind's name.
         blocks: the blocks that a layer of this kind has.
         counted: the block whose number of layers is the number of layers of this kind.
+        besides: a block whose layers are not of this kind, if some of those with `counted` have it; else empty.
     """
 
     name: str
     blocks: tuple[str, ...]
     counted: str
+    besides: str = ""
 
 
-# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout.
+# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout. Blocks that all kinds of a row have
+# are averages over the layers.
 KINDS = {
     "dense_and_mixture": (
-        KindRow("dense", (ATTENTION, DENSE), counted=DENSE),
-        KindRow("mixture", (ATTENTION, MIXTURE), counted=MIXTURE),
+        KindRow("dense", (ATTENTION, LINEAR, DENSE), counted=DENSE),
+        KindRow("mixture", (ATTENTION, LINEAR, MIXTURE), counted=MIXTURE),
+    ),
+    "linear_and_attention": (
+        KindRow("linear attention", (LINEAR, DENSE, MIXTURE), counted=LINEAR),
+        KindRow("attention", (ATTENTION, DENSE, MIXTURE), counted=ATTENTION),
+    ),
+    "dense_linear_and_attention": (
+        KindRow("linear attention, dense", (LINEAR, DENSE), counted=DENSE),
+        KindRow("linear attention, mixture", (LINEAR, MIXTURE), counted=LINEAR, besides=DENSE),
+        KindRow("attention, mixture", (ATTENTION, MIXTURE), counted=ATTENTION),
+    ),
+    "single_blocks": (
+        KindRow("linear attention", (LINEAR,), counted=LINEAR),
+        KindRow("attention", (ATTENTION,), counted=ATTENTION),
+        KindRow("dense", (DENSE,), counted=DENSE),
+        KindRow("mixture", (MIXTURE,), counted=MIXTURE),
     ),
 }
 

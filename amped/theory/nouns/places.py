@@ -40,4 +40,4 @@ NETWORKS_DONE = (
     "feedforward_down reduce_scatter",
     "feedforward_down all_reduce",
 )
-ATTENTION_DONE = ("attention_output", "attention_output reduce_scatter", "attention_output all_reduce")
+ATTENTION_DONE = ("attention_output", "linear_attention_output", "attention_output reduce_scatter", "attention_output all_reduce")

@@ -424,6 +424,21 @@ class FusedAttention(Record):
 
 
 @record
+class ChunkedScan(Record):
+    """How fast an accelerator computes the chunks of linear attention.
+
+    Attributes:
+        rate: flop/s of the products in a chunk.
+        step_time: seconds in which a chunk takes the state from the chunk before it and hands it on.
+        states: the states that the cores hold at a time.
+    """
+
+    rate: Any
+    step_time: Any
+    states: Any
+
+
+@record
 class Streams(Record):
     """How fast an accelerator moves data, and how fast it processes them on the way.
 
@@ -457,6 +472,7 @@ class Kernels(Record):
 
     Attributes:
         products, attention, streams: the coefficients of matrix products, of fused attention, and of all other kernels.
+        scan: those of the chunks of linear attention, if a layer has it; else empty.
         overhead: seconds between two kernels on the device.
         launch_time: seconds in which the host launches a kernel.
         time: the function that computes the time of one call of an operator from these rates.
@@ -464,6 +480,7 @@ class Kernels(Record):
 
     products: Any
     attention: Any
+    scan: tuple[ChunkedScan, ...]
     streams: Any
     overhead: Any
     launch_time: Any

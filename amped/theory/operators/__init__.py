@@ -53,6 +53,12 @@ HANDS_ON = (
     "attention_output_operators",
     "query_key_norm_operators",
     "attention_core_operators",
+    # attention/linear
+    "linear_attention_gemms",
+    "linear_scan_gemms",
+    "linear_attention_operators",
+    "linear_value_bytes",
+    "linear_convolved_bytes",
     # attention/unfused
     "attention_gemms",
     "attention_head_gemms",

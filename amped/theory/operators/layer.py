@@ -9,16 +9,26 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, records
 from amped.theory.nouns.kernel_work import NORM, Traffic, Work, operator, streamed
-from amped.theory.nouns.layer_kinds import ATTENTION, OPERATORS, ROUTER_NORM
+from amped.theory.nouns.layer_kinds import ATTENTION, IN_MIXER, IN_NETWORK, NETWORK_NORM, OPERATORS
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.nouns.records import total
 
 
 @records()
 def norm_operators(
-    residual_tokens, dimensionality, norms_per_layer, norm_vectors, in_place_norm, norm_recomputation, entry_costs
+    residual_tokens,
+    dimensionality,
+    norms_per_layer,
+    mixer_layer_fraction,
+    network_layer_fraction,
+    norm_vectors,
+    in_place_norm,
+    norm_recomputation,
+    entry_costs,
 ):
     """The norms before attention and before the feed-forward network.
+
+    Each block of an average layer has an equal share of its norms.
 
     In the backward pass the gradient of the input and the gradient of the weights are computed. For each of them, the
     norm reads both its input and the gradient of its output.
@@ -30,12 +40,12 @@ def norm_operators(
     backward_extra = norm.forward * norm_recomputation + Traffic(read=weights, written=weights)
     work = norm + Work(Traffic(read=weights), backward_extra, -in_place_norm * norm.kept)
     norms = ("normalization", residual_tokens, dimensionality, work)
+    norms_per_block = norms_per_layer / (mixer_layer_fraction + network_layer_fraction)
+    mixers, networks = norms_per_block * mixer_layer_fraction, norms_per_block * network_layer_fraction
     before_attention = ("norm_statistics all_reduce", "embedding_dropout")
     return (
-        *streamed("attention_norm", *norms, count=norms_per_layer / 2, after=before_attention),
-        *streamed(
-            "feedforward_norm", *norms, count=norms_per_layer / 2, after=("attention_residual",), part=ROUTER_NORM
-        ),
+        *streamed("attention_norm", *norms, count=mixers, after=before_attention, part=IN_MIXER),
+        *streamed("feedforward_norm", *norms, count=networks, after=("attention_residual",), part=NETWORK_NORM),
     )
 
 
@@ -48,7 +58,8 @@ def residual_operators(
     dropout_mask_bytes,
     attention_output_bias,
     mlp_bias,
-    attention_layer_fraction,
+    mixer_layer_fraction,
+    network_layer_fraction,
     entry_costs,
 ):
     """Bias, dropout and addition to the residual stream, after attention and after the feed-forward network.
@@ -67,8 +78,12 @@ def residual_operators(
         Work(forward, backward + Traffic(read=bias * tensor), mask) for bias in (attention_output_bias, mlp_bias)
     )
     return (
-        *streamed("attention_residual", *shape, attention, count=attention_layer_fraction, after=ATTENTION_DONE),
-        *streamed("feedforward_residual", *shape, network, after=NETWORKS_DONE),
+        *streamed(
+            "attention_residual", *shape, attention, count=mixer_layer_fraction, after=ATTENTION_DONE, part=IN_MIXER
+        ),
+        *streamed(
+            "feedforward_residual", *shape, network, count=network_layer_fraction, after=NETWORKS_DONE, part=IN_NETWORK
+        ),
     )
 
 

@@ -285,6 +285,20 @@ def beside_time(operator, rates):
     return {"grouped_contraction": operator.batch * rates.products.group_overhead}.get(operator.kind, 0.0)
 
 
+def scan_time(operator, rates):
+    """The time of the chunks of linear attention: their products, and the states that go from chunk to chunk.
+
+        time = flops / rate + chunks·max(1, states / held)·step_time.
+
+    All chunks are computed at once, but for what depends on the state of the chunk before. The cores hold one state
+    each; if there are more states, for sequences and heads, they take turns.
+
+    Source: arXiv 2412.06464, section 3.3 (chunkwise form); flash-linear-attention 0.4, ops/common/chunk_delta_h.py.
+    """
+    (scan,) = rates.scan
+    return operator.flops / scan.rate + operator.k * np.maximum(operator.batch / scan.states, 1) * scan.step_time
+
+
 WORK = {
     "contraction": lambda operator, rates: product_time(
         operator, rates, rates.products.matrix_time, rates.products.operand
@@ -297,6 +311,7 @@ WORK = {
         operator, rates, rates.products.batched_time, rates.products.activation
     ),
     "fused_attention": fused_time,
+    "chunked_scan": scan_time,
     **dict.fromkeys((*STREAMING, "loss"), vector_time),
 }
 

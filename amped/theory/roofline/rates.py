@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import SOFTMAX
-from amped.theory.nouns.records import AttentionRamp, FusedAttention, Kernels, Products, Streams, Tiles
+from amped.theory.nouns.records import AttentionRamp, ChunkedScan, FusedAttention, Kernels, Products, Streams, Tiles
 from amped.theory.roofline.kernels import kernel_time
 
 
@@ -285,7 +285,38 @@ def stream_rates(
 
 
 @records()
-def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_overhead_time, kernel_launch_time):
+def chunked_scan_rates():
+    """The coefficients of linear attention: none, as no layer has it. Source: definition."""
+    return ()
+
+
+@family(
+    named=(
+        "chunked_scan_rates__gated_delta_net",
+        "chunked_scan_rates__kimi_delta_attention",
+        "chunked_scan_rates__mamba2",
+    ),
+    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2"),
+)
+@records(choice="linear_attention_kind", value="KIND")
+def chunked_scan_rates__KIND(sustained_batched_flop_rate, scan_rate_fraction, scan_step_time, cores_sharing_tiles):
+    """The coefficients on which the time of the chunks of linear attention depends, besides their shape, as one record.
+
+    Source: ai-dynamo/aiconfigurator (measured kernels of gated delta net and Kimi delta attention).
+    """
+    rate = sustained_batched_flop_rate * scan_rate_fraction
+    return (ChunkedScan("scan", rate=rate, step_time=scan_step_time, states=cores_sharing_tiles),)
+
+
+@records()
+def kernel_rates(
+    product_rates,
+    fused_attention_rates,
+    chunked_scan_rates,
+    stream_rates,
+    kernel_overhead_time,
+    kernel_launch_time,
+):
     """All coefficients on which the time of a kernel depends, besides its shape, as one record.
 
     Source: the row of the accelerator in the table kernel_efficiencies.
@@ -294,6 +325,7 @@ def kernel_rates(product_rates, fused_attention_rates, stream_rates, kernel_over
         "kernels",
         products=product_rates[0],
         attention=fused_attention_rates[0],
+        scan=chunked_scan_rates,
         streams=stream_rates[0],
         overhead=kernel_overhead_time,
         launch_time=kernel_launch_time,

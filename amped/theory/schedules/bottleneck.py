@@ -111,7 +111,15 @@ def bottleneck_layer_shares():
     return (LayerShares("bottleneck stage", (1.0,)),)
 
 
-@family(named=("bottleneck_layer_shares__dense_and_mixture",), CHOICE=tuple(KINDS))
+@family(
+    named=(
+        "bottleneck_layer_shares__dense_and_mixture",
+        "bottleneck_layer_shares__linear_and_attention",
+        "bottleneck_layer_shares__dense_linear_and_attention",
+        "bottleneck_layer_shares__single_blocks",
+    ),
+    CHOICE=tuple(KINDS),
+)
 @records(choice="kinds_of_layers", value="CHOICE")
 def bottleneck_layer_shares__CHOICE(bottleneck_stage, layer_kinds):
     """The share of the bottleneck stage's layers that are of each kind.

@@ -24,6 +24,7 @@ HANDS_ON = (
     "dense_stage_layers",
     "MoE_stage_layers",
     "attention_passes",
+    "linear_attention_passes",
     "dense_layer_passes",
     "MoE_layer_passes",
     "layers_divide_by_stages_and_chunks",

@@ -252,6 +252,17 @@ def attention_passes(
     return attentions / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
+@quantity("count")
+def linear_attention_passes(
+    number_of_linear_attention_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch
+):
+    """The number of forward passes through a linear attention on an accelerator in a step, averaged over the stages.
+
+    Source: definition.
+    """
+    return number_of_linear_attention_layers / pipeline_parallel_degree * number_of_microbatches_per_minibatch
+
+
 @family(
     named=(
         "dense_layer_passes",

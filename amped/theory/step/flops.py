@@ -15,18 +15,21 @@ def multiply_accumulates_of(gemms):
 
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
-def layer_multiply_accumulates(GEMMS, PASSES, attention_multiply_accumulates, adapter_pairs):
+def layer_multiply_accumulates(
+    GEMMS, PASSES, attention_multiply_accumulates, linear_scan_gemms, linear_attention_passes, adapter_pairs
+):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
 
-    They are those of the products with weights of each block of a layer and of adapters, and those of scores and
-    weighted values.
+    They are those of the products with weights of each block of a layer and of adapters, those of scores and weighted
+    values, and those within the chunks of linear attention.
 
     Source: AMPeD, computation time.
     """
     blocks = total(multiply_accumulates_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
     passes_of = dict(zip((block.name for block in BLOCKS), PASSES, strict=True))
     adapters = total(pair.multiply_accumulates * passes_of[pair.part.block] for pair in adapter_pairs)
-    return blocks + attention_multiply_accumulates + adapters
+    chunks = multiply_accumulates_of(linear_scan_gemms) * linear_attention_passes
+    return blocks + attention_multiply_accumulates + chunks + adapters
 
 
 @quantity("count")

@@ -1,0 +1,71 @@
+"""Kimi delta attention: a gated delta net whose state decays at a rate of its own for each entry of a key.
+
+Decays and gates come from projections of a low rank, the width of a head (arXiv 2510.26692, section 3). The products in
+a chunk are those of the gated delta net.
+"""
+
+from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.kernel_work import contraction
+from amped.theory.nouns.layer_kinds import IN_LINEAR
+from amped.theory.nouns.places import PROJECTION_INPUTS
+from amped.theory.nouns.records import Gemm
+
+
+@records(choice="linear_attention_kind", value="kimi_delta_attention")
+def linear_attention_gemms__kimi_delta_attention(
+    microbatch_tokens,
+    dimensionality,
+    linear_key_width,
+    linear_value_width,
+    linear_value_heads,
+    linear_value_head_dimension,
+    tensor_parallel_rows,
+):
+    """The projections into queries, keys, values and rates, those of decays and gates, and the one behind the norm.
+
+    Source: arXiv 2510.26692, section 3; transformers, KimiLinearDeltaAttention.
+    """
+    tokens, rank, rows = microbatch_tokens, linear_value_head_dimension, tensor_parallel_rows
+    width = (2 * linear_key_width + linear_value_width + linear_value_heads) / rows
+    return (
+        Gemm("linear_projection", tokens, width, dimensionality),
+        Gemm("linear_decay_down", tokens, rank, dimensionality),
+        Gemm("linear_decay_up", tokens, linear_key_width / rows, rank),
+        Gemm("linear_gate_down", tokens, rank, dimensionality),
+        Gemm("linear_gate_up", tokens, linear_value_width / rows, rank),
+        Gemm("linear_attention_output", tokens, dimensionality, linear_value_width / rows),
+    )
+
+
+@records(choice="linear_attention_kind", value="kimi_delta_attention")
+def linear_projection_operators__kimi_delta_attention(
+    linear_attention_gemms, linear_input_bytes, linear_attention_fraction, entry_costs
+):
+    """The projections of Kimi delta attention. Those that read the input of the layer keep it once.
+
+    Source: arXiv 2510.26692, section 3.
+    """
+    (cost,), (into, decay_down, decay_up, gate_down, gate_up, out) = entry_costs, linear_attention_gemms
+
+    def projected(gemm, after, stash):
+        """The operators of a product that waits for `after`, and keeps `stash` bytes of its input."""
+        return contraction(gemm, cost, stash=stash, count=linear_attention_fraction, after=after, part=IN_LINEAR)
+
+    kept = [gemm.m * gemm.k * cost.operand for gemm in (decay_up, gate_up, out)]
+    return (
+        *projected(into, PROJECTION_INPUTS, linear_input_bytes),
+        *projected(decay_down, PROJECTION_INPUTS, 0.0),
+        *projected(decay_up, ("linear_decay_down",), kept[0]),
+        *projected(gate_down, PROJECTION_INPUTS, 0.0),
+        *projected(gate_up, ("linear_gate_down",), kept[1]),
+        *projected(out, ("linear_gated_norm", "linear_gate_up"), kept[2]),
+    )
+
+
+@quantity("count", choice="linear_attention_kind", value="kimi_delta_attention")
+def linear_decay_width__kimi_delta_attention(linear_key_width):
+    """The numbers by which a token lets the states decay: one for each entry of a key.
+
+    Source: arXiv 2510.26692, eq. 1.
+    """
+    return linear_key_width

@@ -1,0 +1,54 @@
+"""Mamba-2: a state-space layer whose state decays by one number for each token and head (arXiv 2405.21060).
+
+    S = a·S + (Δ·x)·Bᵀ,  y = S·C + D·x.
+
+Keys are B, queries are C, which the heads of a group share, and values are x.
+"""
+
+from amped.theory.language.quantity import records
+from amped.theory.nouns.records import Gemm
+
+
+@records(choice="linear_attention_kind", value="mamba2")
+def linear_attention_gemms__mamba2(
+    microbatch_tokens,
+    dimensionality,
+    linear_key_width,
+    linear_value_width,
+    linear_value_heads,
+    tensor_parallel_rows,
+):
+    """The projection into gates, x, B, C and steps Δ, and the one behind the gated norm.
+
+    Source: arXiv 2405.21060, section 7.1; state-spaces/mamba, modules/mamba2.py (in_proj, out_proj).
+    """
+    width = 2 * linear_key_width + 2 * linear_value_width + linear_value_heads
+    return (
+        Gemm("linear_projection", microbatch_tokens, width / tensor_parallel_rows, dimensionality),
+        Gemm("linear_attention_output", microbatch_tokens, dimensionality, linear_value_width / tensor_parallel_rows),
+    )
+
+
+@records(choice="linear_attention_kind", value="mamba2")
+def linear_scan_gemms__mamba2(
+    microbatch_tokens,
+    linear_key_heads,
+    linear_state_heads,
+    linear_key_head_dimension,
+    linear_value_head_dimension,
+    linear_chunk_tokens,
+    tensor_parallel_rows,
+):
+    """The products in the chunks of a micro-batch: scores C·Bᵀ of each group; values, outputs and states of each head.
+
+    Source: arXiv 2405.21060, section 6 (diagonal blocks, right, center and left factors).
+    """
+    chunk, state, width = linear_chunk_tokens, linear_key_head_dimension, linear_value_head_dimension
+    chunks = microbatch_tokens / chunk
+    heads, groups = chunks * linear_state_heads, chunks * linear_key_heads / tensor_parallel_rows
+    return (
+        Gemm("linear_values", chunk, width, chunk, batch=heads),
+        Gemm("linear_scores", chunk, chunk, state, batch=groups),
+        Gemm("linear_outputs", chunk, width, state, batch=heads),
+        Gemm("linear_updates", state, width, chunk, batch=heads),
+    )
