@@ -9,12 +9,15 @@ from amped.theory.nouns.records import total
 
 
 @quantity("count")
-def attention_matrix_parameters(dimensionality, attention_heads, key_value_heads, head_dimension):
-    """The weights of the query, key, value and output projections of a layer.
+def attention_matrix_parameters(
+    dimensionality, attention_heads, key_value_heads, head_dimension, attention_output_gate
+):
+    """The weights of the query, key, value and output projections of a layer, and of a gate as wide as the queries.
 
-    Source: arXiv 1706.03762, section 3.2.2.
+    Source: arXiv 1706.03762, section 3.2.2; arXiv 2505.06708, section 2.2 (gate).
     """
-    query_key_value = dimensionality * head_dimension * (attention_heads + 2 * key_value_heads)
+    queries = attention_heads * (1 + attention_output_gate)
+    query_key_value = dimensionality * head_dimension * (queries + 2 * key_value_heads)
     return query_key_value + attention_heads * head_dimension * dimensionality
 
 
@@ -234,14 +237,19 @@ def router_vector_parameters(number_of_experts, router_bias):
 
 @quantity("count")
 def router_and_shared_expert_parameters(
-    dimensionality, number_of_experts, router_vector_parameters, shared_experts_feedforward_dimension, gated_mlp
+    dimensionality,
+    number_of_experts,
+    router_vector_parameters,
+    shared_experts_feedforward_dimension,
+    gated_mlp,
+    shared_expert_gate,
 ):
     """The parameters of a mixture-of-experts layer that every token uses: the router and the shared experts.
 
     Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
     """
     shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
-    return dimensionality * number_of_experts + router_vector_parameters + shared
+    return dimensionality * (number_of_experts + shared_expert_gate) + router_vector_parameters + shared
 
 
 @quantity("count")

@@ -23,7 +23,7 @@ SCORED = ("attention_scores_inputs reduce", "attention_scores", "softmax_statist
 VALUES_WEIGHTED = ("attention_values", "fused_attention", "sink_scaling")
 ATTENDED = (*VALUES_WEIGHTED, "value_absorption")
 HEADS_EXCHANGED = (*ATTENDED, "attended_heads all_to_all")
-HEADS_JOINED = (*HEADS_EXCHANGED, "head_permutation")
+HEADS_JOINED = (*HEADS_EXCHANGED, "attention_gate", "head_permutation")
 # When tokens have arrived at their experts; when the inputs of their activation function are there, when the experts
 # are done, and when all networks of a layer are done.
 ARRIVED = ("expert_dispatch all_to_all", "expert_dispatch all_gather")
@@ -37,6 +37,7 @@ NETWORKS_DONE = (
     *COMBINED,
     "expert_output all_gather",
     "shared_experts_down",
+    "shared_expert_gate",
     "feedforward_down reduce_scatter",
     "feedforward_down all_reduce",
 )

@@ -22,13 +22,18 @@ def projection_gemms(
     attention_heads,
     key_value_heads,
     head_dimension,
+    attention_output_gate,
     tensor_parallel_rows,
     input_width_split_degree,
     output_width_split_degree,
     product_panels,
 ):
-    """The matrix products of the projections of attention, split by heads. Source: arXiv 1909.08053, section 3."""
-    query_key_value = head_dimension * (attention_heads + 2 * key_value_heads) / tensor_parallel_rows
+    """The matrix products of the projections of attention, split by heads; a gate is as wide as the queries.
+
+    Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate).
+    """
+    queries = attention_heads * (1 + attention_output_gate)
+    query_key_value = head_dimension * (queries + 2 * key_value_heads) / tensor_parallel_rows
     inputs = attention_heads * head_dimension / input_width_split_degree
     outputs = dimensionality / output_width_split_degree
     return (
@@ -100,6 +105,28 @@ def attention_output_operators(projection_gemms, output_width_split_degree, atte
     stash = output.m * output.k / output_width_split_degree * cost.operand
     after = (*HEADS_JOINED, "attention_output_inputs broadcast", "attention_output_weights broadcast")
     return contraction(output, cost, stash=stash, count=attentions_per_layer, after=after)
+
+
+@records()
+def attention_gate_operators(
+    microbatch_tokens, attention_output_bytes, attention_output_gate, attentions_per_layer, entry_costs
+):
+    """The product of the output of the heads with the sigmoid of a gate. It keeps both.
+
+    Source: arXiv 2505.06708, section 2.2; transformers, Qwen3NextAttention.
+    """
+    (cost,) = entry_costs
+    entries = attention_output_bytes / cost.activation
+    work = Work(Traffic(2, read=2, written=1, functions=2), Traffic(5, read=3, written=2, functions=2), kept=2)
+    return streamed(
+        "attention_gate",
+        "element_wise",
+        microbatch_tokens,
+        entries / microbatch_tokens,
+        cost.of(work, entries),
+        count=attention_output_gate * attentions_per_layer,
+        after=HEADS_EXCHANGED,
+    )
 
 
 @records()
@@ -244,11 +271,12 @@ def attention_operators(
     attention_cast_operators,
     attention_core_operators,
     sink_operators,
+    attention_gate_operators,
     attention_head_permutation_operators,
     attention_output_operators,
 ):
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     earlier_operators = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
     earlier_operators = earlier_operators + scaled_rotation_operators + attention_cast_operators
-    later_operators = sink_operators + attention_head_permutation_operators + attention_output_operators
-    return tuple(o.within(block=ATTENTION) for o in earlier_operators + attention_core_operators + later_operators)
+    later_operators = sink_operators + attention_gate_operators + attention_head_permutation_operators
+    return tuple(o.within(block=ATTENTION) for o in earlier_operators + attention_core_operators + later_operators + attention_output_operators)

@@ -175,21 +175,28 @@ def routed_expert_operators(
 
 
 @records()
-def shared_expert_operators(expert_gemms, activation_policy, MoE_fraction, shared_expert_fraction, entry_costs):
-    """The shared experts, which tensor parallelism splits like a dense network.
+def shared_expert_operators(
+    expert_gemms, activation_policy, shared_expert_gate, MoE_fraction, shared_expert_fraction, entry_costs
+):
+    """The shared experts, which tensor parallelism splits like a dense network, and the gate of their output.
 
-    They keep no input of their own: they read the tokens that the router reads and keeps.
+    They keep no input of their own: they read the tokens that the router reads and keeps. The gate is the sigmoid of
+    one number for each token, which it computes from the same tokens; it keeps the output.
 
-    Source: arXiv 2401.06066, section 3.2.
+    Source: arXiv 2401.06066, section 3.2; transformers, Qwen2MoeSparseMoeBlock (gate).
     """
     (*_, up, down), (cost,), (policy,) = expert_gemms, entry_costs, activation_policy
     hidden, calls = down.m * down.k, {"count": MoE_fraction * shared_expert_fraction, "part": IN_ROUTER}
     activated = activation_work(up, hidden, cost, policy)
     stash, before = hidden * cost.operand * (1 - policy.recomputed), ("shared_experts_up",)
+    gated = Work(Traffic(3, read=2, written=1), Traffic(6, read=3, written=2), kept=1)
+    gates = {"count": calls["count"] * shared_expert_gate, "part": IN_ROUTER, "after": ("shared_experts_down",)}
+    outputs = cost.of(gated, down.m * down.n)
     return (
         *contraction(up, cost, after=NETWORK_INPUTS, **calls),
         *streamed("shared_activation", "element_wise", down.m, down.k, activated, after=before, **calls),
         *contraction(down, cost, stash=stash, after=("shared_activation",), **calls),
+        *streamed("shared_expert_gate", "element_wise", down.m, down.n, outputs, **gates),
     )
 
 
