@@ -23,7 +23,7 @@ NAMED_AS_ONE = re.compile(
     r"(wave|tile)_quantization|energy_of_operand_byte|cache_intensity|split_product_time|oversubscription|reserved_memory_bytes|fused_backward_products|_traffic_factor|_copies|_head_ramp|_edge_length|"
     r"host_time_per_(layer|step|launch)|_tile_rows|elementary_function_time|random_number_time)$"
 )
-NOT_NUMBERS = ("boolean", "choice", "layout", "pattern", "kernel_table")
+NOT_NUMBERS = ("boolean", "choice", "layout", "pattern", "blocks", "kernel_table")
 
 
 @dataclass(frozen=True)

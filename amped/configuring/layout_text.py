@@ -212,6 +212,28 @@ def read_pattern(name: str, written: object) -> Pattern:
     return Pattern(text)
 
 
+class Blocks(str):
+    """The block of each layer of a network whose layers have one block each, in Megatron-LM's letters."""
+
+    @property
+    def letters(self) -> str:
+        """The letters, one for each layer; `|` between the stages of a pipeline says nothing about them."""
+        return self.replace("|", "")
+
+
+def read_blocks(name: str, written: object) -> Blocks:
+    """The blocks that a user wrote.
+
+    Raises:
+        ConfigError: for a text with other letters.
+    """
+    text = "".join(str(written).split())
+    if not isinstance(written, str) or not text.strip("|") or {*text} - {*"M*-E|"} or len(text) > LONGEST:
+        how = "M linear attention, * attention, - dense feed-forward network, E mixture of experts, as in MEM*EMEM*"
+        raise ConfigError(f"{quoted(written)} is no pattern of blocks", f"'{name}' is text: {how}")
+    return Blocks(text)
+
+
 def _marks(text: str) -> Iterator[bool]:
     """The layers of a list of 0 and 1, in order."""
     for item in _items(text):

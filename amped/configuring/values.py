@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from amped.base.errors import ConfigError, did_you_mean, plain, quoted
 from amped.base.units import parse
 from amped.configuring.kernel_tables import KernelTable, read_kernel_table
-from amped.configuring.layout_text import Layout, Pattern, read_layout, read_pattern
+from amped.configuring.layout_text import Blocks, Layout, Pattern, read_blocks, read_layout, read_pattern
 from amped.theory.language.catalogue import Quantity
 
-Value = float | str | Layout | Pattern | KernelTable
+Value = float | str | Layout | Pattern | Blocks | KernelTable
 RATES = ("Hz", "1/s", "byte/s", "flop/s")
 TEXTS: Mapping[str, Callable[[str, object], Value]] = {
-    "layout": read_layout, "pattern": read_pattern, "kernel_table": read_kernel_table,
+    "layout": read_layout, "pattern": read_pattern, "blocks": read_blocks, "kernel_table": read_kernel_table,
 }  # fmt: skip
 # Above this, neighboring whole numbers have the same float64.
 LARGEST_COUNT = 2.0**53

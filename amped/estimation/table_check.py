@@ -89,7 +89,7 @@ def _cell_problems(row: Row, catalogue: Catalogue) -> Iterator[Problem]:
             yield from error.at(where)
             continue
         numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "pattern", "kernel_table", "bit"):
+        if numeric and unit not in (*DIMENSIONLESS, "choice", "layout", "pattern", "blocks", "kernel_table", "bit"):
             yield Problem(f"{quoted(value)} has no unit", where, expected(unit))
     for word, list_name, names in (("doubted", "unverified", row.unverified), ("fitted", "fitted", row.fitted)):
         where = _where(row, list_name)

@@ -20,13 +20,13 @@ from amped.configuring.values import Value
 from amped.exploration.one_case import Case
 from amped.exploration.search_space import CHUNKS, MICROBATCH
 from amped.exploration.sweep_axes import EXPERTS, Swept
-from amped.pipeline_layouts.laying_out import ENDS, KINDS, LAYOUT, PATTERN, SLOTS, laid_out
+from amped.pipeline_layouts.laying_out import ENDS, KINDS, LAYOUT, PATTERNS, SLOTS, laid_out
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.nouns.divisors import divisors
 
 # The sources with a layout, by the text of the sources for which the layout was found.
 Seen = dict[str, Sources]
-RECOMPUTATION = "activation_recomputation"
+RECOMPUTATION, LINEAR_KIND = "activation_recomputation", "linear_attention_kind"
 STAGES, TENSOR = "pipeline_parallel_degree", "tensor_parallel_degree"
 # Layouts with more stages, or more chunks in total, are searched only if the user gives these numbers: the schedule goes
 # through all passes one by one.
@@ -160,7 +160,7 @@ class Layouts:
 
     def _are_alike(self) -> bool:
         """Whether all layers are alike and the user gives no layout; stages that divide the layers then need no layout."""
-        is_open = PATTERN not in self.case.sources.choices and not self.given.keys() & {LAYOUT, *ENDS}
+        is_open = not {*PATTERNS, LINEAR_KIND} & self.case.sources.choices.keys() and not self.given.keys() & {LAYOUT, *ENDS}
         return self.case.experts == 1 and "layers" in self.given and is_open
 
     def _is_wanted(self, laid: Sources) -> bool:

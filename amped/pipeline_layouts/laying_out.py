@@ -19,23 +19,35 @@ import numpy as np
 
 from amped.base.errors import MappingError, Problem, ResolveError
 from amped.base.record import dataclass
-from amped.configuring.layout_text import LAYER, PREDICTION, Layout, Pattern, counted, written_layout
+from amped.configuring.layout_text import LAYER, PREDICTION, Layout, counted, written_layout
 from amped.configuring.sources import Sources
 from amped.engine.evaluate import Results, run, run_layouts
 from amped.engine.resolve import chosen_values, plan
 from amped.pipeline_layouts.balance import Room, Row, balanced, even, nearby
+from amped.pipeline_layouts.layer_order import BLOCKS as SINGLE_BLOCKS
+from amped.pipeline_layouts.layer_order import (
+    COUNTED,
+    LINEAR_PATTERN,
+    LINEARS,
+    MIXTURE_PATTERN,
+    MIXTURES,
+    LayerOrder,
+    layer_order,
+    patterned_numbers,
+)
 from amped.pipeline_layouts.starts import in_runs
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.memory.stage_bytes import bytes_with
 from amped.theory.nouns.pass_records import Pipe
 from amped.theory.schedules.orders import SCHEDULES
 
-LAYOUT, PATTERN, KINDS = "pipeline_layout", "mixture_layer_pattern", "kinds_of_layers"
-STAGES, CHUNKS, MIXTURES = "pipeline_parallel_degree", "virtual_pipeline_stages", "number_of_MoE_layers"
+LAYOUT, KINDS = "pipeline_layout", "kinds_of_layers"
+PATTERNS = (MIXTURE_PATTERN, LINEAR_PATTERN, SINGLE_BLOCKS)
+STAGES, CHUNKS = "pipeline_parallel_degree", "virtual_pipeline_stages"
 ENDS = ("number_of_first_stage_layers", "number_of_last_stage_layers")
 MODULES = "multi_token_prediction_layers"
 SPLITTING = ("layers", STAGES, CHUNKS)
-NUMBERS = (*SPLITTING, MIXTURES, MODULES)
+NUMBERS = (*SPLITTING, *COUNTED, MODULES)
 # The results of a trial layout from which the balanced layout is found.
 TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
@@ -101,7 +113,9 @@ def without_own_layout(sources: Sources) -> Sources:
 
 def _is_plainly_even(catalogue: Catalogue, sources: Sources, choices: Mapping[str, str]) -> bool:
     """Whether given numbers alone show that no layout is needed: all layers are alike, and all chunks have equally many."""
-    if choices["feedforward_kind"] == "mixture" or {LAYOUT, PATTERN, *ENDS} & {*sources.given, *sources.choices}:
+    if choices["feedforward_kind"] == "mixture" or choices["linear_attention_kind"] != "none":
+        return False
+    if {LAYOUT, *PATTERNS, *ENDS} & {*sources.given, *sources.choices}:
         return False
     formulas = {name: catalogue[name].chosen({*sources.given}, choices) for name in SPLITTING}
     defaults = {name: f.function() for name, f in formulas.items() if f is not None and not f.arguments}
@@ -124,8 +138,9 @@ def _numbers(catalogue: Catalogue, sources: Sources) -> Mapping[str, int] | None
 
 def _is_unlike(sources: Sources, choices: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
     """Whether there may be layers of several kinds."""
-    several = PATTERN in sources.choices or 0 < numbers[MIXTURES] < numbers["layers"]
-    return choices["feedforward_kind"] == "mixture" and several
+    several = 0 < numbers[MIXTURES] < numbers["layers"] and choices["feedforward_kind"] == "mixture"
+    several |= 0 < numbers[LINEARS] < numbers["layers"]
+    return several or any(name in sources.choices for name in PATTERNS)
 
 
 def _is_uneven(sources: Sources, choices: Mapping[str, str], numbers: Mapping[str, int]) -> bool:
@@ -141,19 +156,13 @@ def _is_uneven(sources: Sources, choices: Mapping[str, str], numbers: Mapping[st
 
 
 def _patterned(sources: Sources, numbers: Mapping[str, int]) -> Sources:
-    """The sources with the number of mixture layers that the pattern lists; unchanged without a pattern.
+    """The sources with the numbers of layers that patterns list; unchanged without a pattern.
 
     Raises:
-        MappingError: if the pattern lists another number of layers than the network has.
+        MappingError: if a pattern lists another number of layers than the network has.
     """
-    pattern = sources.choices.get(PATTERN)
-    if pattern is None:
-        return sources
-    mixture_marks = Pattern(pattern).of(numbers["layers"])
-    if mixture_marks is None:
-        raise MappingError(f"{PATTERN} = {pattern} lists other layers than the {numbers['layers']} that there are",
-                           f"list {numbers['layers']}, or give a whole number n for every n-th")  # fmt: skip
-    return replace(sources, given=sources.given | {MIXTURES: float(sum(mixture_marks))})
+    listed = patterned_numbers(sources.choices, numbers)
+    return replace(sources, given=sources.given | listed) if listed else sources
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ class _Pipeline:
         if self.letters and self.schedule.chunks is None:
             given[CHUNKS] = float(self.chunks)
         text = str(self.wanted) if self.wanted else written_layout(counts, self.schedule.first_has_the_output_head)
-        kinds = {KINDS: "dense_and_mixture"} if self.unlike else {}
+        kinds = {KINDS: self.order.name} if self.order.name else {}
         return replace(self.sources, given=given, choices=self.sources.choices | {LAYOUT: text} | kinds)
 
     @cached_property
@@ -224,30 +233,16 @@ class _Pipeline:
         return [places[place] for place in range(len(places))]
 
     @cached_property
-    def mixture_marks(self) -> list[bool]:
-        """For each layer, whether it is a mixture of experts.
-
-        Without a pattern, every n-th layer is a mixture, if the number of mixtures divides the layers. Else the dense
-        layers come first.
-        """
-        layers, mixtures = self.numbers["layers"], int(self.sources.given.get(MIXTURES, self.numbers[MIXTURES]))
-        pattern = self.sources.choices.get(PATTERN)
-        if pattern is not None:
-            return Pattern(pattern).of(layers) or []
-        if 0 < mixtures < layers and layers % mixtures == 0:
-            return [(place + 1) % (layers // mixtures) == 0 for place in range(layers)]
-        return [place >= layers - mixtures for place in range(layers)]
+    def order(self) -> LayerOrder:
+        """The kind of each layer."""
+        numbers = self.numbers | {name: int(self.sources.given.get(name, self.numbers[name])) for name in COUNTED}
+        return layer_order(self.sources.choices, numbers, self.choices["feedforward_kind"] == "mixture")
 
     @cached_property
     def modules(self) -> list[int]:
         """The number of prediction modules of each chunk: from the letters of a layout, else all with the output head."""
         beside_head = [0] * (len(self.places) - 1) + [self.numbers[MODULES]]
         return [chunk.count(PREDICTION) for chunk in self.letters] or beside_head
-
-    @cached_property
-    def unlike(self) -> bool:
-        """Whether there are both dense layers and mixtures."""
-        return self.choices["feedforward_kind"] == "mixture" and 0 < sum(self.mixture_marks) < len(self.mixture_marks)
 
     def _contradicts(self, layout: Layout) -> bool:
         """Whether a given layout lists other stages or layers than there are.
@@ -302,7 +297,7 @@ class _Pipeline:
         chunks, the layout is the balanced one.
         """
         stage_of_chunk = [stage for stage, _ in self.places]
-        row = Row(times=[1.0] * len(self.mixture_marks), first=0.0, last=0.0, stage_of_chunk=stage_of_chunk)
+        row = Row(times=[1.0] * len(self.order.places), first=0.0, last=0.0, stage_of_chunk=stage_of_chunk)
         trial = self._trial()
         if trial is not None and TIMES[0] in trial.cells:
             row = self._timed(trial)  # the closed form has no times of kinds of layers: there, all layers count alike
@@ -373,17 +368,24 @@ class _Pipeline:
             layouts: the number of layers of each chunk (a column) in each layout (a row).
         """
         stop = np.cumsum(layouts, axis=1)
-        before = np.cumsum([0, *self.mixture_marks])
-        mixtures = before.take(stop, mode="clip") - before.take(stop - layouts, mode="clip")  # a rule tells wrong sums
-        kinds = [layouts - mixtures, mixtures] if self.unlike else [layouts]
+        kinds = [
+            before.take(stop, mode="clip") - before.take(stop - layouts, mode="clip")  # a rule tells wrong sums
+            for before in self.layers_before
+        ]
         counts = np.empty((len(layouts), self.stages, self.chunks, len(kinds) + 1), int)
         stages, chunks = map(list, zip(*self.places, strict=True))
         counts[:, stages, chunks] = np.stack([*kinds, np.broadcast_to(self.modules, layouts.shape)], axis=-1)
         return counts
 
+    @cached_property
+    def layers_before(self) -> list[np.ndarray]:
+        """For each kind, the number of its layers before each layer, and in all."""
+        kinds = range(self.order.number_of_kinds)
+        return [np.cumsum([0, *(place == kind for place in self.order.places)]) for kind in kinds]
+
     def _timed(self, trial: Results) -> Row:
         """The times of the layers and of both ends of the network, and the memory of stages, from a trial layout."""
-        kinds = [int(self.unlike and mixture) for mixture in self.mixture_marks]
+        kinds = self.order.places
         times = [t.forward + t.input_gradient + t.weight_gradient for t in trial.records("kind_times")]
         of_modules = self.numbers[MODULES] * times[-1]  # they are beside the output head
         return Row(

@@ -16,7 +16,9 @@ from amped.report.tables import Part, drawn, table
 USES = {"weight_bytes": "weights", "gradient_bytes": "gradients", "optimizer_state_bytes": "optimizer states",
         "activation_bytes": "activations", "temporary_bytes": "temporary"}  # fmt: skip
 HEADS = ("stage", "has", "params", "weights", "grads", "states", "activations", "other", "GB", "busy", "idle")
-LETTERS = {"layers": "", "dense": "d", "mixture": "x", MODULES: "m"}
+LETTERS = {"layers": "", "dense": "d", "mixture": "x", "attention": "a", "linear attention": "l", MODULES: "m"}
+# What the letters of kinds mean.
+MEANINGS = {"d": "d dense", "x": "x mixture of experts", "a": "a attention", "l": "l linear attention"}
 # A row: the stage, what it holds, its parameters, its bytes by use and together, and the seconds in which it works and waits.
 Row = tuple[Any, ...]
 
@@ -42,7 +44,8 @@ def stage_rows(lines: list[StageLine]) -> list[Row]:
 
 def meaning(rows: list[Row]) -> str:
     """A sentence on the meaning of the letters in the column of layers."""
-    kinds = ", d a dense and x a mixture layer" if any({*"dx"} & {*row[1]} for row in rows) else ""
+    letters = set("".join(str(row[1]) for row in rows))
+    kinds = "".join(f", {meaning}" for letter, meaning in MEANINGS.items() if letter in letters)
     return f"E embedding, L output head, m module that predicts further tokens{kinds}"
 
 
@@ -56,5 +59,10 @@ def _cells(run: list[Row]) -> list[str]:
 
 def _layers(line: StageLine) -> str:
     """The layers of a stage as text, in the order of the network: E 4d 12x L."""
-    layers = [f"{number:g}{LETTERS[kind]}" for kind, number in line.layers.items() if number]
+    layers = [f"{number:g}{_letters(kind)}" for kind, number in line.layers.items() if number]
     return " ".join(["E"] * ("embedding" in line.ends) + layers + ["L"] * ("output head" in line.ends))
+
+
+def _letters(kind: str) -> str:
+    """The letters of a kind of layer: one for each word of its name that tells it from others."""
+    return "".join(LETTERS[word] for word in kind.split(", "))

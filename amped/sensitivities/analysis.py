@@ -31,7 +31,7 @@ STEP = 0.001
 LARGEST_STEP = 0.5
 FITS = "fits_in_memory"
 # The units of values that are no numbers to be compared.
-NO_NUMBERS = ("boolean", "choice", "layout", "pattern", "kernel_table")
+NO_NUMBERS = ("boolean", "choice", "layout", "pattern", "blocks", "kernel_table")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ HANDS_ON = (
     "latent_projections",
     "query_key_width",
     "value_width",
-    "number_of_dense_layers",
     "attentions_per_layer",
     "linear_attention_fraction",
     "mixers_per_layer",

@@ -6,9 +6,10 @@ from amped.theory.language.quantity import NETWORK, family, quantity, records
 from amped.theory.nouns.conditions import MULTI_LATENT
 from amped.theory.nouns.records import total
 from amped.theory.nouns.layer_kinds import (
-    BLOCKS,
+    COUNTED,
     COUNTS,
     DENSE,
+    DENSE_LINEAR,
     EITHER,
     KINDS,
     MIXTURE,
@@ -98,6 +99,15 @@ def linear_value_width(linear_value_heads, linear_value_head_dimension):
     return linear_value_heads * linear_value_head_dimension
 
 
+@quantity("count", category=NETWORK, at_least=0)
+def number_of_dense_linear_layers(number_of_dense_layers, number_of_linear_attention_layers):
+    """The number of layers with linear attention and a dense feed-forward network.
+
+    Unless given, all dense layers have linear attention, as far as there are so many. Source: definition.
+    """
+    return np.minimum(number_of_dense_layers, number_of_linear_attention_layers)
+
+
 # --- positions, norms and the mask of attention ----------------------------------------------------------------------
 
 
@@ -177,22 +187,22 @@ def layer_kinds(MoE_fraction):
     named=(
         "layer_kinds__dense_and_mixture",
         "layer_kinds__linear_and_attention",
-        "layer_kinds__dense_linear_and_attention",
+        "layer_kinds__mixers_and_networks",
         "layer_kinds__single_blocks",
     ),
     CHOICE=tuple(KINDS),
     COUNTS=(COUNTS,) * len(KINDS),
 )
 @records(choice="kinds_of_layers", value="CHOICE")
-def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
+def layer_kinds__CHOICE(COUNTS, number_of_dense_linear_layers, layers, shared_expert_fraction, *, choice):
     """The kinds of layers of the network, in the order of a layout. A kind has one of each block that not all kinds have.
 
     Source: arXiv 2401.06066, section 4.1 (dense layers first); arXiv 2510.26692, section 4 (linear layers and attention).
     """
-    counts = {block.name: count for block, count in zip(BLOCKS, COUNTS, strict=True)}
-    averages = {name: count / layers for name, count in counts.items()}
-    rows = KINDS[choice]
-    common = {name for name in counts if all(name in row.blocks for row in rows)}
+    counted = zip(COUNTED, (*COUNTS, number_of_dense_linear_layers), strict=True)
+    shares, rows = {name: count / layers for name, count in counted}, KINDS[choice]
+    averages = {name: shares[name] for name in COUNTED if name != DENSE_LINEAR}
+    common = {name for name in averages if all(name in row.blocks for row in rows)}
     numbers = [{name: averages[name] if name in common else 1.0 for name in row.blocks} for row in rows]
     averages = with_joint_blocks(averages, shared_expert_fraction)
     numbers = [with_joint_blocks(blocks, shared_expert_fraction) for blocks in numbers]
@@ -200,7 +210,7 @@ def layer_kinds__CHOICE(COUNTS, layers, shared_expert_fraction, *, choice):
     return tuple(
         LayerKind(
             row.name,
-            share=averages[row.counted] - averages.get(row.besides, 0.0),
+            share=total(shares[name] for name in row.counted) - total(shares[name] for name in row.besides),
             mixtures=blocks.get(MIXTURE, 0.0),
             blocks=tuple(differing),
             multiples=tuple(relative(blocks.get(name, 0.0), averages[name]) for name in differing),

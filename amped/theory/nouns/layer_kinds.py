@@ -98,37 +98,42 @@ class KindRow:
     Attributes:
         name: the kind's name.
         blocks: the blocks that a layer of this kind has.
-        counted: the block whose number of layers is the number of layers of this kind.
-        besides: a block whose layers are not of this kind, if some of those with `counted` have it; else empty.
+        counted: the names of `COUNTED` whose numbers of layers add up to the number of layers of this kind.
+        besides: the names whose numbers of layers are taken away from that.
     """
 
     name: str
     blocks: tuple[str, ...]
-    counted: str
-    besides: str = ""
+    counted: tuple[str, ...]
+    besides: tuple[str, ...] = ()
 
 
+# What is counted in a network of several kinds: the layers with each block, and those with linear attention and a dense
+# feed-forward network.
+DENSE_LINEAR = "dense, linear attention"
+COUNTED = (*(block.name for block in BLOCKS), DENSE_LINEAR)
 # For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout. Blocks that all kinds of a row have
 # are averages over the layers.
 KINDS = {
     "dense_and_mixture": (
-        KindRow("dense", (ATTENTION, LINEAR, DENSE), counted=DENSE),
-        KindRow("mixture", (ATTENTION, LINEAR, MIXTURE), counted=MIXTURE),
+        KindRow("dense", (ATTENTION, LINEAR, DENSE), counted=(DENSE,)),
+        KindRow("mixture", (ATTENTION, LINEAR, MIXTURE), counted=(MIXTURE,)),
     ),
     "linear_and_attention": (
-        KindRow("linear attention", (LINEAR, DENSE, MIXTURE), counted=LINEAR),
-        KindRow("attention", (ATTENTION, DENSE, MIXTURE), counted=ATTENTION),
+        KindRow("linear attention", (LINEAR, DENSE, MIXTURE), counted=(LINEAR,)),
+        KindRow("attention", (ATTENTION, DENSE, MIXTURE), counted=(ATTENTION,)),
     ),
-    "dense_linear_and_attention": (
-        KindRow("linear attention, dense", (LINEAR, DENSE), counted=DENSE),
-        KindRow("linear attention, mixture", (LINEAR, MIXTURE), counted=LINEAR, besides=DENSE),
-        KindRow("attention, mixture", (ATTENTION, MIXTURE), counted=ATTENTION),
+    "mixers_and_networks": (
+        KindRow("dense, linear attention", (LINEAR, DENSE), counted=(DENSE_LINEAR,)),
+        KindRow("dense, attention", (ATTENTION, DENSE), counted=(DENSE,), besides=(DENSE_LINEAR,)),
+        KindRow("mixture, linear attention", (LINEAR, MIXTURE), counted=(LINEAR,), besides=(DENSE_LINEAR,)),
+        KindRow("mixture, attention", (ATTENTION, MIXTURE), counted=(ATTENTION, DENSE_LINEAR), besides=(DENSE,)),
     ),
     "single_blocks": (
-        KindRow("linear attention", (LINEAR,), counted=LINEAR),
-        KindRow("attention", (ATTENTION,), counted=ATTENTION),
-        KindRow("dense", (DENSE,), counted=DENSE),
-        KindRow("mixture", (MIXTURE,), counted=MIXTURE),
+        KindRow("linear attention", (LINEAR,), counted=(LINEAR,)),
+        KindRow("attention", (ATTENTION,), counted=(ATTENTION,)),
+        KindRow("dense", (DENSE,), counted=(DENSE,)),
+        KindRow("mixture", (MIXTURE,), counted=(MIXTURE,)),
     ),
 }
 

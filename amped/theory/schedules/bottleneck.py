@@ -115,7 +115,7 @@ def bottleneck_layer_shares():
     named=(
         "bottleneck_layer_shares__dense_and_mixture",
         "bottleneck_layer_shares__linear_and_attention",
-        "bottleneck_layer_shares__dense_linear_and_attention",
+        "bottleneck_layer_shares__mixers_and_networks",
         "bottleneck_layer_shares__single_blocks",
     ),
     CHOICE=tuple(KINDS),
