@@ -43,6 +43,7 @@ HANDS_ON = (
     "attention_vector_parameters",
     "feedforward_vector_parameters",
     "router_vector_parameters",
+    "router_width",
     "cross_attention_parameters",
     "relative_position_parameters",
     "multi_token_prediction_MoE_layers",

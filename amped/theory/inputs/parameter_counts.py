@@ -50,15 +50,20 @@ def attention_vector_parameters(
     query_key_value_bias,
     attention_output_bias,
     query_key_norm,
+    wide_query_key_norm,
+    norm_vectors,
     attention_sinks,
 ):
     """The biases and sinks of one attention of a layer, and its norms of queries and keys.
+
+    A norm has weights for the entries of one head, or, if it is wide, of all heads.
 
     Source: definition. Differs: norms of latent vectors count as matrices.
     """
     biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
-    return biases + query_key_norm * 2 * head_dimension
+    normalized_heads = np.where(wide_query_key_norm > 0, attention_heads + key_value_heads, 2)
+    return biases + query_key_norm * norm_vectors * normalized_heads * head_dimension
 
 
 @quantity("count")
@@ -129,27 +134,36 @@ def expert_parameters(dimensionality, expert_feedforward_dimension, gated_expert
 
 
 @quantity("count")
-def router_vector_parameters(number_of_experts, router_bias):
+def router_width(number_of_experts, zero_compute_experts):
+    """The number of experts among which a router chooses. Source: arXiv 2509.01322, section 2.1."""
+    return number_of_experts + zero_compute_experts
+
+
+@quantity("count")
+def router_vector_parameters(router_width, router_bias):
     """The biases of the router of a mixture of experts. Source: arXiv 2408.15664, section 3."""
-    return router_bias * number_of_experts
+    return router_bias * router_width
 
 
 @quantity("count")
 def router_and_shared_expert_parameters(
-    dimensionality, number_of_experts, router_vector_parameters, shared_experts_feedforward_dimension, gated_mlp
+    dimensionality, router_width, router_vector_parameters, shared_experts_feedforward_dimension, gated_mlp
 ):
     """The parameters of a mixture-of-experts layer that every token uses: the router and the shared experts.
 
     Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
     """
     shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
-    return dimensionality * number_of_experts + router_vector_parameters + shared
+    return dimensionality * router_width + router_vector_parameters + shared
 
 
 @quantity("count")
-def norm_parameters(norms_per_layer, norm_vectors, dimensionality):
-    """The parameters of all norms of one layer. Source: arXiv 1607.06450, section 3."""
-    return norms_per_layer * norm_vectors * dimensionality
+def norm_parameters(norms_per_layer, norm_vectors, dimensionality, further_parameters, layers):
+    """The parameters of all norms of one layer, and its share of those that no other name counts.
+
+    Source: arXiv 1607.06450, section 3.
+    """
+    return norms_per_layer * norm_vectors * dimensionality + further_parameters / layers
 
 
 @quantity("count")
@@ -161,16 +175,19 @@ def embedding_parameters(
     token_types,
     embedding_norm,
     norm_vectors,
+    number_of_stacks,
     patch_values,
 ):
     """The parameters before the first layer: word, position and segment tables, image patches, and the embedding norm.
 
-    Source: definition.
+    An encoder and a decoder share the words; each has positions and a norm of its own.
+
+    Source: definition; arXiv 1910.13461 (BART), section 2.
     """
     words = vocabulary_size * embedding_dimension
     projections = np.where(embedding_dimension != dimensionality, 2 * embedding_dimension * dimensionality, 0)
     patches = np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0)
-    tables = (position_table + token_types + embedding_norm * norm_vectors) * dimensionality
+    tables = (token_types + number_of_stacks * (position_table + embedding_norm * norm_vectors)) * dimensionality
     return words + projections + patches + tables
 
 

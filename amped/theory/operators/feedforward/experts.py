@@ -58,6 +58,7 @@ def expert_gemms(
     gated_experts,
     gated_mlp,
     number_of_experts,
+    router_width,
     expert_parallel_degree,
     expert_units_per_accelerator,
     shared_expert_units_per_accelerator,
@@ -70,7 +71,7 @@ def expert_gemms(
     visits, inner = dispatched_tokens / experts, expert_units_per_accelerator
     shared = shared_expert_units_per_accelerator
     return (
-        Gemm("router", routed_tokens, number_of_experts, dimensionality),
+        Gemm("router", routed_tokens, router_width, dimensionality),
         Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, batch=experts, weights=EXPERTS),
         Gemm("experts_down", visits, dimensionality, inner, batch=experts, weights=EXPERTS),
         Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),
