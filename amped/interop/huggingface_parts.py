@@ -68,9 +68,17 @@ def as_pairs(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, 
     2509.01322, section 2.2 (shortcut-connected mixtures).
     """
     number = raw.get("num_layers")
-    if not family.get("shortcut") or not isinstance(number, int) or isinstance(number, bool) or not 0 < number < MOST_LAYERS:
+    if (
+        not family.get("shortcut")
+        or not isinstance(number, int)
+        or isinstance(number, bool)
+        or not 0 < number < MOST_LAYERS
+    ):
         return raw
-    kinds = {"mlp_layer_types": ["sparse", "dense"] * number, "shared_expert_intermediate_size": raw.get("ffn_hidden_size")}
+    kinds = {
+        "mlp_layer_types": ["sparse", "dense"] * number,
+        "shared_expert_intermediate_size": raw.get("ffn_hidden_size"),
+    }
     return {**raw, "num_layers": 2 * number, **kinds}
 
 

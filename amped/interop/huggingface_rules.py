@@ -295,7 +295,9 @@ def _experts_without_compute(reading: Reading, experts: int) -> dict[str, Any]:
 
     The router chooses among both kinds alike, as a bias keeps the shares near that of equal choices.
     """
-    idle = reading.number("zero_expert_num", "zero_compute_experts") or reading.number("n_zero_experts", "zero_compute_experts")
+    idle = reading.number("zero_expert_num", "zero_compute_experts") or reading.number(
+        "n_zero_experts", "zero_compute_experts"
+    )
     if not idle:
         return {}
     chosen = reading.values.get("experts_per_token", 1)
@@ -406,7 +408,7 @@ def read_further_parameters(reading: Reading) -> dict[str, Any]:
         else:
             reading.report.used.append(ReportLine(key, f"further_parameters: {what}"))
             total += number
-    return {"further_parameters": total} if total else {}
+    return {"further_parameters": int(total)} if total else {}
 
 
 def read_embedding_width(reading: Reading) -> dict[str, Any]:

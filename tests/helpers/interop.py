@@ -52,7 +52,11 @@ def real_configs() -> tuple[Real, ...]:
     common, *classes = (json.loads(line) for line in lines)
     configs = [common["common"] | each["config"] for each in classes]
     return tuple(
-        Real(each["model_type"], each["parameters"] - UNREAD_WEIGHTS.get(each["model_type"], 0), {key: value for key, value in config.items() if value is not None})
+        Real(
+            each["model_type"],
+            each["parameters"] - UNREAD_WEIGHTS.get(each["model_type"], 0),
+            {key: value for key, value in config.items() if value is not None},
+        )
         for each, config in zip(classes, configs, strict=True)
     )
 
