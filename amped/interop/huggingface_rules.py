@@ -59,6 +59,14 @@ def read_latent_attention(reading: Reading) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def read_indexers(reading: Reading) -> dict[str, Any]:
+    """Reads how many layers have an indexer of their own; empty if all have, or if the network has none."""
+    kinds = reading.words("indexer_types", "number_of_indexer_layers")
+    if not kinds or "indexer_heads" not in reading.values:
+        return {}
+    return {"number_of_indexer_layers": kinds[: int(reading.values["layers"])].count("full")}
+
+
 def report_value_heads(reading: Reading) -> dict[str, Any]:
     """Reports values whose width is not that of keys, without latent attention, as amped cannot express them. Returns no values."""
     width = reading.number("v_head_dim", "value_head_dimension")
@@ -418,5 +426,5 @@ def read_embedding_width(reading: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    read_two_stacks, read_norms, read_heads, read_latent_attention, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
+    read_two_stacks, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
 )  # fmt: skip

@@ -35,7 +35,6 @@ from tests.helpers.cli import amped
 from tests.helpers.formulas import sectioned
 from tests.helpers.places import ROOT
 
-
 # Weights that a class makes and its forward pass never reads. LongCat-Flash: up projections of its 256 experts without compute.
 UNREAD_WEIGHTS = {"longcat_flash": 28 * 256 * 2 * 2048 * 6144}
 

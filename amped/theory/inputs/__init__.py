@@ -26,6 +26,7 @@ HANDS_ON = (
     "MoE_fraction",
     "shared_expert_fraction",
     "windowed_layer_fraction",
+    "indexers_per_layer",
     "has_vocabulary",
     # parameter_counts
     "predictions_in_output_head",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
-from amped.theory.nouns.conditions import MULTI_LATENT
+from amped.theory.nouns.conditions import INDEXED, MULTI_LATENT
 from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, DENSE, KINDS, MIXTURE, SPLIT_NETWORK, LayerKind
 
 
@@ -24,6 +24,28 @@ def query_key_width__multi_latent(
     """
     latent = key_value_latent_dimension + rotary_head_dimension
     return np.where(absorbed_latent_attention > 0, latent, head_dimension)
+
+
+@quantity("boolean", category=NETWORK, **MULTI_LATENT, **INDEXED)
+def absorbed_latent_attention__indexed(
+    indexed_keys,
+    context,
+    head_dimension,
+    value_head_dimension,
+    key_value_latent_dimension,
+    rotary_head_dimension,
+):
+    """Whether latent attention to chosen keys reads latent vectors: if this takes fewer products than to mask all scores.
+
+    Each token has keys of its own, so that a kernel reads them as latent vectors, which all heads share. In a short
+    sequence it is faster to compute all scores of the narrower heads, and to mask those that are not chosen.
+
+    Source: arXiv 2512.02556, section 2.1 (the mode of one latent vector for all heads, and masks for short sequences).
+    """
+    keys = np.minimum(indexed_keys, context)
+    chosen, earlier = keys - keys * (keys - 1) / (2 * context), (context + 1) / 2
+    latent_width = 2 * key_value_latent_dimension + rotary_head_dimension
+    return 1.0 * (chosen * latent_width < earlier * (head_dimension + value_head_dimension))
 
 
 @quantity("count", **MULTI_LATENT)
@@ -182,6 +204,21 @@ def windowed_layer_fraction(number_of_windowed_layers, layers):
     return number_of_windowed_layers / layers
 
 
+@quantity("1", **INDEXED)
+def windowed_layer_fraction__indexed():
+    """The share of the layers that read a part of the keys: all, if an indexer chooses them.
+
+    Source: arXiv 2512.02556, section 2.1. A token reads as many keys as in a window of that width.
+    """
+    return 1.0
+
+
+@quantity("1", **INDEXED)
+def indexers_per_layer(number_of_indexer_layers, layers):
+    """The number of indexers of a layer, averaged over the layers. Source: definition."""
+    return number_of_indexer_layers / layers
+
+
 @quantity("boolean")
 def has_vocabulary(vocabulary_size):
     """Whether the network has a vocabulary, and so a word embedding and an output head. Source: definition."""
@@ -204,6 +241,21 @@ def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension
     Source: arXiv 2405.04434, section 2.1.3.
     """
     return rotary_head_dimension <= head_dimension
+
+
+@quantity("boolean", constrains="indexer_heads", **INDEXED)
+def indexers_choose_latent_vectors(latent_projections):
+    """An indexer chooses keys of multi-head latent attention. Source: arXiv 2512.02556, section 2.1."""
+    return latent_projections > 0
+
+
+@quantity("boolean", constrains="number_of_indexer_layers", **INDEXED)
+def indexer_layers_are_layers(number_of_indexer_layers, layers, attention_window):
+    """The network has at most as many layers with an indexer as layers, and no attention window beside it.
+
+    Source: definition.
+    """
+    return (number_of_indexer_layers <= layers) & (attention_window == 0)
 
 
 @quantity("boolean", constrains="number_of_attention_layers")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
+from amped.theory.nouns.conditions import INDEXED
 from amped.theory.nouns.layer_kinds import COUNTS, PARAMETERS
 from amped.theory.nouns.parameter_classes import CLASSES
 from amped.theory.nouns.records import total
@@ -66,21 +67,36 @@ def attention_vector_parameters(
     return biases + query_key_norm * norm_vectors * normalized_heads * head_dimension
 
 
+@quantity("count", **INDEXED)
+def indexer_parameters__indexed(
+    dimensionality, query_latent_dimension, indexer_heads, indexer_head_dimension, indexers_per_layer
+):
+    """The parameters of the indexer of an average layer: projections, weights of the heads, and a layer norm of its keys.
+
+    Source: arXiv 2512.02556, eq. 1; DeepSeek-V3.2-Exp, inference/model.py (Indexer).
+    """
+    query_source = np.where(query_latent_dimension > 0, query_latent_dimension, dimensionality)
+    queries = query_source * indexer_heads * indexer_head_dimension
+    key_and_weights = dimensionality * (indexer_head_dimension + indexer_heads)
+    return indexers_per_layer * (queries + key_and_weights + 2 * indexer_head_dimension)
+
+
 @quantity("count")
 def attention_parameters(
     attention_matrix_parameters,
     attention_vector_parameters,
+    indexer_parameters,
     dimensionality,
     attention_heads,
     head_dimension,
     relative_projection,
 ):
-    """The parameters of one attention of a layer: matrices, a projection of relative positions, biases and norms.
+    """The parameters of one attention of a layer: matrices, indexer, projection of relative positions, biases, norms.
 
     Source: definition.
     """
     positions = relative_projection * dimensionality * attention_heads * head_dimension
-    return attention_matrix_parameters + attention_vector_parameters + positions
+    return attention_matrix_parameters + attention_vector_parameters + indexer_parameters + positions
 
 
 @quantity("count")

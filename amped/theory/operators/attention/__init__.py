@@ -4,6 +4,7 @@ The chapter takes tokens, heads and widths on one accelerator. It hands on recor
 
     projections     queries, keys, values and the output; biases, norms and rotary positions between them
     multi_latent    projections through low-rank latent vectors (an alternative of `attention_kind`)
+    sparse_indexed  an indexer that chooses the keys of each token (an alternative if it has heads)
     scores          which share of the scores is computed: causal, within a window
     unfused         scores, softmax, dropout and weighted values in separate kernels, with all scores in memory
     fused           scores, softmax, dropout and weighted values in one kernel that keeps no scores
@@ -11,4 +12,4 @@ The chapter takes tokens, heads and widths on one accelerator. It hands on recor
 The share of fused attentions is a factor, so that both pages may stand in one plan.
 """
 
-PAGES = ("scores", "projections", "multi_latent", "unfused", "fused")
+PAGES = ("scores", "projections", "multi_latent", "sparse_indexed", "unfused", "fused")

@@ -25,8 +25,9 @@ def projection_gemms__multi_latent(
     rotary_head_dimension,
     tensor_parallel_rows,
     absorbed_latent_attention,
+    indexer_gemms,
 ):
-    """The matrix products of the projections of multi-head latent attention.
+    """The matrix products of the projections of multi-head latent attention, and those of its indexer if it has one.
 
     Tensor parallelism splits all of them except the down projections. With absorbed latent attention, the queries are
     multiplied with the up projection of the keys, and the outputs with the up projection of the values, head by head.
@@ -44,6 +45,7 @@ def projection_gemms__multi_latent(
         Gemm("key_value_up", tokens, key_value, rank, count=1.0 - absorbed),
         Gemm("query_absorption", tokens, rank, content, batch=heads, count=absorbed),
         Gemm("value_absorption", tokens, value_head_dimension, rank, batch=heads, count=absorbed),
+        *indexer_gemms,
         Gemm("attention_output", tokens, dimensionality, heads * value_head_dimension),
     )
 
@@ -65,7 +67,7 @@ def projection_operators__multi_latent(
     Source: arXiv 2405.04434, eq. 9–19.
     """
     (cost,), calls, compressed = entry_costs, attentions_per_layer, 1.0 * (query_latent_dimension > 0)
-    query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = projection_gemms
+    query_down, query_up, key_value_down, key_value_up, query_in, value_out, *_ = projection_gemms
 
     def projected(gemm, after, kept=1.0):
         """The operators of a product that waits for `after`, and keeps the share `kept` of its input."""
