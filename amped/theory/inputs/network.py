@@ -35,7 +35,7 @@ def absorbed_latent_attention__indexed(
     key_value_latent_dimension,
     rotary_head_dimension,
 ):
-    """Whether latent attention to chosen keys reads latent vectors: if this takes fewer products than to mask all scores.
+    """Whether latent attention to chosen keys reads latent vectors: if it takes fewer products than masks do.
 
     Each token has keys of its own, so that a kernel reads them as latent vectors, which all heads share. In a short
     sequence it is faster to compute all scores of the narrower heads, and to mask those that are not chosen.
@@ -244,9 +244,9 @@ def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension
 
 
 @quantity("boolean", constrains="indexer_heads", **INDEXED)
-def indexers_choose_latent_vectors(latent_projections):
+def indexers_choose_latent_vectors(indexer_heads, latent_projections):
     """An indexer chooses keys of multi-head latent attention. Source: arXiv 2512.02556, section 2.1."""
-    return latent_projections > 0
+    return (indexer_heads == 0) | (latent_projections > 0)
 
 
 @quantity("boolean", constrains="number_of_indexer_layers", **INDEXED)

@@ -71,7 +71,7 @@ def attention_vector_parameters(
 def indexer_parameters__indexed(
     dimensionality, query_latent_dimension, indexer_heads, indexer_head_dimension, indexers_per_layer
 ):
-    """The parameters of the indexer of an average layer: projections, weights of the heads, and a layer norm of its keys.
+    """The parameters of the indexer of an average layer: projections, weights of heads, and a layer norm of its keys.
 
     Source: arXiv 2512.02556, eq. 1; DeepSeek-V3.2-Exp, inference/model.py (Indexer).
     """

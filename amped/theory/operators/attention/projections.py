@@ -242,7 +242,6 @@ def attention_operators(
     rotary_operators,
     scaled_rotation_operators,
     attention_cast_operators,
-    indexer_operators,
     attention_core_operators,
     sink_operators,
     attention_head_permutation_operators,
@@ -250,6 +249,6 @@ def attention_operators(
 ):
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     earlier_operators = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
-    earlier_operators = earlier_operators + scaled_rotation_operators + attention_cast_operators + indexer_operators
+    earlier_operators = earlier_operators + scaled_rotation_operators + attention_cast_operators
     later_operators = sink_operators + attention_head_permutation_operators + attention_output_operators
     return tuple(o.within(block=ATTENTION) for o in earlier_operators + attention_core_operators + later_operators)

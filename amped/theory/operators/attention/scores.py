@@ -131,21 +131,6 @@ def indexer_loss_score_fraction(
     return document_score_fraction * score_fraction(causal, document_tokens, keys, 1, parts)
 
 
-@quantity("1", choice="indexer_loss", value="all_keys", **INDEXED)
-def indexer_loss_score_fraction__all_keys(all_score_fraction):
-    """The share of the pairs of tokens for which the indexer learns: all that it scores (dense warm-up).
-
-    Source: arXiv 2512.02556, eq. 3.
-    """
-    return all_score_fraction
-
-
-@quantity("1", choice="indexer_loss", value="none", **INDEXED)
-def indexer_loss_score_fraction__none():
-    """The share of the pairs of tokens for which the indexer learns: none. Source: definition."""
-    return 0.0
-
-
 @records()
 def attention_masks(
     computed_score_fraction, causal, document_tokens, effective_attention_window, windowed_layer_fraction

@@ -1,10 +1,10 @@
-"""Sparse attention whose keys an indexer chooses (DSA): narrow heads score all earlier tokens, and attention reads the best.
+"""Sparse attention whose keys an indexer chooses (DSA): narrow heads score earlier tokens, attention reads the best.
 
     score of a key = sum over the heads of weight · relu(index query · index key)
 
-The heads of the indexer share one key of a token. The indexer reads the tokens without sending gradients back to them; it
-learns from a loss of its own, that its scores follow the weights of attention. All accelerators of a tensor-parallel group
-compute the whole indexer. How many keys attention reads is on `scores.py`.
+The heads of the indexer share one key of a token. The indexer reads the tokens without sending gradients back to them;
+it learns from a loss of its own, that its scores follow the weights of attention. All accelerators of a
+tensor-parallel group compute the whole indexer. How many keys attention reads is on `scores.py`.
 """
 
 import numpy as np
@@ -15,8 +15,6 @@ from amped.theory.nouns.kernel_work import ROTATION, Traffic, Work, contraction,
 from amped.theory.nouns.places import PROJECTED, PROJECTION_INPUTS
 from amped.theory.nouns.records import Gemm
 
-# Bytes of a score and of the place of a chosen key. Source: Megatron-Core, dsa.py (fp32 scores, int32 places).
-SCORE_BYTES, PLACE_BYTES = 4, 4
 # Passes of a product with weights in training: forward, and the gradients of inputs and of weights. Source: definition.
 PASSES = 3
 
@@ -99,6 +97,7 @@ def index_score_operators(
     indexers_per_layer,
     all_score_fraction,
     indexer_loss_score_fraction,
+    softmax_statistic_precision,
     entry_costs,
 ):
     """The kernel of the index scores, and that of their gradients for the keys from which the indexer learns.
@@ -113,7 +112,7 @@ def index_score_operators(
     kept = queries.m * (queries.n + key.n + weights.n) * cost.activation
     share = indexer_loss_score_fraction / all_score_fraction
     learns, heads = 1.0 * (share > 0), scores.m * scores.batch
-    forward = Traffic(scored, kept, scores.m * scores.n * SCORE_BYTES)
+    forward = Traffic(scored, kept, scores.m * scores.n * softmax_statistic_precision)
     backward = Traffic(fused_backward_flops(scored * share, 0.0), kept, kept)
     shape, calls = ("index_scores", "fused_attention", heads), {"count": indexers_per_layer}
     passes = (
@@ -124,20 +123,29 @@ def index_score_operators(
 
 
 @records(**INDEXED)
-def key_choice_operators(indexer_gemms, indexed_keys, document_tokens, indexers_per_layer):
-    """The kernel that finds the largest scores of each token, and keeps their places.
+def key_choice_operators(
+    indexer_gemms, indexed_keys, document_tokens, indexers_per_layer, softmax_statistic_precision, entry_costs
+):
+    """The kernel that finds the largest scores of each token, and keeps their places, which are as wide as a score.
 
-    Source: Megatron-Core, dsa.py (topk of the scores). Assumes that the scores of a few queries at a time are in memory.
+    Source: Megatron-Core, dsa.py (topk of the scores). Assumes that the scores of few queries at a time are in memory.
     """
-    scores = indexer_gemms[3]
-    pairs, chosen = scores.m * scores.n, scores.m * np.minimum(indexed_keys, document_tokens) * PLACE_BYTES
-    work = Work(Traffic(flops=pairs, read=pairs * SCORE_BYTES, written=chosen), None, chosen)
-    calls = {"count": indexers_per_layer, "after": ("index_scores",)}
+    scores, score_bytes = indexer_gemms[3], softmax_statistic_precision
+    pairs, chosen = scores.m * scores.n, scores.m * np.minimum(indexed_keys, document_tokens) * score_bytes
+    read = Traffic(flops=pairs * entry_costs[0].flop, read=pairs * score_bytes, written=chosen)
+    work, calls = Work(read, None, chosen), {"count": indexers_per_layer, "after": ("index_scores",)}
     return streamed("key_choice", "normalization", scores.m, scores.n, work, **calls)
 
 
 @records(**INDEXED)
-def index_target_operators(attention_gemms, context, indexers_per_layer, indexer_loss_score_fraction, entry_costs):
+def index_target_operators(
+    attention_gemms,
+    context,
+    indexers_per_layer,
+    indexer_loss_score_fraction,
+    softmax_statistic_precision,
+    entry_costs,
+):
     """The kernel that computes the weights of attention once more, as the target of the indexer's loss.
 
     It computes the scores of all heads for the keys from which the indexer learns, and adds up the heads.
@@ -154,7 +162,7 @@ def index_target_operators(attention_gemms, context, indexers_per_layer, indexer
         "fused_attention",
         rows,
         keys,
-        Work(Traffic(flops, read, scores.m * context * share * SCORE_BYTES)),
+        Work(Traffic(flops, read, scores.m * context * share * softmax_statistic_precision)),
         count=indexers_per_layer * (share > 0),
         after=("key_choice",),
     )
